@@ -239,7 +239,7 @@ class SomeOfRepeated(Combinator):
     random: ClassVar[Random] = {"choices": Numbers(lambda self: self.n)}
 
     operations: Operations
-    n: Annotated[int, validation.WholeNumber(low=1, example="2")] = 1
+    n: Annotated[int, validation.Integer(low=1, example="2")] = 1
     _: KW_ONLY
     p: float = 1.0
 

@@ -28,7 +28,7 @@ class Mixing(Operation, abstract=True):
     any_channels: ClassVar[bool] = True
 
     num_classes: Annotated[
-        int | None, validation.optional(validation.WholeNumber(low=1, example="1000"))
+        int | None, validation.optional(validation.Integer(low=1, example="1000"))
     ] = None
 
     def sources(self, partners: NDArray[np.int64]) -> NDArray[np.int64]:

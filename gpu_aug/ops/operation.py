@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.argument_errors import Called
+from gpu_aug.argument_errors import FriendlyArgumentErrors
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.distributions.columns import Drawn, Random
@@ -56,7 +56,7 @@ def _as_range(found: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Operation(metaclass=Called):
+class Operation(metaclass=FriendlyArgumentErrors):
     """One step of a recipe. Subclasses are frozen dataclasses whose fields are plain values.
 
     An operation only draws; the engines carry it out. A field says in its type what is allowed, as in
@@ -266,7 +266,7 @@ def limit_pixels(most: float) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Gated(Operation, abstract=True):
+class WithProbability(Operation, abstract=True):
     """An operation whose field ``p`` comes first."""
 
     p: float = 0.5

@@ -197,12 +197,12 @@ def declared_checks(cls: type) -> Checks:
     return checks
 
 
-# A check with its limits, for a field: size: Annotated[int, WholeNumber(low=1, example="5")] = 3
+# A check with its limits, for a field: size: Annotated[int, Integer(low=1, example="5")] = 3
 Interval = partial(partial, interval)
 Number = partial(partial, number)
 OneOrTwo = partial(partial, one_or_two)
-WholeInterval = partial(partial, whole_interval)
-WholeNumber = partial(partial, whole)
+IntegerRange = partial(partial, whole_interval)
+Integer = partial(partial, whole)
 
 
 def is_number(value: object) -> bool:

@@ -21,7 +21,7 @@ from gpu_aug.ops.blur.kernels import (
     whole_range,
     within,
 )
-from gpu_aug.ops.distributions.columns import Drawn, Law, Numbers, Random, Uniform, Whole
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Law, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, between
 
 __all__ = ["AdvancedBlur", "Blur", "GaussianBlur", "MotionBlur", "RandomGaussianBlur"]
@@ -105,7 +105,7 @@ class RandomGaussianBlur(SeparableFilter):
     # Measured 0.0001 on noise and photographs.
     tolerance: ClassVar[float] = 0.001
 
-    random: ClassVar[Random] = {"sigma": Uniform(at_least=1e-6), "size": Whole("kernel_size")}
+    random: ClassVar[Random] = {"sigma": Uniform(at_least=1e-6), "size": Integer("kernel_size")}
 
     kernel_size: Annotated[tuple[int, int], partial(whole_range, low=0, example="(3, 7)")] = (0, 0)
     sigma: Annotated[tuple[float, float], partial(above_zero, example="(0.5, 3.0)")] = (0.5, 3.0)

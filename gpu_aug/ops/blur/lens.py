@@ -10,7 +10,7 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import Filter, Kernels, above_zero, gaussians, whole_range
-from gpu_aug.ops.distributions.columns import Drawn, Key, Random, Uniform, Whole
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Key, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
 
@@ -37,7 +37,7 @@ class Defocus(Filter):
     # Measured 0.0005 on noise and photographs.
     tolerance: ClassVar[float] = 0.002
 
-    random: ClassVar[Random] = {"radius": Whole(), "alias_blur": Uniform(at_least=1e-3)}
+    random: ClassVar[Random] = {"radius": Integer(), "alias_blur": Uniform(at_least=1e-3)}
 
     radius: Annotated[tuple[int, int], partial(whole_range, low=1, example="(3, 10)")] = (3, 10)
     alias_blur: Annotated[tuple[float, float], partial(above_zero, example="(0.1, 0.5)")] = (
@@ -136,8 +136,8 @@ class GlassBlur(Operation):
     random: ClassVar[Random] = {"key": Key()}
 
     sigma: Annotated[float, validation.Number(low=0, above=True, example="0.7")] = 0.7
-    max_delta: Annotated[int, validation.WholeNumber(low=1, example="2")] = 4
-    iterations: Annotated[int, validation.WholeNumber(low=1, example="2")] = 2
+    max_delta: Annotated[int, validation.Integer(low=1, example="2")] = 4
+    iterations: Annotated[int, validation.Integer(low=1, example="2")] = 2
     _: KW_ONLY
     mode: Literal["fast", "exact"] = "fast"
     p: float = 0.5

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Random, Uniform
-from gpu_aug.ops.operation import Gated, Operation
+from gpu_aug.ops.operation import Operation, WithProbability
 
 __all__ = ["CLAHE", "Gamma", "Grayscale", "HueSaturationValue", "Invert", "Sharpness", "Solarize"]
 
@@ -40,7 +40,7 @@ class Gamma(Operation):
 
 
 @dataclass(frozen=True)
-class Grayscale(Gated):
+class Grayscale(WithProbability):
     """Replace the three channels by one gray with probability ``p``.
 
     Args:
@@ -73,7 +73,7 @@ class Grayscale(Gated):
 
 
 @dataclass(frozen=True)
-class Invert(Gated):
+class Invert(WithProbability):
     """Replace each value x by 1 - x with probability ``p``.
 
     Source: torchvision v2 RandomInvert; Pillow ImageOps.invert.

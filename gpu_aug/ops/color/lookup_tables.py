@@ -17,7 +17,7 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import normals
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, whole_between
-from gpu_aug.ops.operation import Gated, Operation
+from gpu_aug.ops.operation import Operation, WithProbability
 
 __all__ = [
     "AutoContrast",
@@ -141,7 +141,7 @@ class RandomToneCurve(Table):
 
 
 @dataclass(frozen=True)
-class Equalize(HistogramTable, Gated):
+class Equalize(HistogramTable, WithProbability):
     """Make the tones of each channel equally frequent, with probability ``p``.
 
     Args:
@@ -175,7 +175,7 @@ class Equalize(HistogramTable, Gated):
 
 
 @dataclass(frozen=True)
-class EqualizeLuma(Gated):
+class EqualizeLuma(WithProbability):
     """Make the tones of the luma equally frequent and leave the chroma, with probability ``p``.
 
     It goes through OpenCV's 8-bit YCrCb on the CPU, also where the images are on a GPU.
@@ -195,7 +195,7 @@ class EqualizeLuma(Gated):
 
 
 @dataclass(frozen=True)
-class AutoContrast(HistogramTable, Gated):
+class AutoContrast(HistogramTable, WithProbability):
     """Stretch each channel from its smallest and largest value to 0 and 255, with probability ``p``.
 
     Source: Pillow ImageOps.autocontrast; torchvision v2 RandomAutocontrast.
@@ -212,7 +212,7 @@ class AutoContrast(HistogramTable, Gated):
 
 
 @dataclass(frozen=True)
-class HistogramStretch(HistogramTable, Gated):
+class HistogramStretch(HistogramTable, WithProbability):
     """Stretch the tones between two ends of each channel's histogram.
 
     Args:
@@ -228,7 +228,7 @@ class HistogramStretch(HistogramTable, Gated):
     _: KW_ONLY
     cutoff: Annotated[float, validation.Number(low=0, high=100, example="2.0")] = 0.0
     ignore: Annotated[
-        int | None, validation.optional(validation.WholeNumber(low=0, high=255, example="0"))
+        int | None, validation.optional(validation.Integer(low=0, high=255, example="0"))
     ] = None
     method: Literal["cdf", "linear"] = "cdf"
     p: float = 0.5

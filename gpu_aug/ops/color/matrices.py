@@ -13,14 +13,14 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.planckian import COLORS, TEMPERATURES
-from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform, Whole
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import (
     Sizes,
     Uniforms,
     orders,
     whole_below,
 )
-from gpu_aug.ops.operation import Gated, Operation
+from gpu_aug.ops.operation import Operation, WithProbability
 
 __all__ = [
     "ChannelDropout",
@@ -199,10 +199,10 @@ class ChannelDropout(ColorMatrix):
     Source: Albumentations ChannelDropout.
     """
 
-    random: ClassVar[Random] = {"number": Whole("num_channels"), "order": Numbers(3)}
+    random: ClassVar[Random] = {"number": Integer("num_channels"), "order": Numbers(3)}
 
     num_channels: Annotated[
-        int | tuple[int, int], validation.WholeInterval(low=1, high=2, example="(1, 2)")
+        int | tuple[int, int], validation.IntegerRange(low=1, high=2, example="(1, 2)")
     ] = 1
     _: KW_ONLY
     fill: Annotated[float, validation.Number(low=0, high=1, example="0.0")] = 0.0
@@ -218,7 +218,7 @@ class ChannelDropout(ColorMatrix):
 
 
 @dataclass(frozen=True)
-class ToSepia(ColorMatrix, Gated):
+class ToSepia(ColorMatrix, WithProbability):
     """Replace colours by brown tones with probability ``p``.
 
     Source: Albumentations ToSepia.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpu_aug.ops.distributions.uniform import Uniforms, between, whole_between
 from gpu_aug.random_fields import keys
 
-__all__ = ["Column", "Drawn", "Key", "Law", "Numbers", "Random", "Uniform", "Whole"]
+__all__ = ["Column", "Drawn", "Integer", "Key", "Law", "Numbers", "Random", "Uniform"]
 
 Count = int | Callable[[Any], int]
 """How many uniform numbers a sample takes, or a function of the operation that returns that."""
@@ -96,7 +96,7 @@ class Uniform(Law):
         return drawn if self._at_least is None else np.maximum(drawn, self._at_least)
 
 
-class Whole(Law):
+class Integer(Law):
     """Draw a whole number from the range (smallest, largest) in a field, both included: int64 [B].
 
     Args:

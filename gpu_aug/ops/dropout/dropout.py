@@ -8,7 +8,7 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.columns import Drawn, Key, Numbers, Random, Whole
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Key, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below, whole_between
 from gpu_aug.ops.dropout.erase import Dropout
 from gpu_aug.ops.geometric.borders import is_whole_fill
@@ -34,12 +34,12 @@ class CoarseDropout(Dropout):
     """
 
     random: ClassVar[Random] = {
-        "number": Whole("num_holes"),
+        "number": Integer("num_holes"),
         "holes": Numbers(lambda self: 4 * self.num_holes[1]),
         "key": Key(),
     }
 
-    num_holes: Annotated[tuple[int, int], validation.WholeInterval(low=1, example="(1, 8)")] = (
+    num_holes: Annotated[tuple[int, int], validation.IntegerRange(low=1, example="(1, 8)")] = (
         1,
         2,
     )
@@ -95,23 +95,23 @@ class XYMasking(Dropout):
     """
 
     random: ClassVar[Random] = {
-        "number_x": Whole("num_masks_x"),
-        "number_y": Whole("num_masks_y"),
+        "number_x": Integer("num_masks_x"),
+        "number_y": Integer("num_masks_y"),
         "masks": Numbers(lambda self: 2 * (self.num_masks_x[1] + self.num_masks_y[1])),
         "key": Key(),
     }
 
     num_masks_x: Annotated[
-        int | tuple[int, int], validation.WholeInterval(low=0, example="(0, 10)")
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
     ] = 0
     num_masks_y: Annotated[
-        int | tuple[int, int], validation.WholeInterval(low=0, example="(0, 10)")
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
     ] = 0
     mask_x_length: Annotated[
-        int | tuple[int, int], validation.WholeInterval(low=0, example="(0, 10)")
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
     ] = 0
     mask_y_length: Annotated[
-        int | tuple[int, int], validation.WholeInterval(low=0, example="(0, 10)")
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
     ] = 0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:

@@ -13,8 +13,8 @@ from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
 from gpu_aug.ops.geometric.warps import (
-    Bordered,
     Ranges,
+    WarpWithBorder,
     about,
     centers,
     extremes,
@@ -64,7 +64,7 @@ def _shifts(operation: str, field: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class RandomAffine(Bordered, Warp):
+class RandomAffine(WarpWithBorder, Warp):
     """Rotate, move, scale and shear about a centre.
 
     Args:
@@ -75,11 +75,11 @@ class RandomAffine(Bordered, Warp):
         shear: Ranges in degrees: one number ``x`` is (-x, x) along x, two are a range along x,
             four are a range along x and one along y.
         center: (x, y) in pixels from the top-left corner; None is the image's centre.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomAffine, whose own interpolation is "nearest" unless another is
@@ -120,7 +120,7 @@ class RandomAffine(Bordered, Warp):
 
 
 @dataclass(frozen=True)
-class Affine(Bordered, Warp):
+class Affine(WarpWithBorder, Warp):
     """Scale, rotate, shear and move about the image's centre, as Albumentations does it.
 
     A number is that number, a pair is a range for x and y alike but drawn for each, and two pairs
@@ -135,11 +135,11 @@ class Affine(Bordered, Warp):
         fit_output: Whether the result becomes as large as the whole warped image needs.
         keep_ratio: Whether y is scaled as x is.
         balanced_scale: Whether shrinking and growing are equally likely, where ``scale`` has both.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 Affine. Its ShiftScaleRotate is this with ``translate_percent``,

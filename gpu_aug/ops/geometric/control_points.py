@@ -11,11 +11,11 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform, Whole
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.distortion import GridDistortion
 from gpu_aug.ops.geometric.spatial import Remap
-from gpu_aug.ops.geometric.warps import Bordered, normals, pixel_indices
+from gpu_aug.ops.geometric.warps import WarpWithBorder, normals, pixel_indices
 from gpu_aug.upload import upload
 
 __all__ = ["PiecewiseAffine", "ThinPlateSpline"]
@@ -32,7 +32,7 @@ def _scales(operation: str, field: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class PiecewiseAffine(Bordered, Remap):
+class PiecewiseAffine(WarpWithBorder, Remap):
     """Move the points of a grid at random, and every pixel to the mean of them all.
 
     The points are weighted by the inverse square of their distance, so that the image is drawn
@@ -44,11 +44,11 @@ class PiecewiseAffine(Bordered, Remap):
         nb_rows: How many rows of points, a range of whole numbers from 2; one number is both ends.
         nb_cols: How many columns of points; the same.
         absolute_scale: Whether ``scale`` is in pixels.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 PiecewiseAffine, which is not what other libraries mean by the name.
@@ -57,18 +57,18 @@ class PiecewiseAffine(Bordered, Remap):
     tolerance: ClassVar[float] = GridDistortion.tolerance
 
     random: ClassVar[Random] = {
-        "num_rows": Whole("nb_rows"),
-        "num_columns": Whole("nb_cols"),
+        "num_rows": Integer("nb_rows"),
+        "num_columns": Integer("nb_cols"),
         "deviation": Uniform("scale"),
         "jitter": Numbers(lambda self: 2 * self._most),
     }
 
     scale: Annotated[float | tuple[float, float], _scales] = (0.03, 0.05)
-    nb_rows: Annotated[int | tuple[int, int], validation.WholeInterval(low=2, example="(4, 4)")] = (
+    nb_rows: Annotated[int | tuple[int, int], validation.IntegerRange(low=2, example="(4, 4)")] = (
         4,
         4,
     )
-    nb_cols: Annotated[int | tuple[int, int], validation.WholeInterval(low=2, example="(4, 4)")] = (
+    nb_cols: Annotated[int | tuple[int, int], validation.IntegerRange(low=2, example="(4, 4)")] = (
         4,
         4,
     )
@@ -127,7 +127,7 @@ def _control_points(num: int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class ThinPlateSpline(Bordered, Remap):
+class ThinPlateSpline(WarpWithBorder, Remap):
     """Move the points of a grid at random, and bend the image with them.
 
     Args:
@@ -135,11 +135,11 @@ class ThinPlateSpline(Bordered, Remap):
             from 0 to 1.
         num_control_points: How many rows and columns of points, at least 2; 2 are the four corners
             and the centre.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 ThinPlateSpline. It solves for the weights of d**4 log d**2 and
@@ -156,7 +156,7 @@ class ThinPlateSpline(Bordered, Remap):
     scale_range: Annotated[
         tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.4)")
     ] = (0.2, 0.4)
-    num_control_points: Annotated[int, validation.WholeNumber(low=2, example="4")] = 4
+    num_control_points: Annotated[int, validation.Integer(low=2, example="4")] = 4
     _: KW_ONLY
     p: float = 0.5
 

@@ -15,14 +15,14 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.spatial import Remap
-from gpu_aug.ops.geometric.warps import Bordered, pixel_indices
+from gpu_aug.ops.geometric.warps import WarpWithBorder, pixel_indices
 from gpu_aug.upload import upload
 
 __all__ = ["GridDistortion", "OpticalDistortion"]
 
 
 @dataclass(frozen=True)
-class GridDistortion(Bordered, Remap):
+class GridDistortion(WarpWithBorder, Remap):
     """Stretch and squeeze the columns and the rows of a grid.
 
     Args:
@@ -30,11 +30,11 @@ class GridDistortion(Bordered, Remap):
         distort_limit: Range of the change of each one's share, from -1 to 1; one number ``x`` is
             (-x, x).
         normalized: Whether the columns and rows are scaled so that none of them leaves the image.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 GridDistortion. Of a side that ``num_steps`` does not divide, a rest of
@@ -48,7 +48,7 @@ class GridDistortion(Bordered, Remap):
         "steps": Uniform("distort_limit", lambda self: 2 * (self.num_steps + 1))
     }
 
-    num_steps: Annotated[int, validation.WholeNumber(low=1, example="5")] = 5
+    num_steps: Annotated[int, validation.Integer(low=1, example="5")] = 5
     distort_limit: Annotated[
         float | tuple[float, float],
         validation.Interval(low=-1, high=1, around=0, example="(-0.3, 0.3)"),
@@ -101,17 +101,17 @@ class GridDistortion(Bordered, Remap):
 
 
 @dataclass(frozen=True)
-class OpticalDistortion(Bordered, Remap):
+class OpticalDistortion(WarpWithBorder, Remap):
     """Distort as a lens does, outwards or inwards from the centre.
 
     Args:
         distort_limit: Range of the coefficient; one number ``x`` is (-x, x).
         mode: "camera", OpenCV's model with k1 = k2, or "fisheye".
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 OpticalDistortion. "camera" moves the image by half a pixel, as it

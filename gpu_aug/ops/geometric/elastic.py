@@ -13,7 +13,7 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Key, Random
 from gpu_aug.ops.geometric.spatial import Remap
-from gpu_aug.ops.geometric.warps import Bordered
+from gpu_aug.ops.geometric.warps import WarpWithBorder
 from gpu_aug.random_fields import normal_field, uniform_field
 from gpu_aug.upload import upload
 
@@ -23,7 +23,7 @@ _AT_ONCE = 16
 """Samples at a time, for the memory of the fields in float64."""
 
 
-class _Elastic(Bordered, Remap, abstract=True):
+class _Elastic(WarpWithBorder, Remap, abstract=True):
     """Draws nothing but a key."""
 
     random: ClassVar[Random] = {"key": Key()}
@@ -51,11 +51,11 @@ class ElasticTransform(_Elastic):
             smoothing. One number is both.
         sigma: Standard deviation of the smoothing in pixels, of x and of y. One number is both; 0
             is no smoothing.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: torchvision v2 ElasticTransform; ``p`` is torchvision's RandomApply around it.
@@ -97,11 +97,11 @@ class ElasticDistortion(_Elastic):
         approximate: Whether the smoothing looks no further than 8 pixels.
         same_dxdy: Whether x and y are displaced alike.
         noise_distribution: "gaussian", divided by its own largest value, or "uniform".
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 ElasticTransform. It smooths the noise of x and that of y as one

@@ -9,7 +9,7 @@ from gpu_aug.draws import Params
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.spatial import Reorient
-from gpu_aug.ops.operation import Gated
+from gpu_aug.ops.operation import WithProbability
 
 __all__ = ["D4", "HorizontalFlip", "RandomRotate90", "Transpose", "VerticalFlip"]
 
@@ -22,7 +22,7 @@ _TURNS = {
 
 
 @dataclass(frozen=True)
-class HorizontalFlip(Gated, Reorient):
+class HorizontalFlip(WithProbability, Reorient):
     """Mirror left and right with probability ``p``.
 
     Source: torchvision v2 RandomHorizontalFlip.
@@ -38,7 +38,7 @@ class HorizontalFlip(Gated, Reorient):
 
 
 @dataclass(frozen=True)
-class VerticalFlip(Gated, Reorient):
+class VerticalFlip(WithProbability, Reorient):
     """Mirror top and bottom with probability ``p``.
 
     Source: torchvision v2 RandomVerticalFlip.
@@ -49,7 +49,7 @@ class VerticalFlip(Gated, Reorient):
 
 
 @dataclass(frozen=True)
-class Transpose(Gated, Reorient):
+class Transpose(WithProbability, Reorient):
     """Make rows of columns with probability ``p``.
 
     Source: Albumentations Transpose.
@@ -64,7 +64,7 @@ class Transpose(Gated, Reorient):
 
 
 @dataclass(frozen=True)
-class RandomRotate90(Gated, Reorient):
+class RandomRotate90(WithProbability, Reorient):
     """Turn by 0, 1, 2 or 3 quarters counterclockwise, each equally likely, with probability ``p``.
 
     Args:
@@ -89,7 +89,7 @@ class RandomRotate90(Gated, Reorient):
 
 
 @dataclass(frozen=True)
-class D4(Gated, Reorient):
+class D4(WithProbability, Reorient):
     """One of the eight mirrorings and turns of a square, equally likely, with probability ``p``.
 
     Args:

@@ -52,7 +52,7 @@ class GridDropout(Dropout):
     random_offset: bool = True
     unit_size_range: Annotated[
         tuple[int, int] | None,
-        validation.optional(validation.WholeInterval(low=2, example="(10, 20)")),
+        validation.optional(validation.IntegerRange(low=2, example="(10, 20)")),
     ] = None
     grid: Annotated[tuple[int, int] | None, validation.optional(partial(_pair, low=1))] = None
     shift_xy: Annotated[tuple[int, int], partial(_pair, low=0)] = (0, 0)
@@ -118,7 +118,7 @@ class GridMask(Dropout):
 
     random: ClassVar[Random] = {"period": Numbers(), "shift": Numbers(2), "key": Key()}
 
-    d: Annotated[tuple[int, int], validation.WholeInterval(low=2, example="(96, 224)")] = (96, 224)
+    d: Annotated[tuple[int, int], validation.IntegerRange(low=2, example="(96, 224)")] = (96, 224)
     ratio: Annotated[
         float, validation.Number(low=0, high=1, above=True, below=True, example="0.6")
     ] = 0.6

@@ -10,7 +10,7 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.spatial import Warp
-from gpu_aug.ops.geometric.warps import Bordered, extremes, homographies, normals
+from gpu_aug.ops.geometric.warps import WarpWithBorder, extremes, homographies, normals
 from gpu_aug.resampling.grid import to_index
 
 __all__ = ["Perspective", "RandomPerspective"]
@@ -20,16 +20,16 @@ _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])  # (x, y), clockwise from 
 
 
 @dataclass(frozen=True)
-class RandomPerspective(Bordered, Warp):
+class RandomPerspective(WarpWithBorder, Warp):
     """Move the corners inwards, each by a whole number of pixels.
 
     Args:
         distortion_scale: Largest move, as a share of half the width and half the height.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomPerspective: its corners are indices of pixels, used as points.
@@ -67,7 +67,7 @@ class RandomPerspective(Bordered, Warp):
 
 
 @dataclass(frozen=True)
-class Perspective(Bordered, Warp):
+class Perspective(WarpWithBorder, Warp):
     """Move the corners at random, and warp the quadrilateral between them to the whole image.
 
     Args:
@@ -75,11 +75,11 @@ class Perspective(Bordered, Warp):
             number ``x`` is (0, x). A jitter of 0.32 and more starts again from 0.
         keep_size: Whether the result is brought back to the size that the image had.
         fit_output: Whether the result shows the whole warped image.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 Perspective: its corners are points, used as indices of pixels.

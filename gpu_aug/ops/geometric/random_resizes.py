@@ -9,14 +9,14 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, whole_below
-from gpu_aug.ops.geometric.resizes import Whole, several
+from gpu_aug.ops.geometric.resizes import FullImageResize, several
 from gpu_aug.ops.geometric.spatial import Pair
 
 __all__ = ["RandomResize", "RandomScale", "RandomShortestSize", "ScaleJitter"]
 
 
 @dataclass(frozen=True)
-class RandomScale(Whole):
+class RandomScale(FullImageResize):
     """Resample both sides by one random factor.
 
     Args:
@@ -34,7 +34,7 @@ class RandomScale(Whole):
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        return self._whole(sizes, scaled(sizes, drawn["factor"][:, None]))
+        return self._resize_all(sizes, scaled(sizes, drawn["factor"][:, None]))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest."""
@@ -42,7 +42,7 @@ class RandomScale(Whole):
 
 
 @dataclass(frozen=True)
-class RandomResize(Whole):
+class RandomResize(FullImageResize):
     """Resample so that the shorter side has a random length.
 
     Args:
@@ -55,7 +55,7 @@ class RandomResize(Whole):
 
     random: ClassVar[Random] = {"length": Numbers()}
 
-    min_size: Annotated[int, validation.WholeNumber(low=1, example="224")]
+    min_size: Annotated[int, validation.Integer(low=1, example="224")]
     max_size: int
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class RandomResize(Whole):
         length = self.min_size + whole_below(
             drawn["length"][:, None], self.max_size - self.min_size
         )
-        return self._whole(sizes, shorter_sides(sizes, length))
+        return self._resize_all(sizes, shorter_sides(sizes, length))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest."""
@@ -80,7 +80,7 @@ class RandomResize(Whole):
 
 
 @dataclass(frozen=True)
-class RandomShortestSize(Whole):
+class RandomShortestSize(FullImageResize):
     """Resample so that the shorter side has a length drawn from a list.
 
     Args:
@@ -95,13 +95,13 @@ class RandomShortestSize(Whole):
 
     min_size: Annotated[int | tuple[int, ...], several]
     max_size: Annotated[
-        int | None, validation.optional(validation.WholeNumber(low=1, example="1333"))
+        int | None, validation.optional(validation.Integer(low=1, example="1333"))
     ] = None
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
         lengths = self._lengths
-        return self._whole(
+        return self._resize_all(
             sizes,
             self._resized(sizes, lengths[whole_below(drawn["length"][:, None], len(lengths))]),
         )
@@ -122,7 +122,7 @@ class RandomShortestSize(Whole):
 
 
 @dataclass(frozen=True)
-class ScaleJitter(Whole):
+class ScaleJitter(FullImageResize):
     """Resample to a random share of the largest size that fits into a target.
 
     Args:
@@ -143,7 +143,7 @@ class ScaleJitter(Whole):
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        return self._whole(sizes, self._resized(sizes, drawn["factor"][:, None]))
+        return self._resize_all(sizes, self._resized(sizes, drawn["factor"][:, None]))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest."""

@@ -9,7 +9,7 @@ from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.columns import Drawn, Law, Numbers, Random, Uniform, Whole
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Law, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import (
     Sizes,
     Uniforms,
@@ -135,9 +135,9 @@ class RandomSizedCrop(Resampling):
     Source: Albumentations RandomSizedCrop.
     """
 
-    random: ClassVar[Random] = {"height": Whole("min_max_height"), "place": Numbers(2)}
+    random: ClassVar[Random] = {"height": Integer("min_max_height"), "place": Numbers(2)}
 
-    min_max_height: Annotated[tuple[int, int], validation.WholeInterval(low=1, example="(64, 128)")]
+    min_max_height: Annotated[tuple[int, int], validation.IntegerRange(low=1, example="(64, 128)")]
     size: Pair
     _: KW_ONLY
     w2h_ratio: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0

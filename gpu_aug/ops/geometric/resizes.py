@@ -98,15 +98,15 @@ class Resampling(Resample, abstract=True):
 
 
 @dataclass(frozen=True)
-class Whole(Resampling, abstract=True):
+class FullImageResize(Resampling, abstract=True):
     """Resamples the whole image."""
 
-    def _whole(self, sizes: Sizes, resize: Any) -> Params:
+    def _resize_all(self, sizes: Sizes, resize: Any) -> Params:
         return self._params(np.zeros_like(sizes), sizes, resize)
 
 
 @dataclass(frozen=True)
-class Resize(Whole):
+class Resize(FullImageResize):
     """Resample the whole image.
 
     Args:
@@ -121,7 +121,7 @@ class Resize(Whole):
 
     size: Annotated[int | tuple[int, int] | None, validation.optional(_size)]
     max_size: Annotated[
-        int | None, validation.optional(validation.WholeNumber(low=1, example="512"))
+        int | None, validation.optional(validation.Integer(low=1, example="512"))
     ] = None
 
     def __post_init__(self) -> None:
@@ -140,7 +140,7 @@ class Resize(Whole):
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        return self._whole(sizes, self.possible_sizes(sizes))
+        return self._resize_all(sizes, self.possible_sizes(sizes))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``size``, or the size that follows from the sides, for each of ``sizes``."""
@@ -168,7 +168,7 @@ SideLimits = Annotated[tuple[int | None, int | None] | None, validation.optional
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxSize(Whole, abstract=True):
+class MaxSize(FullImageResize, abstract=True):
     """A resampling by one factor for both sides, which follows from the image's size."""
 
     random: ClassVar[Random] = {
@@ -188,7 +188,7 @@ class MaxSize(Whole, abstract=True):
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
         choices = self._choices(sizes)
         chosen = whole_below(drawn["choice"][:, 0], len(choices)) if len(choices) > 1 else 0
-        return self._whole(sizes, choices[chosen, np.arange(len(sizes))])
+        return self._resize_all(sizes, choices[chosen, np.arange(len(sizes))])
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every size that may be chosen for one of ``sizes``."""

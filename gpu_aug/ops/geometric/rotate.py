@@ -11,7 +11,7 @@ from gpu_aug.ops.distributions.columns import Drawn, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.affine import CENTER, RandomAffine, affine_matrices, angles
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
-from gpu_aug.ops.geometric.warps import Bordered, Range, about, centers, extremes, turns
+from gpu_aug.ops.geometric.warps import Range, WarpWithBorder, about, centers, extremes, turns
 
 __all__ = ["RandomRotation", "Rotate", "SafeRotate"]
 
@@ -20,18 +20,18 @@ _SMALL = 1e-10  # Albumentations' idea of an angle of 45 degrees
 
 
 @dataclass(frozen=True)
-class RandomRotation(Bordered, Warp):
+class RandomRotation(WarpWithBorder, Warp):
     """Rotate about a centre.
 
     Args:
         degrees: Range of the angle, counter-clockwise; one number ``x`` is (-x, x).
         expand: Whether the result becomes as large as the whole rotated image.
         center: (x, y) in pixels from the top-left corner; None is the image's centre.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomRotation, whose own interpolation is "nearest" unless another is
@@ -78,17 +78,17 @@ class RandomRotation(Bordered, Warp):
 
 
 @dataclass(frozen=True)
-class Rotate(Bordered, Warp):
+class Rotate(WarpWithBorder, Warp):
     """Rotate about the image's centre, as Albumentations does it.
 
     Args:
         limit: Range of the angle in degrees, counter-clockwise; one number ``x`` is (-x, x).
         crop_border: Whether to keep only the largest upright rectangle without padding.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 Rotate.
@@ -128,18 +128,18 @@ class Rotate(Bordered, Warp):
 
 
 @dataclass(frozen=True)
-class SafeRotate(Bordered, Warp):
+class SafeRotate(WarpWithBorder, Warp):
     """Rotate, and scale the whole rotated image back to the size that it had.
 
     Width and height are scaled apart, so that a picture that is not square is distorted.
 
     Args:
         limit: Range of the angle in degrees, counter-clockwise; one number ``x`` is (-x, x).
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 SafeRotate, with its half pixel: the centre of the picture moves to the

@@ -26,7 +26,7 @@ Ranges = tuple[Range, Range]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bordered(Spatial, abstract=True):
+class WarpWithBorder(Spatial, abstract=True):
     """An operation that warps images, with these fields.
 
     Args:

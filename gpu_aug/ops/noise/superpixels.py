@@ -8,7 +8,7 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import whole_range
 from gpu_aug.ops.blur.lens import Sampling
-from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform, Whole
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
 
@@ -36,7 +36,7 @@ class Superpixels(Operation):
 
     random: ClassVar[Random] = {
         "share": Uniform("p_replace"),
-        "num_segments": Whole("n_segments"),
+        "num_segments": Integer("n_segments"),
         "dice": Numbers(lambda self: self.n_segments[1]),
     }
 
@@ -49,7 +49,7 @@ class Superpixels(Operation):
     )
     _: KW_ONLY
     max_size: Annotated[
-        int | None, validation.optional(validation.WholeNumber(low=1, example="128"))
+        int | None, validation.optional(validation.Integer(low=1, example="128"))
     ] = 128
     sampling: Sampling = "bilinear"
     p: float = 0.5

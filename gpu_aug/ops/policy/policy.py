@@ -91,9 +91,9 @@ class RandAugment(Policy):
 
     random: ClassVar[Random] = {"choices_and_signs": Numbers(lambda self: 2 * self.num_ops)}
 
-    num_ops: Annotated[int, validation.WholeNumber(low=1, example="2")] = 2
+    num_ops: Annotated[int, validation.Integer(low=1, example="2")] = 2
     magnitude: int = 9
-    num_magnitude_bins: Annotated[int, validation.WholeNumber(low=2, example="31")] = 31
+    num_magnitude_bins: Annotated[int, validation.Integer(low=2, example="31")] = 31
     _: KW_ONLY
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
@@ -144,7 +144,7 @@ class TrivialAugmentWide(Policy):
 
     random: ClassVar[Random] = {"choice": Numbers(), "level": Numbers(), "sign": Numbers()}
 
-    num_magnitude_bins: Annotated[int, validation.WholeNumber(low=2, example="31")] = 31
+    num_magnitude_bins: Annotated[int, validation.Integer(low=2, example="31")] = 31
     _: KW_ONLY
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
@@ -244,8 +244,8 @@ class AugMix(Operation):
         "links": Numbers(lambda self: 3 * self.mixture_width * self.num_links),
     }
 
-    severity: Annotated[int, validation.WholeNumber(low=1, high=_NUM_LEVELS, example="3")] = 3
-    mixture_width: Annotated[int, validation.WholeNumber(low=1, example="3")] = 3
+    severity: Annotated[int, validation.Integer(low=1, high=_NUM_LEVELS, example="3")] = 3
+    mixture_width: Annotated[int, validation.Integer(low=1, example="3")] = 3
     chain_depth: Annotated[int, _depth] = -1
     alpha: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
     all_ops: bool = True
