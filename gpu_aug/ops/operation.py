@@ -15,7 +15,7 @@ from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.distributions.columns import Drawn, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
-from gpu_aug.ops.validation import Checks, declared_checks, probability
+from gpu_aug.ops.validation import Checks, probability, take_checks
 
 _NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
 _most_pixels: ContextVar[float] = ContextVar("most pixels", default=np.inf)
@@ -98,11 +98,13 @@ class Operation(metaclass=FriendlyArgumentErrors):
     from_dict: ClassVar[Callable[..., "Operation"]]
 
     _classes: ClassVar[dict[str, type["Operation"]]] = {}
-    _checks: ClassVar[Checks] = {"p": probability}
+    _own_checks: ClassVar[Checks] = {"p": probability}
+    _checks: ClassVar[Checks] = {}
 
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        cls._own_checks = take_checks(cls)
         for base in reversed(cls.__mro__):
-            cls._checks = {**cls._checks, **declared_checks(base)}
+            cls._checks = {**cls._checks, **vars(base).get("_own_checks", {})}
         cls.__repr__ = describe  # type: ignore[method-assign] # dataclass leaves it alone
         if not abstract:
             Operation._classes[cls.__name__] = cls

@@ -7,7 +7,6 @@ plain numbers, so that equal recipes have equal fingerprints.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import get_annotations
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -183,13 +182,17 @@ def one_or_two(
     return interval(operation, field, ends, low=low, high=high, above=above, example=example)
 
 
-def declared_checks(cls: type) -> Checks:
-    """Return the checks that the annotations of a class declare, without those of its bases."""
+def take_checks(cls: type) -> Checks:
+    """Return the checks that the annotations of a class declare, without those of its bases.
+
+    The checks are taken out of the annotations, so that signatures show plain types.
+    """
     checks: dict[str, Check] = {}
-    hints: dict[str, Any] = get_annotations(cls)
+    hints: dict[str, Any] = cls.__annotations__
     for name, hint in hints.items():
         if get_origin(hint) is Annotated:
             checks[name] = hint.__metadata__[0]
+            hints[name] = hint.__origin__
         elif get_origin(hint) is Literal:
             checks[name] = partial(choice, allowed=get_args(hint))
         elif hint is bool:
