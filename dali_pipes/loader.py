@@ -267,6 +267,7 @@ class Loader:
         return self._loop()
 
     def _loop(self) -> Generator[Batch]:
+        """Yield the batches of the next loop, and close it as soon as it is left."""
         loop = self._begin()
         try:
             for batch in loop:
@@ -281,10 +282,12 @@ class Loader:
                 loop.close()
 
     def _begin(self) -> Generator[Batch]:
+        """Return the next loop: the next epoch, or the rest of one whose state was loaded."""
         process, epochs, steps = self._ranks.settle(), self._epochs, self.steps
         epochs.warn_of_a_short_loop(steps.length)
-        follows, number = epochs.began, epochs.begin(steps)
-        if not follows:
+        is_next_epoch = epochs.began  # of the same attempt
+        number = epochs.begin(steps)
+        if not is_next_epoch:
             consumed = steps.consumed_ranges(epochs.consumed)
             self._audit.begin(epochs.epoch, consumed, process, lambda: self._identity)
         loop = self._loops.run(steps, process, number)

@@ -21,7 +21,6 @@ from readers import Dataset
 from readers.dataset import Balanced, Subset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.order import AnyOrder
-from readers.plural import counted
 from readers.stream import is_stream
 
 # Changes only if the order or the draws of a given seed change: then no older state fits.
@@ -273,13 +272,6 @@ def describe_recipe(variants: Variants) -> list[str]:
     while sum(map(len, cut)) > _RECIPE:
         cut.pop()
     return cut if len(cut) == len(lines) else [*cut, f"and {len(lines) - len(cut)} more"]
-
-
-def name_of(dataset: Dataset) -> str:
-    """Return a dataset's repr, or its class and length if it has none of its own."""
-    if type(dataset).__repr__ is not object.__repr__:
-        return repr(dataset)
-    return f"{type(dataset).__name__} of {counted(len(dataset), 'sample')}"
 
 
 def steps_of(variants: Variants) -> str:
