@@ -14,14 +14,11 @@ from dali_pipes.errors import StateMismatchError
 from dali_pipes.runs.attempt import is_attempt
 from dali_pipes.steps.schedule import MAX_EPOCH, Consumed
 from dali_pipes.steps.variants import Variants
-from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
 from gpu_aug.views import Views
 from readers import Dataset
-from readers.dataset import Balanced, Subset
-from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.order import AnyOrder
-from readers.stream import is_stream
+from readers.plural import counted
 
 # Changes only if the order or the draws of a given seed change: then no older state fits.
 VERSION = 1
@@ -247,16 +244,10 @@ def explain_difference(name: str, theirs: Any, ours: Mapping[str, Any]) -> str:
 
 
 def describe_dataset(dataset: Dataset) -> str:
-    """Return kind (of clips with their settings), number of samples and of classes."""
-    if is_stream(dataset):
-        return _cut(f"{dataset!r}, {dataset.samples_per_epoch or 'all'} samples an epoch", _DATASET)
-    source = dataset
-    while isinstance(source, Subset | Balanced):
-        source = source.whole
-    has_settings = isinstance(source, Clips | LeRobotDataset)
-    kind = repr(source) if has_settings else type(source).__name__
-    classes = f", {len(dataset.class_names)} classes" if dataset.class_names else ""
-    return _cut(f"{kind} of {len(dataset)} samples{classes}", _DATASET)
+    """Return the repr of a dataset, or its class and length if it has none of its own."""
+    if type(dataset).__repr__ is not object.__repr__:
+        return _cut(repr(dataset), _DATASET)
+    return f"{type(dataset).__name__} of {counted(len(dataset), 'sample')}"
 
 
 def describe_recipe(variants: Variants) -> list[str]:

@@ -43,14 +43,14 @@ def test_loaders(folder: IndexedDataset, jpeg: Callable[..., bytes]) -> None:
     """What is loaded, how, and where; also of datasets that say nothing of themselves."""
     loader = Loader(folder, RECIPE, batch_size=4, device="cpu", decoder="cpu")
     assert repr(loader) == (
-        "Loader(FolderDataset of 6 samples, 2 classes, [RandomResizedCrop, HorizontalFlip], batch_size=4, "
+        "Loader(FolderDataset(6 samples, 2 classes), [RandomResizedCrop, HorizontalFlip], batch_size=4, "
         "shuffle='global', last_batch='drop', epoch=0, cpu+fused on cpu)"
     )
     loader.steps = replace(loader.steps, batch_size=2, last_batch="partial")
     assert "batch_size=2, shuffle='global', last_batch='partial'" in repr(loader)
     plain = MemoryDataset([jpeg(20, 24)], 1000)
     views = Loader(plain, Views([RECIPE, RECIPE]), batch_size=4, device="cpu", decoder="cpu")
-    assert "Loader(MemoryDataset of 1000 samples, [2 views, first RandomResizedCrop" in repr(views)
+    assert "Loader(MemoryDataset of 1,000 samples, [2 views, first RandomResizedCrop" in repr(views)
 
 
 def test_batches(folder: IndexedDataset) -> None:
