@@ -15,7 +15,6 @@ from dali_pipes.runs.attempt import is_attempt
 from dali_pipes.steps.schedule import MAX_EPOCH, Consumed
 from dali_pipes.steps.variants import Variants
 from gpu_aug import Recipe
-from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import AnyOrder
 from readers.plural import counted
@@ -255,10 +254,10 @@ def describe_recipe(variants: Variants) -> list[str]:
     schedule, lines = variants.schedules[0], list[str]()
     if variants.sizes is not None:
         lines.append(f"sizes {shown_sizes(variants.sizes.sizes)}, of which the first has:")
-    for epoch, recipe in zip(schedule.first_epochs, schedule.recipes, strict=True):
+    for epoch in schedule.first_epochs:
         if len(schedule) > 1:
             lines.append(f"from epoch {epoch} on:")
-        lines += _describe_views(recipe.recipes if isinstance(recipe, Views) else (recipe,))
+        lines += _describe_views(variants.views[variants.at(epoch)].recipes)
     cut = [_cut(line, _LINE) for line in lines]
     while sum(map(len, cut)) > _RECIPE:
         cut.pop()
