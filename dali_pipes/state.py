@@ -132,7 +132,8 @@ def check_state(
         StateMismatchError: The state is incomplete or damaged, or belongs to another run.
     """
     entries = state if isinstance(state, Mapping) else {}
-    missing = [name for name in own if name in LoaderState.__required_keys__.difference(entries)]
+    required = (name for name in own if name in LoaderState.__required_keys__)
+    missing = [name for name in required if name not in entries]
     if missing:
         raise StateMismatchError(
             f"this is not a loader's state: it lacks {', '.join(missing)}; give what loader.state_dict() returned"
@@ -156,8 +157,8 @@ def _check_position(
     epoch, consumed, attempt = state["epoch"], state["consumed"], state.get("attempt", "")
     _require(
         _are_counts((epoch, consumed), (MAX_EPOCH, length)),
-        f"position is impossible: epoch={_shown(epoch)}, consumed={_shown(consumed)}, allowed are whole numbers with 0 <= epoch <= "
-        f"{MAX_EPOCH} and 0 <= consumed <= {length}",
+        f"position is impossible: epoch={_shown(epoch)}, consumed={_shown(consumed)}, allowed are whole numbers with "
+        f"0 <= epoch <= {MAX_EPOCH} and 0 <= consumed <= {length}",
     )
     _require(
         is_attempt(attempt),
@@ -170,8 +171,8 @@ def _check_position(
         isinstance(buckets, list | tuple)
         and _are_counts(buckets, lengths)
         and sum(buckets) == consumed,
-        f"buckets are impossible: buckets={_shown(buckets)}, allowed are {len(lengths)} whole numbers, none larger than its bucket, "
-        f"{consumed} together",
+        f"buckets are impossible: buckets={_shown(buckets)}, allowed are {len(lengths)} whole numbers, none larger than "
+        f"its bucket, {consumed} together",
     )
     return epoch, tuple(state["buckets"])
 
@@ -206,6 +207,7 @@ def _is_equal(theirs: Any, ours: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
+    """Return a value as an error shows it."""
     try:
         return f"{value!r:.80}"
     except ValueError:  # an int of thousands of digits

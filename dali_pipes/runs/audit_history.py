@@ -161,16 +161,11 @@ def read_history(*sources: str) -> History:
     steps = _steps_that_count(path)
     if not steps:
         raise LoaderError(f"{name} holds no step of a run; let it take one first")
-    epochs: dict[int, list[StepLine]] = {}
-    for step in sorted(steps, key=lambda step: (step.epoch, step.start, step.stop)):
-        of_epoch = epochs.setdefault(step.epoch, [])
-        if step.start < step.stop:  # else the rank had no share of the last step
-            of_epoch.append(step)
     begins = [line for line in lines if isinstance(line, BeginLine)]
     last = path[0].begin
     return History(
         name=name,
-        epochs=epochs,
+        epochs=_steps_by_epoch(steps),
         run={} if last is None else last.run,
         ends=() if last is None else last.ends(),
         num_steps=len(steps),
@@ -179,6 +174,15 @@ def read_history(*sources: str) -> History:
         after=frozenset(begin.after for begin in begins),
         world_sizes=sorted({step.world_size for step in steps}),
     )
+
+
+def _steps_by_epoch(steps: Sequence[StepLine]) -> dict[int, list[StepLine]]:
+    epochs: dict[int, list[StepLine]] = {}
+    for step in sorted(steps, key=lambda step: (step.epoch, step.start, step.stop)):
+        of_epoch = epochs.setdefault(step.epoch, [])
+        if step.start < step.stop:  # else the rank had no share of the last step
+            of_epoch.append(step)
+    return epochs
 
 
 def read_lines(path: Path) -> Iterator[BeginLine | StepLine]:

@@ -66,7 +66,9 @@ class TestSmall:
             size_bytes(loader(MemoryDataset([jpeg(20, 20)], length)).state_dict())
             for length in (10, 10**9)
         )
-        assert large - small == len("00000000") + len(",000,000,00")  # `length`, and the description
+        assert large - small == len("00000000") + len(
+            ",000,000,00"
+        )  # `length`, and the description
 
     @pytest.mark.parametrize("preset", PRESETS)
     def test_small_for_every_preset(self, preset: str) -> None:
