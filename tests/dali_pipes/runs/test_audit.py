@@ -562,6 +562,19 @@ def test_lines_without_names(short_dataset: MemoryDataset, tmp_path: Path) -> No
     assert len(check_audit(run).history.attempts) == 3
 
 
+def test_an_attempt_without_steps(short_dataset: MemoryDataset, tmp_path: Path) -> None:
+    """A start that was killed before its first step goes on from the longer of two runs, each in a file of its own."""
+    take(start(short_dataset, 1, tmp_path / "a.jsonl"), 3)
+    take(start(short_dataset, 1, tmp_path / "b.jsonl"), 4)
+    begin = json.loads((tmp_path / "b.jsonl").read_text().splitlines()[0])
+    killed = {**begin, "begin": [1, 0], "attempt": "1-00000000", "after": begin["attempt"]}
+    (tmp_path / "c.jsonl").write_text(f"{json.dumps(killed)}\n")
+    check = check_audit(tmp_path)
+
+    assert check.once, check.lines()
+    assert (check.history.num_steps, check.history.num_superseded) == (4, 3)
+
+
 @pytest.mark.parametrize("planted", ["lost", "repeated", "other"])
 def test_planted_steps_are_told(
     short_dataset: MemoryDataset, tmp_path: Path, planted: str, capsys: pytest.CaptureFixture[str]
