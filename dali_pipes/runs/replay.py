@@ -229,21 +229,21 @@ def _replayed_operations(
     recipe, draws, times = view.recipe, seen.draws, view.images_per_row
     keys = [key for key in keys for _ in range(times)]
     leaves = iter(describe_leaves(recipe, draws, row * times, keys))
-
-    def describe(operation: Operation, stage: Stage, image: Tensor | None) -> ReplayedOperation:
-        own = list(islice(leaves, max(1, len(operation.leaves))))
-        return _describe(operation, stage, own, image)
-
-    for timed in recipe.temporal_operations:
-        yield describe(timed, "time", None)
-    for cut in recipe.decode_operations:
-        yield describe(cut, "decode", None)
-    stop, num_decode = 0, len(recipe.decode_operations)
-    for number, operation in enumerate(recipe.image_operations[num_decode:], num_decode + 1):
-        stop += len(operation.leaves)
-        until = replace(seen, draws=replace(draws, params=draws.params[:stop]))
-        image = _run_until(setup, view, until, row, number)
-        yield describe(operation, "augment", image[0] if len(image) == 1 else image)
+    num_decode = len(recipe.decode_operations)
+    stages: list[tuple[Operation, Stage]] = [
+        *((operation, "time") for operation in recipe.temporal_operations),
+        *((operation, "decode") for operation in recipe.decode_operations),
+        *((operation, "augment") for operation in recipe.image_operations[num_decode:]),
+    ]
+    stop = 0
+    for number, (operation, stage) in enumerate(stages, 1 - len(recipe.temporal_operations)):
+        own, image = list(islice(leaves, max(1, len(operation.leaves)))), None
+        if stage == "augment":
+            stop += len(own)
+            until = replace(seen, draws=replace(draws, params=draws.params[:stop]))
+            image = _run_until(setup, view, until, row, number)
+            image = image[0] if len(image) == 1 else image
+        yield _describe(operation, stage, own, image)
 
 
 def _describe(
