@@ -60,7 +60,7 @@ def examine() -> Iterator[Finding]:
     yield _dali()
     yield from _torch_and_dali()
     yield _cpu_decoder()
-    yield _package("videos", "av", "gpu-aug[video]")
+    yield _videos()
     yield from _videos_on_gpu()
     yield _formats()
     yield _package("engine fused", "numba")
@@ -153,12 +153,21 @@ def _cpu_decoder() -> Finding:
     )
 
 
-def _package(subject: str, package: str, requirement: str = "") -> Finding:
-    """Examine whether a package is installed; `requirement` is what pip installs for it, the package itself if left out."""
+def _package(subject: str, package: str) -> Finding:
+    """Examine whether a package is installed."""
     version = versions().get(package)
     if version is None:
-        return Finding(subject, "missing", f"pip install '{requirement or package}'")
+        return Finding(subject, "missing", f"pip install {package}")
     return Finding(subject, f"{package} {version}")
+
+
+def _videos() -> Finding:
+    """Examine the decoder of videos on the CPU."""
+    try:
+        av = importlib.import_module("av")
+    except ImportError:
+        return Finding("videos", "PyAV is missing", "to read videos: pip install 'gpu-aug[video]'")
+    return Finding("videos", f"PyAV {av.__version__} with FFmpeg {av.ffmpeg_version_info}")
 
 
 def _videos_on_gpu() -> Iterator[Finding]:

@@ -7,6 +7,8 @@ import numpy as np
 from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.loader import Loader
 from dali_pipes.runs.bad_samples import BadRecord
+from dali_pipes.runs.replay import make_step
+from dali_pipes.steps.schedule import Plan
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, Recipe
 from readers import Sample
@@ -61,7 +63,8 @@ def find_decodable_videos(clips: Clips) -> tuple[list[int], list[str]]:
 
 
 def _bad_records(dataset: IndexedDataset, **options: Any) -> list[BadRecord]:
-    """Load every sample once, as training does; return those that are bad."""
+    """Make every sample once, as training does; return the records of those that are bad."""
+    records: list[BadRecord] = []
     with Loader(
         dataset,
         Recipe([CenterCrop(_SIDE)]),
@@ -71,9 +74,12 @@ def _bad_records(dataset: IndexedDataset, **options: Any) -> list[BadRecord]:
         shuffle="none",
         last_batch="partial",
         on_bad_sample="skip",
-        max_bad_samples=len(dataset),
         **options,
     ) as loader:
-        for _ in loader:
-            pass
-        return [record for record in loader.bad_samples if not record.kept]
+        # Single steps, since a loop would log each bad sample, and callers report them in their own words.
+        for start in range(0, len(dataset), _BATCH_SIZE):
+            positions = np.arange(start, min(start + _BATCH_SIZE, len(dataset)))
+            rows, valid = np.arange(len(positions)), np.ones(len(positions), bool)
+            finished, _ = make_step(loader._setup, Plan(0, 0, positions, rows, valid, 0))
+            records += [record for row in finished.records for record in row if not record.kept]
+    return records
