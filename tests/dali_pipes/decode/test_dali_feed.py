@@ -50,7 +50,7 @@ def feed() -> Feed:
     options: dict[str, Any] = {"device": "cpu", "canvases": False, "device_id": None}
     return Feed(
         FeedOptions(
-            batch_size=BATCH_SIZE, canvas=((None,),), antialias=(True,), num_threads=1, depth=1, hw_decoder_load=1.0, **options
+            batch_size=BATCH_SIZE, antialias=(True,), num_threads=1, depth=1, hw_decoder_load=1.0, **options
         )
     )  # fmt: skip
 

@@ -312,19 +312,6 @@ def deserialized() -> Any:
     return Pipeline.deserialize(build().serialize(), **options)
 
 
-def feeding_itself() -> Any:
-    from nvidia.dali import Pipeline, fn
-
-    class Feeding(Pipeline):
-        def iter_setup(self) -> None:
-            """Feed what nobody asked for."""
-
-    pipeline = Feeding(batch_size=2, num_threads=1, device_id=None)
-    with pipeline:
-        pipeline.set_outputs(fn.decoders.image(fn.external_source(name="encoded")))
-    return pipeline
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -353,14 +340,13 @@ def feeding_itself() -> Any:
         (lambda: build(exec_dynamic=False), "does not use DALI's default executor"),
         (that_is_a_decoder, "is a decoder already; give what from_dali returned"),
         (deserialized, "was deserialized does not tell what it does"),
-        (feeding_itself, "Feeding.iter_setup feeds the pipeline, but the loader does that"),
         (lambda: declared(dtype=types().FLOAT), "'encoded' was declared with dtype=.*FLOAT"),
         (lambda: declared(ndim=2), "ndim=2, layout=None, but encoded bytes are uint8"),
         (lambda: declared(layout="HWC"), "layout='HWC', but encoded bytes are uint8"),
     ],
     ids=[
         *("text", "reader", "source", "inputs", "outputs", "random", "used", "executor"),
-        *("decoder", "deserialized", "iter_setup", "dtype", "ndim", "layout"),
+        *("decoder", "deserialized", "dtype", "ndim", "layout"),
     ],
 )
 def test_pipelines_that_cannot_work_are_refused(make, words):
