@@ -20,13 +20,12 @@ from dali_pipes.video.packets import Part
 from dali_pipes.video.sampling import (
     Padding,
     Rate,
-    Start,
+    Sampling,
     choose_frames,
-    fixed_start,
+    clip_start,
+    frame_offsets,
     padded_frames,
-    random_start,
     read_rate,
-    uniform_start,
 )
 from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
@@ -39,7 +38,6 @@ from readers.sample import ColumnName, Payload, SelectionError, checked_indices
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 from readers.video.info import Segment, cut
 
-Sampling = Literal["random", "uniform", "all", "first"]
 OnDamagedVideo = Literal["raise", "truncate"]
 
 # Videos whose metadata are remembered, about as many as there are in the batches under way: the index reads and parses
@@ -253,9 +251,9 @@ class Clips(IndexedDataset):
     ) -> NDArray[np.int64]:
         """Choose the frames of clips from random numbers, as a Loader does; see `ClipSource.choose`, and `frames`."""
         chosen = np.zeros((len(indices), self.num_frames), np.int64)
-        for row, segment, start in self._starts(seed, epoch, indices, identities):
-            how = (self._rate, segment, self.num_frames, start, self._padding, int(speed[row]))
-            chosen[row] = segment.first + choose_frames(*how)
+        for row, segment, positions in self._positions(seed, epoch, indices, identities, speed):
+            frames = choose_frames(self._rate, segment, positions, self._padding)
+            chosen[row] = segment.first + frames
         return chosen
 
     def padded(
@@ -268,39 +266,36 @@ class Clips(IndexedDataset):
     ) -> NDArray[np.bool_]:
         """Return which of the frames that `choose` returns stand for frames after the end of the video, bool [n, T]."""
         padded = np.zeros((len(indices), self.num_frames), bool)
-        for row, segment, start in self._starts(seed, epoch, indices, identities):
-            how = (self._rate, segment, self.num_frames, start, self._padding, int(speed[row]))
-            padded[row] = padded_frames(*how)
+        for row, segment, positions in self._positions(seed, epoch, indices, identities, speed):
+            padded[row] = padded_frames(self._rate, segment, positions, self._padding)
         return padded
 
-    def _starts(
+    def _positions(
         self,
         seed: int,
         epoch: int,
         indices: NDArray[np.int64],
         identities: NDArray[np.int64],
-    ) -> Iterator[tuple[int, Segment, Start]]:
-        """Yield the row of each clip of a readable video, the part it is taken from, and where it begins."""
+        speed: NDArray[np.int64],
+    ) -> Iterator[tuple[int, Segment, list[int]]]:
+        """Yield the row of each clip of a readable video, the part it is taken from, and the positions of its frames."""
         [numbers] = uniforms(seed, epoch, identities, [1], slots=SLOTS["starts of clips"])
         words = (numbers[:, 0] * 2.0**32).astype(np.int64).tolist()
         videos = self.videos(indices).tolist()
         for row, (clip, video) in enumerate(zip(indices.tolist(), videos, strict=True)):
             known = self._known(video)
             if not isinstance(known, VideoError):
-                number = clip - int(self._first[video])
-                yield row, known[1], self._start(number, words[row], known[1])
+                number, segment = clip - int(self._first[video]), known[1]
+                offsets = frame_offsets(self._rate, segment, self.num_frames, int(speed[row]))
+                start = self._start(segment, offsets[-1], number, words[row])
+                yield row, segment, [start + offset for offset in offsets]
 
-    def _start(self, number: int, word: int, segment: Segment) -> Start:
-        """Return where the `number`-th clip of a video begins; `word` is its random number."""
-        match self._sampling:
-            case "random":
-                return random_start(word)
-            case "uniform":
-                return uniform_start(number, self._clips_per_video)
-            case "first":
-                return fixed_start(0)
-            case "all":
-                return fixed_start(number * self.num_frames * self._rate.step(segment))
+    def _start(self, segment: Segment, span: int, number: int, word: int) -> int:
+        """Return the position where the `number`-th clip of a video begins; `word` is its random number."""
+        if self._sampling in ("first", "all"):
+            return number * self.num_frames * self._rate.step(segment)
+        room = self._rate.length(segment) - 1 - span
+        return clip_start(self._sampling, room, number, self._clips_per_video, word)
 
     def _fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
         """Read encoded frames of a video whose frames are files of their own."""

@@ -151,7 +151,8 @@ class ClipRenderer:
                 continue
             part = next(iter(parts.values()))
             frames = {row: np.unique(fetched.frames[row, part.columns]) for row in parts}
-            for group in overlapping_clips(part.info, frames) if part.alone else [frames]:
+            # Clips without common packets are decoded separately, so that several threads share the work.
+            for group in overlapping_clips(part.info, frames):
                 together = np.unique(np.concatenate(list(group.values())))
                 size_bytes = len(together) * part.info.height * part.info.width * 3
                 if len(group) > 1 and size_bytes <= _SHARED_BYTES:

@@ -17,7 +17,7 @@ from readers import Dataset
 from readers.dataset import Balanced, Subset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.mixture import Mixture
-from readers.video import VideoError, VideoInfo
+from readers.video import VideoError
 
 _Rows = NDArray[np.int64]
 
@@ -39,9 +39,6 @@ class ClipSource(Protocol):
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a number for the video of each clip, int64 [n]."""
-
-    def info(self, video: int) -> VideoInfo | VideoError:
-        """Return the metadata of a video, or the reason why no clip can be taken from it."""
 
     def parts(self, index: int) -> list[Part]:
         """Return the parts of a clip, one for each video that it shows.
@@ -196,11 +193,6 @@ class ComposedClips:
         for part, rows, own in self._by_part(indices):
             numbers[rows] = self._parts[part].videos(own) * len(self._parts) + part
         return numbers
-
-    def info(self, video: int) -> VideoInfo | VideoError:
-        """See ClipSource."""
-        number, part = divmod(video, len(self._parts))
-        return self._parts[part].info(number)
 
     def parts(self, index: int) -> list[Part]:
         """See ClipSource."""

@@ -22,7 +22,7 @@ from dali_pipes.video.dali.feed import ClipFeed, inputs_of
 from dali_pipes.video.dali.support import Refusals
 from dali_pipes.video.render_clip import ClipRenderer
 from gpu_aug.upload import upload
-from readers.video import VideoInfo
+from readers.video import VideoError
 
 # Bytes of decoded frames that DALI holds for each push; a step with more is pushed in parts. With a depth of 2, 2 GiB of a
 # GPU are taken at most.
@@ -100,8 +100,11 @@ class DaliClipDecoder(DecoderByDali):
         clips, data = self._fetcher.clips, fetched.data[row]
         if clips is None or data is None:
             return None
-        info = clips.info(int(clips.videos(fetched.indices[row : row + 1])[0]))
-        if not isinstance(info, VideoInfo) or self._refusals.is_hopeless(info):
+        try:
+            info = clips.parts(int(fetched.indices[row]))[0].info
+        except VideoError:  # the decoder on the CPU reports the reason
+            return None
+        if self._refusals.is_hopeless(info):
             return None
         return make_excerpt(data, info, fetched.frames[row], self._feed.backend)
 
