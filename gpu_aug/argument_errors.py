@@ -12,7 +12,7 @@ from gpu_aug.names import closest
 _LISTS = ("operations", "recipes")
 
 
-class Called(ABCMeta):
+class FriendlyArgumentErrors(ABCMeta):
     """The type of classes whose users get a RecipeError where Python has a TypeError.
 
     It is an ABCMeta, so that such a class may have abstract classes beside it as bases.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.argument_errors import Called
+from gpu_aug.argument_errors import FriendlyArgumentErrors
 from gpu_aug.draw_operations import draw_operations, slot_numbers
 from gpu_aug.draws import Draws, find_partners
 from gpu_aug.errors import RecipeError
@@ -30,7 +30,7 @@ FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True, init=False)
-class Recipe(metaclass=Called):
+class Recipe(metaclass=FriendlyArgumentErrors):
     """An ordered list of operations, applied to every image.
 
     The leading size operations (crops and at most one resampling) are the decode stage: they

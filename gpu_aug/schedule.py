@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpu_aug.argument_errors import Called
+from gpu_aug.argument_errors import FriendlyArgumentErrors
 from gpu_aug.errors import RecipeError
 from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.files.document import write_document
@@ -19,7 +19,7 @@ from gpu_aug.views import Views
 
 
 @dataclass(frozen=True, init=False)
-class Schedule(metaclass=Called):
+class Schedule(metaclass=FriendlyArgumentErrors):
     """Which recipe is used in which epoch, such as one without Mosaic in the last epochs.
 
     Args:

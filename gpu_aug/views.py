@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.argument_errors import Called
+from gpu_aug.argument_errors import FriendlyArgumentErrors
 from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError
 from gpu_aug.expected_recipe import require_recipe, way_to_recipe
@@ -19,7 +19,7 @@ from gpu_aug.recipe import FORMAT_VERSION, Recipe
 
 
 @dataclass(frozen=True, init=False)
-class Views(metaclass=Called):
+class Views(metaclass=FriendlyArgumentErrors):
     """Several images of every sample, each with its own recipe, as in multi-crop training.
 
     Every view draws for itself, even if two recipes are equal. Which frames a clip is made of is drawn

@@ -24,6 +24,7 @@ from typing import Any
 
 import llvmlite
 import numba
+import numpy as np
 from numba.core import event
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
@@ -31,22 +32,25 @@ from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
 from gpu_aug.compiled.clock import clock
-from gpu_aug.compiled.process_lock import Turn
+from gpu_aug.compiled.process_lock import ProcessLock
 from gpu_aug.gc_pause import pause_gc, resume_gc
 
 _log = logging.getLogger(__name__)
 
 _OURS = re.compile(r"(gpu_aug|dali_pipes|readers)\b")
+# A regular expression, because `ast` takes 1.2 ms a module, and each process does this for about 60 of them.
 _IMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+)?import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _DIGEST_BYTES = 32
-_STALE_SECONDS = 60 * 86400.0
-_told: Turn | None = None
+_STALE_SECONDS = (
+    60 * 86400.0
+)  # an entry of other sources or versions; somebody may still switch between branches
+_announcing: ProcessLock | None = None
 _num_compiled = 0
 _depth = 0  # of functions that are compiled for others
 
 
-class Kept(_Cache):  # type: ignore[misc, unused-ignore]
-    """The compiled forms of one function: Numba looks here before it compiles, and hands over what it made.
+class CompiledFunctionCache(_Cache):  # type: ignore[misc, unused-ignore]
+    """The compiled forms of one function: Numba looks here before it compiles, and saves here what it compiled.
 
     It calls these methods with its compiler's lock held, so one thread of a process at a time is here.
 
@@ -56,26 +60,26 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        # Now: the files may change while this process runs.
+        # Read at once, because the files may change while this process runs.
         self._sources = _sources(function.__module__)
-        self._turn: Turn | None = None
+        self._lock: ProcessLock | None = None
         self._began = 0.0
 
     @property
     def cache_path(self) -> str:
-        """The folder; nothing where there is none."""
+        """The folder, "" if there is none."""
         return str(folder() or "")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What was compiled for these types before, or is being compiled by another process; else None."""
-        self.finish()  # what was broken off
+        """Return the code for these types, also if another process is compiling it; None if it must be compiled here."""
+        self.finish()  # a compilation that was interrupted
         target_context.refresh()
         path = self._path(sig, target_context.codegen())
         data = _read(path)
         if data is None:
             _begin()
-            self._turn = Turn(None if path is None else path.with_suffix(".lock"))
-            self._turn.wait()
+            self._lock = ProcessLock(None if path is None else path.with_suffix(".lock"))
+            self._lock.wait()
             self._began = time.perf_counter()
             data = _read(path)
             if data is None:
@@ -84,12 +88,12 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
         return CompileResult._rebuild(target_context, *pickle.loads(data))
 
     def has(self, sig: Any) -> bool:
-        """Whether the code for these types is there."""
+        """Return whether the code for these types is stored."""
         path = self._path(sig, cpu_target.target_context.codegen())
         return path is not None and path.exists()
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, where that can be."""
+        """Store compiled code, if the folder can be written to."""
         global _num_compiled
         _num_compiled += 1
         seconds = time.perf_counter() - self._began
@@ -102,10 +106,10 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
         self.finish()
 
     def finish(self) -> None:
-        """End what `load_overload` began."""
-        if self._turn is not None:
-            self._turn.end()
-            self._turn = None
+        """Release the lock that `load_overload` took."""
+        if self._lock is not None:
+            self._lock.end()
+            self._lock = None
             _finish()
 
     def _path(self, sig: Any, codegen: Any) -> Path | None:
@@ -115,31 +119,41 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
         name = f"{function.__module__}.{function.__qualname__}"
         depends = (
             *(name, function.__code__.co_firstlineno, str(sig)),
-            *(codegen.magic_tuple(), numba.__version__, llvmlite.__version__, sys.version_info[:2]),
+            *(
+                codegen.magic_tuple(),
+                numba.__version__,
+                llvmlite.__version__,
+                np.__version__,
+                sys.version_info[:2],
+            ),
             self._sources,
         )
         return parent / f"{name}-{hashlib.sha256(repr(depends).encode()).hexdigest()[:32]}.code"
 
     def enable(self) -> None:
-        """Nothing can be switched."""
+        """Do nothing: the cache is always on."""
 
     def disable(self) -> None:
-        """Nothing can be switched."""
+        """Do nothing: the cache is always on."""
 
     def flush(self) -> None:
-        """Nothing is ever out of date."""
+        """Do nothing: no entry is ever out of date."""
 
 
 class _Failures(event.Listener):  # type: ignore[misc, unused-ignore]
-    """Hears of functions that cannot be compiled, for which `Kept.save_overload` is not called."""
+    """Releases the lock of functions that fail to compile, for which `save_overload` is not called."""
 
     def on_start(self, event: Any) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_end(self, event: Any) -> None:
-        """Let others try."""
+        """Release the lock."""
         kept, failure = event.data["dispatcher"]._cache, event._exc_details
-        if isinstance(kept, Kept) and failure is not None and failure[0] is not None:
+        if (
+            isinstance(kept, CompiledFunctionCache)
+            and failure is not None
+            and failure[0] is not None
+        ):
             kept.finish()
 
 
@@ -148,12 +162,12 @@ event.register("numba:compile", _Failures())
 
 @cache
 def folder() -> Path | None:
-    """Where compiled code is kept: ``$GPU_AUG_CACHE/compiled``, or ``~/.cache/gpu-aug/compiled`` when not set.
+    """Return the folder of compiled code: ``$GPU_AUG_CACHE/compiled``, by default ``~/.cache/gpu-aug/compiled``.
 
-    Where Numba's own ``$NUMBA_CACHE_DIR`` is set, it is ``compiled`` in there. It is asked for once in a process.
+    If Numba's own ``$NUMBA_CACHE_DIR`` is set, it is ``compiled`` in there. The result is fixed for a process.
 
     Returns:
-        None where there can be no such folder, and where others than its owner can write to it, or its owner is
+        None if there can be no such folder, if others than its owner can write to it, or if its owner is
         neither this user, nor root, nor the owner of this package's files.
     """
     try:
@@ -170,7 +184,7 @@ def folder() -> Path | None:
 
 
 def can_keep() -> bool:
-    """Whether what is compiled now will be there for the next process."""
+    """Return whether the next process will find what is compiled now."""
     path = folder()
     return path is not None and os.access(path, os.W_OK | os.X_OK)
 
@@ -188,10 +202,10 @@ def cache_folder() -> Path:
 
 
 def _begin() -> None:
-    """Stop the clock, and the collector of garbage, which would take a tenth of the time and find none."""
+    """Stop the clock, and the garbage collector, which would take a tenth of the time and find nothing."""
     global _depth
     clock.stop()
-    _tell()
+    _announce()
     pause_gc()
     _depth += 1
 
@@ -203,30 +217,30 @@ def _finish() -> None:
     clock.go_on()
 
 
-def _tell() -> None:
-    """Say on stderr that it takes a while: one process of those that compile into a folder, and in a rank 0."""
-    global _told
-    if _told is not None:
+def _announce() -> None:
+    """Print once that compiling takes a while: in one of the processes that share a folder, and only on rank 0."""
+    global _announcing
+    if _announcing is not None:
         return
     path = folder()
-    _told = Turn(path / "telling.lock" if path is not None and can_keep() else None)
-    if os.environ.get("RANK", "0") == "0" and _told.try_now():
+    _announcing = ProcessLock(path / "announcing.lock" if path is not None and can_keep() else None)
+    if os.environ.get("RANK", "0") == "0" and _announcing.try_now():
         print(note(), file=sys.stderr, flush=True)  # noqa: T201 - a warning would be for the user to mend
 
 
 def be_quiet() -> None:
-    """Leave it to others to say that this process compiles."""
-    global _told
-    _told = Turn(None)
+    """Leave the announcement to other processes."""
+    global _announcing
+    _announcing = ProcessLock(None)
 
 
 def num_compiled() -> int:
-    """How many functions this process has compiled."""
+    """Return the number of functions that this process has compiled."""
     return _num_compiled
 
 
 def note() -> str:
-    """What is said when compiling begins."""
+    """Return the text that is printed when compiling begins."""
     begin = "gpu-aug: compiling for this processor"
     if can_keep():
         return f"{begin}, for up to half a minute; kept in {folder()}"
@@ -242,7 +256,7 @@ def note() -> str:
 
 @cache
 def _sources(module: str) -> str:
-    """A digest of the text of a module and of all of ours that it imports, directly or not."""
+    """Return a digest of the text of a module and of all our modules that it imports, directly or not."""
     found: dict[str, bytes] = {}
     waiting = [module]
     while waiting:
@@ -257,7 +271,7 @@ def _sources(module: str) -> str:
 
 
 def _imported(text: str) -> Iterator[str]:
-    """The modules of ours that a module's text imports at its top level."""
+    """Yield our modules that a module's text imports at its top level."""
     for source, names in _IMPORT.findall(text):
         found = re.findall(r"[\w.]+", names)
         candidates = [source, *(f"{source}.{name}" for name in found)] if source else found
@@ -271,7 +285,7 @@ def _text(module: ModuleType) -> bytes:
 
 
 def _read(path: Path | None) -> bytes | None:
-    """The content of an entry; None where there is none, or a damaged one."""
+    """Return the content of an entry; None if it is missing or damaged."""
     if path is None:
         return None
     try:
@@ -283,7 +297,7 @@ def _read(path: Path | None) -> bytes | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write an entry in one step, and remove what was made of older sources long ago."""
+    """Write an entry in one step, and remove old entries of the same function."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem, delete=False) as file:
         try:
             file.write(hashlib.sha256(data).digest() + data)

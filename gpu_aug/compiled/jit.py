@@ -17,7 +17,7 @@ from numba.core.ccallback import CFunc
 from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic
 
-from gpu_aug.compiled.cache import Kept
+from gpu_aug.compiled.cache import CompiledFunctionCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ def inner(function: Function) -> Function:
 def _compiled(function: Function, **options: bool) -> Function:
     compile_: Any = numba.njit(nogil=True, error_model="numpy", **options)
     compiled = compile_(function)
-    compiled._cache = Kept(function)
+    compiled._cache = CompiledFunctionCache(function)
     return cast(Function, compiled)
 
 
@@ -57,7 +57,7 @@ def separate(function: Callable[..., int]) -> Any:
     num_arguments = function.__code__.co_argcount
     whole = [types.int64] * num_arguments
     compiled: Any = CFunc(function, (tuple(whole), types.int64), {}, {"error_model": "numpy"})
-    compiled._cache = Kept(function)
+    compiled._cache = CompiledFunctionCache(function)
     compiled.compile()
     name = f"{function.__module__}.{function.__qualname__}"
     add_symbol(name, compiled.address)

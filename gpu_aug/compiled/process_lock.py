@@ -1,4 +1,4 @@
-"""Turns of processes: one does something, the others wait until it is done."""
+"""A lock between processes: one works, the others wait until it is done."""
 
 import os
 import time
@@ -7,15 +7,17 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: nobody waits, and two may do the same
+except ImportError:  # Windows: no process waits, and two may do the same work
     fcntl = None  # type: ignore[assignment]
 
-_PATIENCE_SECONDS = 120.0
+_PATIENCE_SECONDS = (
+    120.0  # compiling takes half a minute; a process that hangs must not stop all others
+)
 _LOOK_SECONDS = 0.02
 
 
-class Turn:
-    """A lock between processes; where there can be none, everybody has it.
+class ProcessLock:
+    """An inter-process lock; without effect on file systems without locking.
 
     Args:
         path: A file that is made for it, or None for no lock.
@@ -26,7 +28,7 @@ class Turn:
         self._file: int | None = None
 
     def try_now(self) -> bool:
-        """Take it, unless another process has it; returns whether it was taken or there can be none."""
+        """Take the lock if it is free; return False if another process has it."""
         if fcntl is None or self._path is None:
             return True
         try:
@@ -45,13 +47,13 @@ class Turn:
         return True
 
     def wait(self) -> None:
-        """Take it as soon as it is free, or go on without it after two minutes."""
+        """Wait for the lock; after two minutes, go on without it."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while not self.try_now() and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
 
     def end(self) -> None:
-        """Give it back; its file goes with it."""
+        """Release the lock and remove its file."""
         if self._file is None or fcntl is None:
             return
         with suppress(OSError):

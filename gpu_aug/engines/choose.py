@@ -6,8 +6,8 @@ from typing import Literal
 
 import torch
 
+from gpu_aug.engines.channel_triplets import EngineByChannelTriplets, of_three_channels
 from gpu_aug.engines.engine import Engine
-from gpu_aug.engines.threes import ByThrees, of_three_channels
 from gpu_aug.errors import EngineError
 from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.image_kind import USUAL, ImageKind
@@ -62,18 +62,18 @@ def compile_engine(
     make = partial(_make, name, device=device, exact=exact)
     if kind.channels == 3 or name == "kornia":
         return make(recipe)
-    return ByThrees(make, recipe, kind.channels)
+    return EngineByChannelTriplets(make, recipe, kind.channels)
 
 
 def _make(name: str, recipe: Recipe, *, device: torch.device, exact: bool) -> Engine:
     """Prepare an engine for RGB images, or Kornia's, which takes any."""
     try:
         if name == "kornia":
-            from gpu_aug.engines.kornia import KorniaEngine
+            from gpu_aug.engines.backends.kornia_engine import KorniaEngine
 
             return KorniaEngine(recipe, device=device)
         if name == "albumentations":
-            from gpu_aug.engines.albumentations import AlbumentationsEngine
+            from gpu_aug.engines.backends.albumentations_engine import AlbumentationsEngine
 
             return AlbumentationsEngine(recipe, device=device)
         if name == "fused":

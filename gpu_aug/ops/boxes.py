@@ -1,8 +1,7 @@
 """Operations that change only boxes and leave images unchanged."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from gpu_aug.ops import validation
 from gpu_aug.ops.operation import Operation
@@ -46,9 +45,5 @@ class SanitizeBoundingBoxes(OnTargets):
         (224, 224)
     """
 
-    min_size: float = 1.0
-    min_area: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(("min_size", "min_area"), partial(validation.number, low=1, example="1.0")),
-    }
+    min_size: Annotated[float, validation.Number(low=1, example="1.0")] = 1.0
+    min_area: Annotated[float, validation.Number(low=1, example="1.0")] = 1.0

@@ -3,9 +3,8 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
 from gpu_aug.ops.distributions.uniform import (
     Sizes,
     Uniforms,
@@ -46,10 +46,16 @@ def checked(name: str, _field: str, operations: Any) -> tuple[Operation, ...]:
     )
 
 
+Operations = Annotated[Sequence[Operation], checked]
+
+
+def _one_each(operation: Any) -> int:
+    """Return the number of operations that are combined."""
+    return len(operation.operations)
+
+
 class Combinator(Operation, abstract=True):
     """An operation made of others. Its children stand in the order in which they are carried out."""
-
-    checks: ClassVar[validation.Checks] = {"operations": checked}
 
     @property
     @abstractmethod
@@ -57,8 +63,13 @@ class Combinator(Operation, abstract=True):
         """The operations it combines; one that may run at several points of the order is listed for each of them."""
 
     @abstractmethod
-    def choose(self, u: Uniforms) -> Gates:
-        """Draw which image gets which child, from float64 [B, num_uniforms]."""
+    def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
+        """Return which image gets which child, bool [B, number of children].
+
+        Args:
+            gate: Whether an image is changed at all, bool [B].
+            drawn: What the columns of ``random`` became.
+        """
 
     @property
     def leaves(self) -> tuple[Operation, ...]:
@@ -79,7 +90,7 @@ class Combinator(Operation, abstract=True):
 
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
         """Draw every child, and close the gates of children that were not chosen."""
-        gates = self.choose(next(numbers))
+        gates = self.choose(*self.draw_columns(next(numbers)))
         drawn: list[Params] = []
         for child, gate in zip(self.children, gates.T, strict=True):
             params, after = child.draw_leaves(numbers, sizes)
@@ -101,10 +112,7 @@ class RandomApply(Combinator):
     Source: torchvision v2 RandomApply.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """One: the gate."""
-
-    operations: Sequence[Operation]
+    operations: Operations
     p: float = 0.5
 
     @property
@@ -112,9 +120,8 @@ class RandomApply(Combinator):
         """The operations."""
         return tuple(self.operations)
 
-    def choose(self, u: Uniforms) -> Gates:
-        """All or none."""
-        return np.repeat(u < self.p, len(self.operations), axis=1)
+    def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
+        return np.repeat(gate[:, None], len(self.operations), axis=1)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The sizes after all operations, and the sizes before them unless ``p`` is 1."""
@@ -142,10 +149,9 @@ class OneOf(Combinator):
         (224, 224)
     """
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the choice."""
+    random: ClassVar[Random] = {"choice": Numbers()}
 
-    operations: Sequence[Operation]
+    operations: Operations
     _: KW_ONLY
     weights: Sequence[float] | None = None
     p: float = 1.0
@@ -168,11 +174,11 @@ class OneOf(Combinator):
         """The operations."""
         return tuple(self.operations)
 
-    def choose(self, u: Uniforms) -> Gates:
+    def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
         """One child or none."""
         weights = np.array(self.weights or [1.0] * len(self.operations))
-        chosen = pick(u[:, 1], weights / weights.sum())
-        gates: Gates = (u[:, :1] < self.p) & (chosen[:, None] == np.arange(len(weights)))
+        chosen = pick(drawn["choice"], weights / weights.sum())
+        gates: Gates = gate[:, None] & (chosen[:, None] == np.arange(len(weights)))
         return gates
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
@@ -193,7 +199,9 @@ class SomeOf(Combinator):
     Source: Albumentations SomeOf with replace=False.
     """
 
-    operations: Sequence[Operation]
+    random: ClassVar[Random] = {"number": Numbers(), "rank": Numbers(_one_each)}
+
+    operations: Operations
     n: int | tuple[int, int] = 1
     _: KW_ONLY
     p: float = 1.0
@@ -207,15 +215,10 @@ class SomeOf(Combinator):
         """The operations."""
         return tuple(self.operations)
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the number, and one per operation: the smallest are chosen."""
-        return 2 + len(self.operations)
-
-    def choose(self, u: Uniforms) -> Gates:
+    def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
         """The n children with the smallest numbers."""
-        rank = orders(orders(u[:, 2:]).astype(np.float64))
-        gates: Gates = (u[:, :1] < self.p) & (rank < draw_number(u[:, 1], self.n)[:, None])
+        rank = orders(orders(drawn["rank"]).astype(np.float64))
+        gates: Gates = gate[:, None] & (rank < draw_number(drawn["number"], self.n)[:, None])
         return gates
 
 
@@ -233,31 +236,24 @@ class SomeOfRepeated(Combinator):
     Source: Albumentations SomeOf with replace=True.
     """
 
-    operations: Sequence[Operation]
-    n: int = 1
+    random: ClassVar[Random] = {"choices": Numbers(lambda self: self.n)}
+
+    operations: Operations
+    n: Annotated[int, validation.Integer(low=1, example="2")] = 1
     _: KW_ONLY
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "n": partial(validation.whole, low=1, example="2"),
-    }
 
     @property
     def children(self) -> tuple[Operation, ...]:
         """Each operation n times."""
         return tuple(child for child in self.operations for _ in range(self.n))
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, and one for each of the n."""
-        return 1 + self.n
-
-    def choose(self, u: Uniforms) -> Gates:
+    def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
         """As often as it was drawn, of each operation."""
-        drawn = whole_below(u[:, 1:], len(self.operations))
-        counts = (drawn[:, :, None] == np.arange(len(self.operations))).sum(axis=1)
+        numbers = whole_below(drawn["choices"], len(self.operations))
+        counts = (numbers[:, :, None] == np.arange(len(self.operations))).sum(axis=1)
         chosen = counts[:, :, None] > np.arange(self.n)
-        gates: Gates = chosen.reshape(len(u), -1) & (u[:, :1] < self.p)
+        gates: Gates = chosen.reshape(len(gate), -1) & gate[:, None]
         return gates
 
 
@@ -273,7 +269,9 @@ class RandomOrder(Combinator):
     Source: torchvision v2 RandomOrder; with ``n``, Albumentations RandomOrder.
     """
 
-    operations: Sequence[Operation]
+    random: ClassVar[Random] = {"number": Numbers(), "rank": Numbers(_one_each)}
+
+    operations: Operations
     _: KW_ONLY
     n: int | tuple[int, int] | None = None
     p: float = 1.0
@@ -290,22 +288,17 @@ class RandomOrder(Combinator):
         return tuple(self.operations) * self._most
 
     @property
-    def num_uniforms(self) -> int:
-        """The gate, the number, and one per operation, which put them in order."""
-        return 2 + len(self.operations)
-
-    @property
     def _most(self) -> int:
         n = self.n or len(self.operations)
         return n if isinstance(n, int) else n[1]
 
-    def choose(self, u: Uniforms) -> Gates:
+    def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
         """Each time the child that the order puts there."""
-        number = draw_number(u[:, 1], self.n or len(self.operations))
-        order = orders(u[:, 2:])[:, : self._most]
-        used = (u[:, :1] < self.p) & (np.arange(self._most) < number[:, None])
+        number = draw_number(drawn["number"], self.n or len(self.operations))
+        order = orders(drawn["rank"])[:, : self._most]
+        used = gate[:, None] & (np.arange(self._most) < number[:, None])
         chosen = order[:, :, None] == np.arange(len(self.operations))
-        gates: Gates = (chosen & used[:, :, None]).reshape(len(u), -1)
+        gates: Gates = (chosen & used[:, :, None]).reshape(len(gate), -1)
         return gates
 
 

@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.columns import Drawn
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.spatial import Reorient
 
 __all__ = ["Identity"]
@@ -24,7 +25,7 @@ class Identity(Reorient):
 
     tolerance: ClassVar[float] = 0.0
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Close every gate."""
         names = ("apply", "transpose", "top_bottom", "left_right")
-        return {name: np.zeros(len(u), bool) for name in names}
+        return {name: np.zeros(len(sizes), bool) for name in names}

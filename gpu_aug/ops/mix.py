@@ -2,8 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +10,9 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.gamma import beta
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["CutMix", "MixUp", "Mixing", "Mosaic"]
@@ -27,11 +27,9 @@ class Mixing(Operation, abstract=True):
 
     any_channels: ClassVar[bool] = True
 
-    num_classes: int | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "num_classes": validation.optional(partial(validation.whole, low=1, example="1000"))
-    }
+    num_classes: Annotated[
+        int | None, validation.optional(validation.Integer(low=1, example="1000"))
+    ] = None
 
     def sources(self, partners: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows, int64 [B, group], that each image may be made of, itself first.
@@ -93,21 +91,16 @@ class MixUp(Mixing):
     tolerance: ClassVar[float] = 0.0001
     group: ClassVar[int] = 2
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate, two for the beta law."""
+    random: ClassVar[Random] = {"lam": Numbers(2)}
 
-    alpha: float = 1.0
+    alpha: Annotated[float, validation.Number(low=0, above=True, example="0.2")] = 1.0
     num_classes: int | None = None
     _: KW_ONLY
     p: float = 1.0
 
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.number, low=0, above=True, example="0.2"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``lam``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "lam": beta(u[:, 1:3], self.alpha)}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``lam``, float64 [B]."""
+        return {"lam": beta(drawn["lam"], self.alpha)}
 
     def shares(self, params: Params) -> NDArray[np.float64]:
         """``lam`` and the rest."""
@@ -136,26 +129,21 @@ class CutMix(Mixing):
     moves_pixels_only: ClassVar[bool] = True
     """Always."""
 
-    num_uniforms: ClassVar[int] = 5
-    """The gate, two for the beta law, the rectangle's centre."""
+    random: ClassVar[Random] = {"lam": Numbers(2), "center": Numbers(2)}
 
-    alpha: float = 1.0
+    alpha: Annotated[float, validation.Number(low=0, above=True, example="0.2")] = 1.0
     num_classes: int | None = None
     _: KW_ONLY
     p: float = 1.0
 
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.number, low=0, above=True, example="0.2"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2], and ``lam``, the share that the image keeps."""
-        half = (0.5 * np.sqrt(1 - beta(u[:, 1:3], self.alpha)))[:, None] * sizes
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2], and ``lam``, the share that the image keeps."""
+        half = (0.5 * np.sqrt(1 - beta(drawn["lam"], self.alpha)))[:, None] * sizes
         half = half.astype(np.int64)
-        center = whole_below(u[:, 3:5], sizes)
+        center = whole_below(drawn["center"], sizes)
         start, stop = np.maximum(center - half, 0), np.minimum(center + half, sizes)
         lam = 1 - (stop - start).prod(axis=1) / sizes.prod(axis=1)
-        return {"apply": u[:, 0] < self.p, "start": start, "shape": stop - start, "lam": lam}
+        return {"start": start, "shape": stop - start, "lam": lam}
 
     def shares(self, params: Params) -> NDArray[np.float64]:
         """The shares of the area outside the rectangle, and inside."""
@@ -186,22 +174,19 @@ class Mosaic(Mixing):
     moves_pixels_only: ClassVar[bool] = True
     """Always."""
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate and the window's corner."""
+    random: ClassVar[Random] = {"start": Uniform("center_range", 2)}
 
-    center_range: tuple[float, float] = (0.3, 0.7)
+    center_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.3, 0.7)")
+    ] = (0.3, 0.7)
     _: KW_ONLY
     num_classes: int | None = None
     p: float = 1.0
 
-    checks: ClassVar[validation.Checks] = {
-        "center_range": partial(validation.interval, low=0, high=1, example="(0.3, 0.7)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start``, int64 [B, 2]: the window's top-left corner on the four tiles; its ``size``."""
-        start = np.floor(between(u[:, 1:3], self.center_range) * sizes).astype(np.int64)
-        return {"apply": u[:, 0] < self.p, "start": start, "size": sizes.copy()}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start``, int64 [B, 2]: the window's top-left corner on the four tiles; its ``size``."""
+        start = np.floor(drawn["start"] * sizes).astype(np.int64)
+        return {"start": start, "size": sizes.copy()}
 
     def shares(self, params: Params) -> NDArray[np.float64]:
         """Areas of the tiles in the window."""

@@ -8,12 +8,14 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpu_aug.argument_errors import Called
+from gpu_aug.argument_errors import FriendlyArgumentErrors
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
+from gpu_aug.ops.distributions.columns import Drawn, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
-from gpu_aug.ops.validation import Checks, probability
+from gpu_aug.ops.validation import Checks, probability, take_checks
 
 _NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
 _most_pixels: ContextVar[float] = ContextVar("most pixels", default=np.inf)
@@ -54,10 +56,12 @@ def _as_range(found: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Operation(metaclass=Called):
+class Operation(metaclass=FriendlyArgumentErrors):
     """One step of a recipe. Subclasses are frozen dataclasses whose fields are plain values.
 
-    An operation only draws; the engines carry it out. Parameters are in pixel units: sizes and
+    An operation only draws; the engines carry it out. A field says in its type what is allowed, as in
+    ``sigma: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.1, 2.0)")]``; one of type
+    ``Literal`` must be one of its choices, and one of type ``bool`` becomes True or False. ``random`` lists what is drawn. Parameters are in pixel units: sizes and
     corners are (height, width) and (top, left), and pixel centres lie at +0.5. Image values are
     float32 in [0, 1] until Normalize.
 
@@ -84,18 +88,23 @@ class Operation(metaclass=Called):
     group: ClassVar[int] = 1
     """How many neighbouring positions of an epoch's order it mixes: 1, 2 or 4."""
 
-    checks: ClassVar[Checks] = {"p": probability}
-    """What turns the values of fields into their canonical form; a class has those of its bases as well."""
+    random: ClassVar[Random] = {}
+    """What is drawn, and from how many uniform numbers. With a field ``p``, one more in front of them is the gate."""
+
+    is_gated: ClassVar[bool] = True
+    """Whether ``p``, if there is such a field, is the share of the images that are changed."""
 
     # Made by the reader of recipe files, which knows all operations: gpu_aug/recipe_methods.py attaches it.
     from_dict: ClassVar[Callable[..., "Operation"]]
 
     _classes: ClassVar[dict[str, type["Operation"]]] = {}
+    _own_checks: ClassVar[Checks] = {"p": probability}
     _checks: ClassVar[Checks] = {}
 
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        cls._own_checks = take_checks(cls)
         for base in reversed(cls.__mro__):
-            cls._checks = {**cls._checks, **vars(base).get("checks", {})}
+            cls._checks = {**cls._checks, **vars(base).get("_own_checks", {})}
         cls.__repr__ = describe  # type: ignore[method-assign] # dataclass leaves it alone
         if not abstract:
             Operation._classes[cls.__name__] = cls
@@ -113,10 +122,14 @@ class Operation(metaclass=Called):
 
     @property
     def num_uniforms(self) -> int:
-        """Number of uniform numbers that one sample's draw takes."""
-        return 0
+        """Number of uniform numbers that one sample's draw takes: the gate and those of ``random``."""
+        return self._has_gate + sum(column.count(self) for column in self.random.values())
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - subclasses need it
+    @property
+    def _has_gate(self) -> bool:
+        return self.is_gated and hasattr(self, "p")
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Turn uniform numbers into parameters.
 
         Args:
@@ -126,9 +139,36 @@ class Operation(metaclass=Called):
         Returns:
             Arrays with first axis B. ``apply``, bool [B], says which images are changed at all.
         """
-        return {"apply": np.ones(len(u), bool)}
+        gate, drawn = self.draw_columns(u)
+        params = {"apply": gate} | self.parameters(drawn, sizes)
+        params["apply"] = params["apply"] & gate
+        return params
 
-    def result_size(self, params: Params, sizes: Sizes) -> Sizes:  # noqa: ARG002
+    def draw_columns(self, u: Uniforms) -> tuple[NDArray[np.bool_], Drawn]:
+        """Return the gate, bool [B], which is open without a field ``p``, and what the columns of ``random`` became."""
+        gate = np.ones(len(u), bool)
+        if self._has_gate:
+            gate = u[:, 0] < self.p  # type: ignore[attr-defined]
+        drawn: Drawn = {}
+        start = int(self._has_gate)
+        for name, column in self.random.items():
+            stop = start + column.count(self)
+            drawn[name] = column.take(self, name, u[:, start:stop])
+            start = stop
+        return gate, drawn
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return the parameters of a draw: by default what was drawn.
+
+        An entry ``apply``, bool [B], closes the gate of further images.
+
+        Args:
+            drawn: What the columns of ``random`` became.
+            sizes: int64 [B, 2], height and width of each image as it reaches this operation.
+        """
+        return drawn
+
+    def result_size(self, params: Params, sizes: Sizes) -> Sizes:
         """Return the sizes, int64 [B, 2], of images of ``sizes`` after this draw of it."""
         return sizes
 
@@ -228,17 +268,10 @@ def limit_pixels(most: float) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Gated(Operation, abstract=True):
-    """An operation that is either done or not done, and has nothing else to draw."""
-
-    num_uniforms: ClassVar[int] = 1
-    """One: the gate."""
+class WithProbability(Operation, abstract=True):
+    """An operation whose field ``p`` comes first."""
 
     p: float = 0.5
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw the gate alone."""
-        return {"apply": u[:, 0] < self.p}
 
 
 def plain(

@@ -2,8 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from gpu_aug.draws import SLOTS, Params, uniforms
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.distributions.columns import Drawn, Law, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
 from gpu_aug.ops.operation import Operation
 
@@ -56,14 +56,7 @@ class TemporalReverse(Temporal):
     Source: InverseOrder of vidaug, https://github.com/okankop/vidaug.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """One: the gate."""
-
     p: float = 0.5
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw the gate alone."""
-        return {"apply": u[:, 0] < self.p}
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
         """From the last to the first."""
@@ -87,25 +80,28 @@ class FrameDrop(Temporal):
     frame skipping on video quality".
     """
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate, and a key of which the frames' numbers are made."""
+    random: ClassVar[Random] = {"key": Numbers()}
 
-    dropout_prob: float = 0.1
+    dropout_prob: Annotated[float, validation.Number(low=0, high=1, below=True, example="0.1")] = (
+        0.1
+    )
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "dropout_prob": partial(validation.number, low=0, high=1, below=True, example="0.1"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw the gate and ``key``, int64 [B]."""
-        return {"apply": u[:, 0] < self.p, "key": (u[:, 1] * 2.0**32).astype(np.int64)}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return the gate and ``key``, int64 [B]."""
+        return {"key": (drawn["key"] * 2.0**32).astype(np.int64)}
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
         """The last frame that is left, for each."""
         [numbers] = uniforms(0, 0, params["key"], [num_frames], slots=SLOTS["frames that are lost"])
         lost = (numbers < self.dropout_prob) & params["apply"][:, None]
         return np.maximum.accumulate(np.where(lost, 0, np.arange(num_frames)), axis=1)
+
+
+def _draw_speed(u: Uniforms, ends: tuple[float, float]) -> Sizes:
+    """Return speeds in units of 1 / SPEED_UNIT, int64 [B]."""
+    low, high = (max(round(factor * SPEED_UNIT), 1) for factor in ends)
+    return whole_between(u, (low, high))
 
 
 @dataclass(frozen=True)
@@ -128,19 +124,11 @@ class SpeedJitter(Temporal):
         >>> recipe = Recipe([SpeedJitter(), RandomResizedCrop(112)])
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """The factor."""
+    random: ClassVar[Random] = {"speed": Law(_draw_speed)}
 
-    speed: tuple[float, float] = (0.5, 2.0)
-
-    checks: ClassVar[validation.Checks] = {
-        "speed": partial(validation.interval, low=0, high=1000, above=True, example="(0.5, 2.0)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``speed``, int64 [B], in units of 1 / SPEED_UNIT."""
-        low, high = (max(round(factor * SPEED_UNIT), 1) for factor in self.speed)
-        return {"apply": np.ones(len(u), bool), "speed": whole_between(u[:, 0], (low, high))}
+    speed: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1000, above=True, example="(0.5, 2.0)")
+    ] = (0.5, 2.0)
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
         """None but its own: the speed was taken care of when frames were chosen."""

@@ -6,8 +6,9 @@ plain numbers, so that equal recipes have equal fingerprints.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from gpu_aug.errors import RecipeError
 
@@ -132,6 +133,13 @@ def fill(operation: str, field: str, value: Any) -> float | tuple[float, float, 
     return red if red == green == blue else (red, green, blue)
 
 
+def mask_value(operation: str, field: str, value: Any) -> int:
+    """Return the fill value of masks."""
+    if not is_whole(value):
+        raise fault(operation, field, value, "a whole number, for example 255")
+    return int(value)
+
+
 def whole(
     operation: str, field: str, value: Any, *, low: int, high: float = math.inf, example: str
 ) -> int:
@@ -159,6 +167,47 @@ def whole_interval(
     return int(ends[0]), int(ends[1])
 
 
+def one_or_two(
+    operation: str,
+    field: str,
+    value: float | tuple[float, float],
+    *,
+    low: float,
+    high: float = math.inf,
+    above: bool = False,
+    example: str,
+) -> tuple[float, float]:
+    """Return (smallest, largest); one number is both."""
+    ends = (value, value) if is_number(value) else value
+    return interval(operation, field, ends, low=low, high=high, above=above, example=example)
+
+
+def take_checks(cls: type) -> Checks:
+    """Return the checks that the annotations of a class declare, without those of its bases.
+
+    The checks are taken out of the annotations, so that signatures show plain types.
+    """
+    checks: dict[str, Check] = {}
+    hints: dict[str, Any] = cls.__annotations__
+    for name, hint in hints.items():
+        if get_origin(hint) is Annotated:
+            checks[name] = hint.__metadata__[0]
+            hints[name] = hint.__origin__
+        elif get_origin(hint) is Literal:
+            checks[name] = partial(choice, allowed=get_args(hint))
+        elif hint is bool:
+            checks[name] = flag
+    return checks
+
+
+# A check with its limits, for a field: size: Annotated[int, Integer(low=1, example="5")] = 3
+Interval = partial(partial, interval)
+Number = partial(partial, number)
+OneOrTwo = partial(partial, one_or_two)
+IntegerRange = partial(partial, whole_interval)
+Integer = partial(partial, whole)
+
+
 def is_number(value: object) -> bool:
     """Whether ``value`` is a finite real number."""
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
@@ -181,18 +230,3 @@ def _bounds(low: float, high: float, *, above: bool = False, below: bool = False
 
 def _plain(value: Any) -> float:
     return float(value) + 0.0  # -0.0 becomes 0.0
-
-
-def one_or_two(
-    operation: str,
-    field: str,
-    value: float | tuple[float, float],
-    *,
-    low: float,
-    high: float = math.inf,
-    above: bool = False,
-    example: str,
-) -> tuple[float, float]:
-    """Return (smallest, largest); one number is both."""
-    ends = (value, value) if is_number(value) else value
-    return interval(operation, field, ends, low=low, high=high, above=above, example=example)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpu_aug.argument_errors import Called
+from gpu_aug.argument_errors import FriendlyArgumentErrors
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import validation
 from gpu_aug.ops.operation import describe
@@ -90,7 +90,7 @@ class Targets:
         return any(getattr(self, field.name) is not None for field in fields(self))
 
 
-class _Params(metaclass=Called):
+class _Params(metaclass=FriendlyArgumentErrors):
     """What BoxParams and KeypointParams have in common."""
 
     # Made by the reader of recipe files: gpu_aug/recipe_methods.py attaches it.

@@ -19,7 +19,7 @@ from gpu_aug import (
     RandomResizedCrop,
     Recipe,
 )
-from gpu_aug.engines.kornia.step import prepare
+from gpu_aug.engines.backends.step import prepare_torch
 from gpu_aug.ops.operation import Operation
 from readers import Dataset, Order
 from tests.support.loaders import (
@@ -406,6 +406,6 @@ class _OnlyKornia(Operation, abstract=True):
     """Leaves images as they are, on one engine."""
 
 
-@prepare.register
+@prepare_torch.register
 def _(_operation: _OnlyKornia, _device: torch.device) -> Any:
     return lambda images, _params: images

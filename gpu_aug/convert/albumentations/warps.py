@@ -124,7 +124,7 @@ def _check_boxes(args: dict[str, Any]) -> None:
 
 
 def _border(args: dict[str, Any], *, first_channel: bool = False) -> dict[str, Any]:
-    """Return the fields of Bordered.
+    """Return the fields of WarpWithBorder.
 
     ``first_channel``: a fill that is one number goes to OpenCV as it is, which takes it for the first
     channel and 0 for the others.

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from gpu_aug.ops.blur.kernels import (
     whole_range,
     within,
 )
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Law, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, between
 
 __all__ = ["AdvancedBlur", "Blur", "GaussianBlur", "MotionBlur", "RandomGaussianBlur"]
 
@@ -33,6 +34,18 @@ def _odd_sides(operation: str, field: str, value: Any) -> int | tuple[int, int]:
         raise validation.fault(operation, field, value, allowed)
     height, width = (int(side) for side in sides)
     return height if height == width else (height, width)
+
+
+def _around_one(operation: str, field: str, value: Any) -> tuple[float, float]:
+    ends = validation.interval(operation, field, value, low=0, example="(0.5, 8.0)")
+    if not ends[0] <= 1 <= ends[1]:
+        raise validation.fault(operation, field, value, "a range around 1, such as (0.5, 8.0)")
+    return ends
+
+
+def _area(operation: "AdvancedBlur") -> int:
+    """Return the number of weights of the largest kernel."""
+    return largest_of(operation.kernel_size) ** 2
 
 
 @dataclass(frozen=True)
@@ -56,22 +69,14 @@ class GaussianBlur(SeparableFilter):
     # Measured 0.0002 on noise and photographs with kernels of 3 to 171.
     tolerance: ClassVar[float] = 0.001
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and sigma."""
+    random: ClassVar[Random] = {"sigma": Uniform()}
 
-    kernel_size: int | tuple[int, int]
-    sigma: tuple[float, float] = (0.1, 2.0)
+    kernel_size: Annotated[int | tuple[int, int], _odd_sides]
+    sigma: Annotated[
+        tuple[float, float], validation.OneOrTwo(low=0, above=True, example="(0.1, 2.0)")
+    ] = (0.1, 2.0)
     _: KW_ONLY
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": _odd_sides,
-        "sigma": partial(validation.one_or_two, low=0, above=True, example="(0.1, 2.0)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``sigma``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "sigma": between(u[:, 1], self.sigma)}
 
     def kernel(self, params: Params) -> Kernels:
         """Gaussians of the two lengths, in the length of the longer one."""
@@ -100,25 +105,19 @@ class RandomGaussianBlur(SeparableFilter):
     # Measured 0.0001 on noise and photographs.
     tolerance: ClassVar[float] = 0.001
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate, sigma and the size."""
+    random: ClassVar[Random] = {"sigma": Uniform(at_least=1e-6), "size": Integer("kernel_size")}
 
-    kernel_size: tuple[int, int] = (0, 0)
-    sigma: tuple[float, float] = (0.5, 3.0)
+    kernel_size: Annotated[tuple[int, int], partial(whole_range, low=0, example="(3, 7)")] = (0, 0)
+    sigma: Annotated[tuple[float, float], partial(above_zero, example="(0.5, 3.0)")] = (0.5, 3.0)
     _: KW_ONLY
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": partial(whole_range, low=0, example="(3, 7)"),
-        "sigma": partial(above_zero, example="(0.5, 3.0)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``sigma``, float64 [B], and ``size``, int64 [B]."""
-        sigma = np.maximum(between(u[:, 1], self.sigma), 1e-6)
-        size = whole_between(u[:, 2], self.kernel_size)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``sigma``, float64 [B], and ``size``, int64 [B]."""
+        sigma = drawn["sigma"]
+        size = drawn["size"]
         size = np.where(size == 0, (sigma * 3.5).astype(np.int64) * 2, size)
-        return {"apply": u[:, 0] < self.p, "sigma": sigma, "size": size + (size % 2 == 0)}
+        return {"sigma": sigma, "size": size + (size % 2 == 0)}
 
     def kernel(self, params: Params) -> Kernels:
         """Gaussians."""
@@ -142,20 +141,11 @@ class Blur(SeparableFilter):
     # Measured 0.0001 on noise and photographs.
     tolerance: ClassVar[float] = 0.001
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the size."""
+    random: ClassVar[Random] = {"size": Law(odd_between, "kernel_size")}
 
-    kernel_size: int | tuple[int, int] = (3, 7)
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``size``, int64 [B]."""
-        return {"apply": u[:, 0] < self.p, "size": odd_between(u[:, 1], self.kernel_size)}
 
     def kernel(self, params: Params) -> Kernels:
         """Ones divided by their number."""
@@ -181,28 +171,29 @@ class MotionBlur(Filter):
     # Measured 0.0001 on noise and photographs.
     tolerance: ClassVar[float] = 0.001
 
-    num_uniforms: ClassVar[int] = 6
-    """The gate, the size, the angle, the direction and two shifts."""
+    random: ClassVar[Random] = {
+        "size": Law(odd_between, "kernel_size"),
+        "angle": Uniform(),
+        "direction": Uniform(),
+        "shift": Numbers(2),
+    }
 
-    kernel_size: int | tuple[int, int] = (3, 7)
-    angle: tuple[float, float] = (0.0, 360.0)
-    direction: tuple[float, float] = (-1.0, 1.0)
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
+    angle: Annotated[
+        tuple[float, float], validation.Interval(low=-360, high=360, example="(0, 360)")
+    ] = (0.0, 360.0)
+    direction: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(-1, 1)")
+    ] = (-1.0, 1.0)
     _: KW_ONLY
     allow_shifted: bool = True
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-        "angle": partial(validation.interval, low=-360, high=360, example="(0, 360)"),
-        "direction": partial(validation.interval, low=-1, high=1, example="(-1, 1)"),
-        "allow_shifted": validation.flag,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``kernel``, float64 [B, k, k]: the points of the line, all alike."""
-        size = odd_between(u[:, 1], self.kernel_size)[:, None]
-        angle = np.deg2rad(between(u[:, 2], self.angle))[:, None]
-        direction = between(u[:, 3], self.direction)[:, None]
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``kernel``, float64 [B, k, k]: the points of the line, all alike."""
+        size = drawn["size"][:, None]
+        angle = np.deg2rad(drawn["angle"])[:, None]
+        direction = drawn["direction"][:, None]
         half, largest = size // 2, largest_of(self.kernel_size)
         first = -half * np.where(direction > 0, 1 - direction, 1)
         last = half * np.where(direction < 0, 1 + direction, 1)
@@ -210,17 +201,17 @@ class MotionBlur(Filter):
         t = first + step * (last - first) / np.maximum(size - 1, 1)
         columns, rows = half + np.cos(angle) * t, half + np.sin(angle) * t
         if self.allow_shifted:
-            columns = columns + (2 * u[:, 4:5] - 1) * half / 2
-            rows = rows + (2 * u[:, 5:6] - 1) * half / 2
+            shift = 2 * drawn["shift"] - 1
+            columns = columns + shift[:, :1] * half / 2
+            rows = rows + shift[:, 1:] * half / 2
         margin = largest // 2 - half
         columns, rows = (
             np.clip(np.rint(line), 0, size - 1).astype(np.int64) + margin
             for line in (columns, rows)
         )
-        kernel = np.zeros((len(u), largest, largest))
-        kernel[np.arange(len(u))[:, None], rows, columns] = 1
+        kernel = np.zeros((len(sizes), largest, largest))
+        kernel[np.arange(len(sizes))[:, None], rows, columns] = 1
         return {
-            "apply": u[:, 0] < self.p,
             "kernel": kernel / kernel.sum(axis=(1, 2), keepdims=True),
         }
 
@@ -245,56 +236,44 @@ class AdvancedBlur(Filter):
     # Measured 0.0002 on noise and photographs.
     tolerance: ClassVar[float] = 0.001
 
-    kernel_size: int | tuple[int, int] = (3, 7)
-    sigma_x: tuple[float, float] = (0.2, 1.0)
-    sigma_y: tuple[float, float] = (0.2, 1.0)
-    _: KW_ONLY
-    angle: tuple[float, float] = (-90.0, 90.0)
-    beta: tuple[float, float] = (0.5, 8.0)
-    noise: tuple[float, float] = (0.9, 1.1)
-    p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-        **dict.fromkeys(("sigma_x", "sigma_y"), partial(above_zero, example="(0.2, 1.0)")),
-        "angle": partial(validation.interval, low=-np.inf, example="(-90, 90)"),
-        "beta": partial(validation.interval, low=0, example="(0.5, 8.0)"),
-        "noise": partial(above_zero, example="(0.9, 1.1)"),
+    random: ClassVar[Random] = {
+        "size": Law(odd_between, "kernel_size"),
+        "sigma_x": Uniform(at_least=1e-4),
+        "sigma_y": Uniform(at_least=1e-4),
+        "angle": Uniform(),
+        "beta": Numbers(2),
+        "noise": Uniform(count=_area, at_least=1e-9),
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.beta[0] <= 1 <= self.beta[1]:
-            raise validation.fault(
-                "AdvancedBlur", "beta", self.beta, "a range around 1, such as (0.5, 8.0)"
-            )
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
+    sigma_x: Annotated[tuple[float, float], partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
+    sigma_y: Annotated[tuple[float, float], partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
+    _: KW_ONLY
+    angle: Annotated[tuple[float, float], validation.Interval(low=-np.inf, example="(-90, 90)")] = (
+        -90.0,
+        90.0,
+    )
+    beta: Annotated[tuple[float, float], _around_one] = (0.5, 8.0)
+    noise: Annotated[tuple[float, float], partial(above_zero, example="(0.9, 1.1)")] = (0.9, 1.1)
+    p: float = 0.5
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the size, two sigmas, the angle, two for beta, and one per number of the kernel."""
-        return 7 + largest_of(self.kernel_size) ** 2
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``kernel``, float64 [B, k, k]."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``kernel``, float64 [B, k, k]."""
         largest = largest_of(self.kernel_size)
-        size = odd_between(u[:, 1], self.kernel_size)
-        sigma = np.maximum(
-            np.stack([between(u[:, 2], self.sigma_x), between(u[:, 3], self.sigma_y)]), 1e-4
-        )
-        angle = np.deg2rad(between(u[:, 4], self.angle))
-        beta = np.where(
-            u[:, 5] < 0.5, between(u[:, 6], (self.beta[0], 1)), between(u[:, 6], (1, self.beta[1]))
-        )
+        sigma = np.stack([drawn["sigma_x"], drawn["sigma_y"]])
+        angle = np.deg2rad(drawn["angle"])
+        side, share = drawn["beta"].T
+        below, above = between(share, (self.beta[0], 1)), between(share, (1, self.beta[1]))
+        beta = np.where(side < 0.5, below, above)
         y, x = np.mgrid[:largest, :largest] - largest // 2
         cos, sin = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
         along, across = x * cos + y * sin, y * cos - x * sin
         squares = (along / sigma[0, :, None, None]) ** 2 + (across / sigma[1, :, None, None]) ** 2
         kernel = np.exp(-0.5 * squares ** beta[:, None, None])
-        inside = within(size, largest)
-        kernel *= np.maximum(between(u[:, 7:], self.noise), 1e-9).reshape(kernel.shape)
+        inside = within(drawn["size"], largest)
+        kernel *= drawn["noise"].reshape(kernel.shape)
         kernel *= inside[:, :, None] * inside[:, None, :]
         return {
-            "apply": u[:, 0] < self.p,
             "kernel": kernel / kernel.sum(axis=(1, 2), keepdims=True),
         }
 

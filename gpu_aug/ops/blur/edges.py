@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,7 +20,8 @@ from gpu_aug.ops.blur.kernels import (
     odd_range,
     within,
 )
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Drawn, Law, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Emboss", "RingingOvershoot", "Sharpen", "UnsharpMask"]
@@ -51,30 +52,25 @@ class Sharpen(Filter):
     needs_unit_range: ClassVar[bool] = True
     clamps: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate, alpha and lightness."""
+    random: ClassVar[Random] = {"alpha": Uniform(), "lightness": Uniform()}
 
-    alpha: tuple[float, float] = (0.2, 0.5)
-    lightness: tuple[float, float] = (0.5, 1.0)
+    alpha: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.5)")
+    ] = (0.2, 0.5)
+    lightness: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.5, 1.0)")] = (
+        0.5,
+        1.0,
+    )
     _: KW_ONLY
     method: Literal["kernel", "gaussian"] = "kernel"
-    kernel_size: int = 5
-    sigma: float = 1.0
+    kernel_size: Annotated[int, odd] = 5
+    sigma: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.interval, low=0, high=1, example="(0.2, 0.5)"),
-        "lightness": partial(validation.interval, low=0, example="(0.5, 1.0)"),
-        "method": partial(validation.choice, allowed=("kernel", "gaussian")),
-        "kernel_size": odd,
-        "sigma": partial(validation.number, low=0, above=True, example="1.0"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``alpha`` and, for "kernel", ``lightness``, float64 [B]."""
-        drawn = {"apply": u[:, 0] < self.p, "alpha": between(u[:, 1], self.alpha)}
-        if self.method == "kernel":
-            drawn["lightness"] = between(u[:, 2], self.lightness)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``alpha`` and, for "kernel", ``lightness``, float64 [B]."""
+        if self.method == "gaussian":
+            return {"alpha": drawn["alpha"]}
         return drawn
 
     def kernel(self, params: Params) -> Kernels:
@@ -110,26 +106,17 @@ class Emboss(Filter):
     needs_unit_range: ClassVar[bool] = True
     clamps: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate, alpha and strength."""
+    random: ClassVar[Random] = {"alpha": Uniform(), "strength": Uniform()}
 
-    alpha: tuple[float, float] = (0.2, 0.5)
-    strength: tuple[float, float] = (0.2, 0.7)
+    alpha: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.5)")
+    ] = (0.2, 0.5)
+    strength: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.2, 0.7)")] = (
+        0.2,
+        0.7,
+    )
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.interval, low=0, high=1, example="(0.2, 0.5)"),
-        "strength": partial(validation.interval, low=0, example="(0.2, 0.7)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``alpha`` and ``strength``, float64 [B]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "alpha": between(u[:, 1], self.alpha),
-            "strength": between(u[:, 2], self.strength),
-        }
 
     def kernel(self, params: Params) -> Kernels:
         """The blended kernel."""
@@ -159,31 +146,23 @@ class UnsharpMask(Operation):
     needs_unit_range: ClassVar[bool] = True
     any_channels: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 4
-    """The gate, the size, sigma and alpha."""
-
-    kernel_size: int | tuple[int, int] = (3, 7)
-    sigma: tuple[float, float] = (0.0, 0.0)
-    _: KW_ONLY
-    alpha: tuple[float, float] = (0.2, 0.5)
-    threshold: float = 10.0
-    p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-        "sigma": partial(validation.interval, low=0, example="(0.5, 2.0)"),
-        "alpha": partial(validation.interval, low=0, high=1, example="(0.2, 0.5)"),
-        "threshold": partial(validation.number, low=0, high=255, example="10"),
+    random: ClassVar[Random] = {
+        "size": Law(odd_between, "kernel_size"),
+        "sigma": Uniform(),
+        "alpha": Uniform(),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``size``, int64 [B], ``sigma`` and ``alpha``, float64 [B]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "size": odd_between(u[:, 1], self.kernel_size),
-            "sigma": between(u[:, 2], self.sigma),
-            "alpha": between(u[:, 3], self.alpha),
-        }
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
+    sigma: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.5, 2.0)")] = (
+        0.0,
+        0.0,
+    )
+    _: KW_ONLY
+    alpha: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.5)")
+    ] = (0.2, 0.5)
+    threshold: Annotated[float, validation.Number(low=0, high=255, example="10")] = 10.0
+    p: float = 0.5
 
     def kernel(self, params: Params) -> Kernels:
         """Return the Gaussians, float64 [B, 2, k]: column and row."""
@@ -215,26 +194,17 @@ class RingingOvershoot(Filter):
     needs_unit_range: ClassVar[bool] = True
     clamps: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate, the size and the cutoff."""
-
-    kernel_size: int | tuple[int, int] = (7, 15)
-    cutoff: tuple[float, float] = (np.pi / 4, np.pi / 2)
-    _: KW_ONLY
-    p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-        "cutoff": partial(above_zero, high=np.pi, example="(0.8, 1.6)"),
+    random: ClassVar[Random] = {
+        "size": Law(odd_between, "kernel_size"),
+        "cutoff": Uniform(at_least=1e-6),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``size``, int64 [B], and ``cutoff``, float64 [B]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "size": odd_between(u[:, 1], self.kernel_size),
-            "cutoff": np.maximum(between(u[:, 2], self.cutoff), 1e-6),
-        }
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (7, 15)
+    cutoff: Annotated[
+        tuple[float, float], partial(above_zero, high=np.pi, example="(0.8, 1.6)")
+    ] = (np.pi / 4, np.pi / 2)
+    _: KW_ONLY
+    p: float = 0.5
 
     def kernel(self, params: Params) -> Kernels:
         """J1(cutoff r) cutoff / (2 pi r), normalised; J1 is a Bessel function."""

@@ -3,29 +3,20 @@
 import math
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache, partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import Filter, Kernels, above_zero, gaussians, whole_range
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Key, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys
 
 __all__ = ["ChromaticAberration", "Defocus", "GlassBlur", "ZoomBlur"]
 
-# Sampling methods of OpenCV that 8-bit operations take as they are.
-SAMPLINGS = (
-    "nearest",
-    "nearest_exact",
-    "bilinear",
-    "bilinear_exact",
-    "bicubic",
-    "area",
-    "lanczos",
-)
+# The sampling methods of OpenCV that 8-bit operations take as they are.
 Sampling = Literal[
     "nearest", "nearest_exact", "bilinear", "bilinear_exact", "bicubic", "area", "lanczos"
 ]
@@ -46,26 +37,15 @@ class Defocus(Filter):
     # Measured 0.0005 on noise and photographs.
     tolerance: ClassVar[float] = 0.002
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate, the radius and the softening."""
+    random: ClassVar[Random] = {"radius": Integer(), "alias_blur": Uniform(at_least=1e-3)}
 
-    radius: tuple[int, int] = (3, 10)
-    alias_blur: tuple[float, float] = (0.1, 0.5)
+    radius: Annotated[tuple[int, int], partial(whole_range, low=1, example="(3, 10)")] = (3, 10)
+    alias_blur: Annotated[tuple[float, float], partial(above_zero, example="(0.1, 0.5)")] = (
+        0.1,
+        0.5,
+    )
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "radius": partial(whole_range, low=1, example="(3, 10)"),
-        "alias_blur": partial(above_zero, example="(0.1, 0.5)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``radius``, int64 [B], and ``alias_blur``, float64 [B]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "radius": whole_between(u[:, 1], self.radius),
-            "alias_blur": np.maximum(between(u[:, 2], self.alias_blur), 1e-3),
-        }
 
     def kernel(self, params: Params) -> Kernels:
         """Disks, in the middle of the largest."""
@@ -117,24 +97,22 @@ class ZoomBlur(Operation):
     needs_unit_range: ClassVar[bool] = True
     any_channels: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate, the step and the largest factor."""
+    random: ClassVar[Random] = {"step": Uniform("step_factor"), "largest": Uniform("max_factor")}
 
-    max_factor: tuple[float, float] = (1.0, 1.31)
-    step_factor: tuple[float, float] = (0.01, 0.03)
+    max_factor: Annotated[
+        tuple[float, float], validation.Interval(low=1, example="(1.0, 1.31)")
+    ] = (1.0, 1.31)
+    step_factor: Annotated[
+        tuple[float, float], validation.Interval(low=0.001, example="(0.01, 0.03)")
+    ] = (0.01, 0.03)
     _: KW_ONLY
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "max_factor": partial(validation.interval, low=1, example="(1.0, 1.31)"),
-        "step_factor": partial(validation.interval, low=0.001, example="(0.01, 0.03)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``step`` and ``largest``, float64 [B]."""
-        step = between(u[:, 1], self.step_factor)
-        largest = np.maximum(1 + step, between(u[:, 2], self.max_factor))
-        return {"apply": u[:, 0] < self.p, "step": step, "largest": largest}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``step`` and ``largest``, float64 [B]."""
+        step = drawn["step"]
+        largest = np.maximum(1 + step, drawn["largest"])
+        return {"step": step, "largest": largest}
 
 
 @dataclass(frozen=True)
@@ -155,25 +133,14 @@ class GlassBlur(Operation):
     tolerance: ClassVar[float] = 0.0
     any_channels: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate and the key."""
+    random: ClassVar[Random] = {"key": Key()}
 
-    sigma: float = 0.7
-    max_delta: int = 4
-    iterations: int = 2
+    sigma: Annotated[float, validation.Number(low=0, above=True, example="0.7")] = 0.7
+    max_delta: Annotated[int, validation.Integer(low=1, example="2")] = 4
+    iterations: Annotated[int, validation.Integer(low=1, example="2")] = 2
     _: KW_ONLY
     mode: Literal["fast", "exact"] = "fast"
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(("max_delta", "iterations"), partial(validation.whole, low=1, example="2")),
-        "sigma": partial(validation.number, low=0, above=True, example="0.7"),
-        "mode": partial(validation.choice, allowed=("fast", "exact")),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2], of the field of swaps."""
-        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3])}
 
 
 @dataclass(frozen=True)
@@ -197,36 +164,35 @@ class ChromaticAberration(Operation):
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 5
-    """The gate and four coefficients."""
+    random: ClassVar[Random] = {
+        "red_primary": Uniform("primary"),
+        "red_secondary": Uniform("secondary"),
+        "blue_primary": Uniform("primary"),
+        "blue_secondary": Uniform("secondary"),
+    }
 
-    primary: tuple[float, float] = (-0.02, 0.02)
-    secondary: tuple[float, float] = (-0.05, 0.05)
+    primary: Annotated[
+        tuple[float, float], validation.Interval(low=-np.inf, example="(-0.02, 0.02)")
+    ] = (-0.02, 0.02)
+    secondary: Annotated[
+        tuple[float, float], validation.Interval(low=-np.inf, example="(-0.02, 0.02)")
+    ] = (-0.05, 0.05)
     _: KW_ONLY
     mode: Literal["green_purple", "red_blue", "random"] = "green_purple"
     sampling: Sampling = "bilinear"
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("primary", "secondary"),
-            partial(validation.interval, low=-np.inf, example="(-0.02, 0.02)"),
-        ),
-        "mode": partial(validation.choice, allowed=("green_purple", "red_blue", "random")),
-        "sampling": partial(validation.choice, allowed=SAMPLINGS),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``red`` and ``blue``, float64 [B, 2]: first and second coefficient."""
-        red = np.stack([between(u[:, 1], self.primary), between(u[:, 2], self.secondary)], axis=1)
-        blue = np.stack([between(u[:, 3], self.primary), between(u[:, 4], self.secondary)], axis=1)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``red`` and ``blue``, float64 [B, 2]: first and second coefficient."""
+        red = np.stack([drawn["red_primary"], drawn["red_secondary"]], axis=1)
+        blue = np.stack([drawn["blue_primary"], drawn["blue_secondary"]], axis=1)
         for pair in (red, blue):
             pair[:, 1] = np.where(pair[:, 0] * pair[:, 1] < 0, -pair[:, 1], pair[:, 1])
         if self.mode == "green_purple":
             blue = np.where(red * blue < 0, -blue, blue)
         elif self.mode == "red_blue":
             blue = np.where(red * blue > 0, -blue, blue)
-        return {"apply": u[:, 0] < self.p, "red": red, "blue": blue}
+        return {"red": red, "blue": blue}
 
 
 def zooms(step: float, largest: float) -> list[float]:

@@ -1,12 +1,10 @@
 """The median of neighbouring pixels."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from gpu_aug.draws import Params
-from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import odd_between, odd_range
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.columns import Law, Random
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["MedianBlur"]
@@ -32,17 +30,8 @@ class MedianBlur(Operation):
     moves_pixels_only: ClassVar[bool] = True
     """Always: a median is one of the values."""
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the size."""
+    random: ClassVar[Random] = {"size": Law(odd_between, "kernel_size")}
 
-    kernel_size: int | tuple[int, int] = (3, 7)
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``size``, int64 [B]."""
-        return {"apply": u[:, 0] < self.p, "size": odd_between(u[:, 1], self.kernel_size)}

@@ -1,20 +1,15 @@
 """Gamma, gray, inversion, thresholds, sharpness, hue and contrast."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
-from gpu_aug.ops.operation import Gated, Operation
-from gpu_aug.ops.validation import one_or_two
+from gpu_aug.ops.distributions.columns import Random, Uniform
+from gpu_aug.ops.operation import Operation, WithProbability
 
 __all__ = ["CLAHE", "Gamma", "Grayscale", "HueSaturationValue", "Invert", "Sharpness", "Solarize"]
-
-GRAY_METHODS = ("weighted_average", "average", "desaturation", "max", "from_lab")
 
 
 @dataclass(frozen=True)
@@ -34,24 +29,18 @@ class Gamma(Operation):
     needs_unit_range: ClassVar[bool] = True
     any_channels: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the power."""
+    random: ClassVar[Random] = {"gamma": Uniform()}
 
-    gamma: float | tuple[float, float] = (0.8, 1.2)
+    gamma: Annotated[
+        float | tuple[float, float],
+        validation.OneOrTwo(low=0, above=True, example="1.5 or (0.8, 1.2)"),
+    ] = (0.8, 1.2)
     _: KW_ONLY
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "gamma": partial(one_or_two, low=0, above=True, example="1.5 or (0.8, 1.2)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``gamma``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "gamma": between(u[:, 1], self.gamma)}  # type: ignore[arg-type]
-
 
 @dataclass(frozen=True)
-class Grayscale(Gated):
+class Grayscale(WithProbability):
     """Replace the three channels by one gray with probability ``p``.
 
     Args:
@@ -72,10 +61,6 @@ class Grayscale(Gated):
         "weighted_average"
     )
 
-    checks: ClassVar[validation.Checks] = {
-        "method": partial(validation.choice, allowed=GRAY_METHODS),
-    }
-
     @property
     def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
         """Only where it goes through OpenCV's lightness."""
@@ -88,7 +73,7 @@ class Grayscale(Gated):
 
 
 @dataclass(frozen=True)
-class Invert(Gated):
+class Invert(WithProbability):
     """Replace each value x by 1 - x with probability ``p``.
 
     Source: torchvision v2 RandomInvert; Pillow ImageOps.invert.
@@ -121,19 +106,12 @@ class Solarize(Operation):
     moves_pixels_only: ClassVar[bool] = True
     """8-bit values stay 8-bit values."""
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the threshold."""
+    random: ClassVar[Random] = {"threshold": Uniform()}
 
-    threshold: float | tuple[float, float] = 0.5
+    threshold: Annotated[
+        float | tuple[float, float], validation.OneOrTwo(low=0, high=1, example="0.5 or (0.3, 0.7)")
+    ] = 0.5
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "threshold": partial(one_or_two, low=0, high=1, example="0.5 or (0.3, 0.7)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``threshold``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "threshold": between(u[:, 1], self.threshold)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -155,19 +133,12 @@ class Sharpness(Operation):
     needs_unit_range: ClassVar[bool] = True
     any_channels: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the factor."""
+    random: ClassVar[Random] = {"factor": Uniform()}
 
-    factor: float | tuple[float, float] = 2.0
+    factor: Annotated[
+        float | tuple[float, float], validation.OneOrTwo(low=0, example="2.0 or (0.5, 2.0)")
+    ] = 2.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "factor": partial(one_or_two, low=0, example="2.0 or (0.5, 2.0)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``factor``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "factor": between(u[:, 1], self.factor)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -191,29 +162,23 @@ class HueSaturationValue(Operation):
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 4
-    """The gate and three shifts."""
-
-    hue_shift: float | tuple[float, float] = 20.0
-    sat_shift: float | tuple[float, float] = 30.0
-    val_shift: float | tuple[float, float] = 20.0
-    _: KW_ONLY
-    p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("hue_shift", "sat_shift", "val_shift"),
-            partial(validation.interval, low=-np.inf, around=0, example="(-20, 20)"),
-        ),
+    random: ClassVar[Random] = {
+        "hue_shift": Uniform(),
+        "sat_shift": Uniform(),
+        "val_shift": Uniform(),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw three shifts, float64 [B], with the names of the fields."""
-        shifts = {
-            name: between(u[:, 1 + number], getattr(self, name))
-            for number, name in enumerate(("hue_shift", "sat_shift", "val_shift"))
-        }
-        return {"apply": u[:, 0] < self.p, **shifts}
+    hue_shift: Annotated[
+        float | tuple[float, float], validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
+    ] = 20.0
+    sat_shift: Annotated[
+        float | tuple[float, float], validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
+    ] = 30.0
+    val_shift: Annotated[
+        float | tuple[float, float], validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
+    ] = 20.0
+    _: KW_ONLY
+    p: float = 0.5
 
 
 def _clip_limits(operation: str, field: str, value: Any) -> tuple[float, float]:
@@ -239,19 +204,9 @@ class CLAHE(Operation):
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the limit."""
+    random: ClassVar[Random] = {"clip_limit": Uniform()}
 
-    clip_limit: float | tuple[float, float] = 4.0
-    tile_grid_size: tuple[int, int] = (8, 8)
+    clip_limit: Annotated[float | tuple[float, float], _clip_limits] = 4.0
+    tile_grid_size: Annotated[tuple[int, int], validation.height_width] = (8, 8)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "clip_limit": _clip_limits,
-        "tile_grid_size": validation.height_width,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``clip_limit``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "clip_limit": between(u[:, 1], self.clip_limit)}  # type: ignore[arg-type]

@@ -1,8 +1,7 @@
 """Operations that are one 3x4 matrix per image, computed from the image's own values."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -10,7 +9,8 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics, normals
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes
 
 __all__ = ["FancyPCA", "NormalizePerImage"]
 
@@ -37,21 +37,16 @@ class FancyPCA(ColorMatrix):
     reads_image: ClassVar[bool] = True
     """Always."""
 
-    num_uniforms: ClassVar[int] = 5
-    """The gate, and two pairs of numbers for three normal ones."""
+    random: ClassVar[Random] = {"stretch": Numbers(4)}
 
-    alpha: float = 0.1
+    alpha: Annotated[float, validation.Number(low=0, example="0.1")] = 0.1
     _: KW_ONLY
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.number, low=0, example="0.1"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``stretch``, float64 [B, 3], for the axes from the longest to the shortest."""
-        stretch = self.alpha * normals(u[:, 1:5])[:, :3]
-        return {"apply": u[:, 0] < self.p, "stretch": stretch}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``stretch``, float64 [B, 3], for the axes from the longest to the shortest."""
+        stretch = self.alpha * normals(drawn["stretch"])[:, :3]
+        return {"stretch": stretch}
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
         """Add about the mean."""
@@ -86,11 +81,7 @@ class NormalizePerImage(ColorMatrix):
     by: Literal["mean_std", "min_max"] = "mean_std"
     per_channel: bool = False
 
-    checks: ClassVar[validation.Checks] = {
-        "by": partial(validation.choice, allowed=("mean_std", "min_max")),
-    }
-
-    def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:  # noqa: ARG002
+    def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
         """Subtract and divide."""
         if self.by == "min_max":
             low, high = images.low, images.high

@@ -2,15 +2,17 @@
 
 from dataclasses import KW_ONLY, dataclass
 from itertools import permutations
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import ChannelShuffle
 from gpu_aug.ops.combine import Combinator, Gates
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Brightness", "ColorJitter", "Contrast", "Hue", "RandomPhotometricDistort", "Saturation"]
@@ -29,6 +31,10 @@ def _turns(operation: str, field: str, value: float | tuple[float, float]) -> tu
     return validation.interval(
         operation, field, value, low=-0.5, high=0.5, around=0, example="0.1 or (-0.1, 0.1)"
     )
+
+
+Factor = Annotated[float | tuple[float, float], _factor]
+Turn = Annotated[float | tuple[float, float], _turns]
 
 
 @dataclass(frozen=True)
@@ -57,29 +63,18 @@ class ColorJitter(Operation):
     tolerance: ClassVar[float] = 0.01
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 6
-    """The gate, four factors, one of 24 orders."""
+    random: ClassVar[Random] = {**{name: Uniform() for name in FACTORS}, "order": Numbers()}
 
-    brightness: float | tuple[float, float] = 0.0
-    contrast: float | tuple[float, float] = 0.0
-    saturation: float | tuple[float, float] = 0.0
-    hue: float | tuple[float, float] = 0.0
+    brightness: Factor = 0.0
+    contrast: Factor = 0.0
+    saturation: Factor = 0.0
+    hue: Turn = 0.0
     _: KW_ONLY
     p: float = 1.0
 
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(FACTORS[:3], _factor),
-        "hue": _turns,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw four factors, float64 [B], and ``order``, int64 [B, 4] of indices into FACTORS."""
-        factors = {
-            name: between(u[:, 1 + number], getattr(self, name))
-            for number, name in enumerate(FACTORS)
-        }
-        order = _ORDERS[whole_below(u[:, 5], len(_ORDERS))]
-        return {"apply": u[:, 0] < self.p, **factors, "order": order}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return the four factors, and ``order``, int64 [B, 4] of indices into FACTORS."""
+        return drawn | {"order": _ORDERS[whole_below(drawn["order"], len(_ORDERS))]}
 
 
 class JitterStep(Operation, abstract=True):
@@ -91,19 +86,10 @@ class JitterStep(Operation, abstract=True):
     step: ClassVar[str]
     """Which of FACTORS."""
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the factor."""
+    random: ClassVar[Random] = {"factor": Uniform()}
 
-    factor: float | tuple[float, float]
+    factor: Factor
     p: float
-
-    checks: ClassVar[validation.Checks] = {
-        "factor": _factor,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``factor`` evenly over its range."""
-        return {"apply": u[:, 0] < self.p, "factor": between(u[:, 1], self.factor)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -121,7 +107,7 @@ class Brightness(JitterStep):
 
     step: ClassVar[str] = "brightness"
 
-    factor: float | tuple[float, float] = 0.2
+    factor: Factor = 0.2
     _: KW_ONLY
     p: float = 1.0
 
@@ -135,7 +121,7 @@ class Contrast(JitterStep):
 
     step: ClassVar[str] = "contrast"
 
-    factor: float | tuple[float, float] = 0.2
+    factor: Factor = 0.2
     _: KW_ONLY
     p: float = 1.0
 
@@ -149,7 +135,7 @@ class Saturation(JitterStep):
 
     step: ClassVar[str] = "saturation"
 
-    factor: float | tuple[float, float] = 0.2
+    factor: Factor = 0.2
     _: KW_ONLY
     p: float = 1.0
 
@@ -166,9 +152,8 @@ class Hue(JitterStep):
     """
 
     step: ClassVar[str] = "hue"
-    checks: ClassVar[validation.Checks] = {"factor": _turns}
 
-    factor: float | tuple[float, float] = 0.1
+    factor: Turn = 0.1
     _: KW_ONLY
     p: float = 1.0
 
@@ -189,19 +174,14 @@ class RandomPhotometricDistort(Combinator):
     Source: torchvision v2 RandomPhotometricDistort.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """One: where contrast stands."""
+    is_gated: ClassVar[bool] = False
+    random: ClassVar[Random] = {"contrast_place": Numbers()}
 
-    brightness: tuple[float, float] = (0.875, 1.125)
-    contrast: tuple[float, float] = (0.5, 1.5)
-    saturation: tuple[float, float] = (0.5, 1.5)
-    hue: tuple[float, float] = (-0.05, 0.05)
+    brightness: Factor = (0.875, 1.125)
+    contrast: Factor = (0.5, 1.5)
+    saturation: Factor = (0.5, 1.5)
+    hue: Turn = (-0.05, 0.05)
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(FACTORS[:3], _factor),
-        "hue": _turns,
-    }
 
     @property
     def children(self) -> tuple[Operation, ...]:
@@ -216,9 +196,9 @@ class RandomPhotometricDistort(Combinator):
             ChannelShuffle(self.p),
         )
 
-    def choose(self, u: Uniforms) -> Gates:
+    def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
         """All, but contrast once."""
-        gates = np.ones((len(u), 6), bool)
-        gates[:, 1] = u[:, 0] < 0.5
+        gates = np.ones((len(gate), 6), bool)
+        gates[:, 1] = drawn["contrast_place"] < 0.5
         gates[:, 4] = ~gates[:, 1]
         return gates

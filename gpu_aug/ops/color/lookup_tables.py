@@ -5,8 +5,7 @@ Values are rounded to 8 bits, looked up, and divided by 255: 8-bit values stay 8
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,8 +15,9 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import normals
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
-from gpu_aug.ops.operation import Gated, Operation
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes, whole_between
+from gpu_aug.ops.operation import Operation, WithProbability
 
 __all__ = [
     "AutoContrast",
@@ -79,27 +79,22 @@ class Posterize(Table):
     Albumentations Posterize.
     """
 
-    bits: int | tuple[int, int] | tuple[tuple[int, int], ...] = 4
-    p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "bits": _bits,
+    random: ClassVar[Random] = {
+        "bits": Numbers(lambda self: len(self.bits) if len(self.bits) == 3 else 1)
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, and one or three numbers of bits."""
-        return 1 + (3 if len(self.bits) == 3 else 1)  # type: ignore[arg-type]
+    bits: Annotated[int | tuple[int, int] | tuple[tuple[int, int], ...], _bits] = 4
+    p: float = 0.5
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``bits``, int64 [B], or [B, 3] where channels have their own."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``bits``, int64 [B], or [B, 3] where channels have their own."""
         ends: Any = self.bits
         if len(ends) == 3:
-            columns = [whole_between(u[:, 1 + c], pair) for c, pair in enumerate(ends)]
+            columns = [whole_between(drawn["bits"][:, c], pair) for c, pair in enumerate(ends)]
             bits = np.stack(columns, axis=1)
         else:
-            bits = whole_between(u[:, 1], ends)
-        return {"apply": u[:, 0] < self.p, "bits": bits}
+            bits = whole_between(drawn["bits"][:, 0], ends)
+        return {"bits": bits}
 
     def tables(self, params: Params) -> NDArray[np.uint8]:
         """Clear the trailing bits."""
@@ -121,29 +116,21 @@ class RandomToneCurve(Table):
     Source: Albumentations RandomToneCurve.
     """
 
-    scale: float = 0.1
+    random: ClassVar[Random] = {"bends": Numbers(lambda self: 6 if self.per_channel else 2)}
+
+    scale: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
     _: KW_ONLY
     per_channel: bool = False
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.number, low=0, high=1, example="0.1"),
-        "per_channel": validation.flag,
-    }
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, and pairs of numbers for one or three pairs of normal ones."""
-        return 7 if self.per_channel else 3
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``low`` and ``high``, float64 [B, 3]: the heights of the inner points."""
-        bends = self.scale * normals(u[:, 1:]).reshape(len(u), 2, -1)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``low`` and ``high``, float64 [B, 3]: the heights of the inner points."""
+        bends = self.scale * normals(drawn["bends"]).reshape(len(sizes), 2, -1)
         low, high = (
             np.clip(middle + bend, 0, 1) * np.ones(3)
             for middle, bend in zip((0.25, 0.75), bends.swapaxes(0, 1), strict=True)
         )
-        return {"apply": u[:, 0] < self.p, "low": low, "high": high}
+        return {"low": low, "high": high}
 
     def tables(self, params: Params) -> NDArray[np.uint8]:
         """A Bezier curve, rounded."""
@@ -154,7 +141,7 @@ class RandomToneCurve(Table):
 
 
 @dataclass(frozen=True)
-class Equalize(HistogramTable, Gated):
+class Equalize(HistogramTable, WithProbability):
     """Make the tones of each channel equally frequent, with probability ``p``.
 
     Args:
@@ -167,10 +154,6 @@ class Equalize(HistogramTable, Gated):
     """
 
     method: Literal["pil", "opencv", "inclusive"] = "pil"
-
-    checks: ClassVar[validation.Checks] = {
-        "method": partial(validation.choice, allowed=("pil", "opencv", "inclusive")),
-    }
 
     def tables(self, histograms: Tensor) -> Tensor:
         """Spread the cumulated histogram; a channel of one tone stays as it is."""
@@ -192,7 +175,7 @@ class Equalize(HistogramTable, Gated):
 
 
 @dataclass(frozen=True)
-class EqualizeLuma(Gated):
+class EqualizeLuma(WithProbability):
     """Make the tones of the luma equally frequent and leave the chroma, with probability ``p``.
 
     It goes through OpenCV's 8-bit YCrCb on the CPU, also where the images are on a GPU.
@@ -210,13 +193,9 @@ class EqualizeLuma(Gated):
 
     method: Literal["pil", "opencv", "inclusive"] = "pil"
 
-    checks: ClassVar[validation.Checks] = {
-        "method": partial(validation.choice, allowed=("pil", "opencv", "inclusive")),
-    }
-
 
 @dataclass(frozen=True)
-class AutoContrast(HistogramTable, Gated):
+class AutoContrast(HistogramTable, WithProbability):
     """Stretch each channel from its smallest and largest value to 0 and 255, with probability ``p``.
 
     Source: Pillow ImageOps.autocontrast; torchvision v2 RandomAutocontrast.
@@ -233,7 +212,7 @@ class AutoContrast(HistogramTable, Gated):
 
 
 @dataclass(frozen=True)
-class HistogramStretch(HistogramTable, Gated):
+class HistogramStretch(HistogramTable, WithProbability):
     """Stretch the tones between two ends of each channel's histogram.
 
     Args:
@@ -247,16 +226,12 @@ class HistogramStretch(HistogramTable, Gated):
     """
 
     _: KW_ONLY
-    cutoff: float = 0.0
-    ignore: int | None = None
+    cutoff: Annotated[float, validation.Number(low=0, high=100, example="2.0")] = 0.0
+    ignore: Annotated[
+        int | None, validation.optional(validation.Integer(low=0, high=255, example="0"))
+    ] = None
     method: Literal["cdf", "linear"] = "cdf"
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "cutoff": partial(validation.number, low=0, high=100, example="2.0"),
-        "ignore": validation.optional(partial(validation.whole, low=0, high=255, example="0")),
-        "method": partial(validation.choice, allowed=("cdf", "linear")),
-    }
 
     def tables(self, histograms: Tensor) -> Tensor:
         """Stretch between the ends; a channel without room between them stays as it is."""

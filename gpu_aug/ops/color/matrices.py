@@ -2,9 +2,8 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from itertools import permutations
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,15 +13,14 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.planckian import COLORS, TEMPERATURES
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import (
     Sizes,
     Uniforms,
-    between,
     orders,
     whole_below,
-    whole_between,
 )
-from gpu_aug.ops.operation import Gated, Operation
+from gpu_aug.ops.operation import Operation, WithProbability
 
 __all__ = [
     "ChannelDropout",
@@ -102,35 +100,30 @@ class RandomBrightnessContrast(ColorMatrix):
     Source: Albumentations RandomBrightnessContrast.
     """
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate, the factor, the summand."""
+    random: ClassVar[Random] = {
+        "alpha": Uniform("contrast_limit"),
+        "beta": Uniform("brightness_limit"),
+    }
 
-    brightness_limit: float | tuple[float, float] = 0.2
-    contrast_limit: float | tuple[float, float] = 0.2
+    brightness_limit: Annotated[float | tuple[float, float], symmetric] = 0.2
+    contrast_limit: Annotated[float | tuple[float, float], symmetric] = 0.2
     _: KW_ONLY
     brightness_by_max: bool = True
     ensure_safe_range: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(("brightness_limit", "contrast_limit"), symmetric),
-        **dict.fromkeys(("brightness_by_max", "ensure_safe_range"), validation.flag),
-    }
 
     @property
     def reads_image(self) -> bool:  # type: ignore[override]
         """Where brightness is a share of the mean."""
         return not self.brightness_by_max
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``alpha`` and ``beta``, float64 [B]; and the matrix, where they make it."""
-        alpha = 1 + between(u[:, 1], self.contrast_limit)  # type: ignore[arg-type]
-        beta = between(u[:, 2], self.brightness_limit)  # type: ignore[arg-type]
-        drawn = {"apply": u[:, 0] < self.p}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``alpha`` and ``beta``, float64 [B]; and the matrix, where they make it."""
+        alpha, beta = 1 + drawn["alpha"], drawn["beta"]
         if self.reads_image:
-            return drawn | {"alpha": alpha, "beta": beta}
+            return {"alpha": alpha, "beta": beta}
         numbers = torch.from_numpy(alpha), torch.from_numpy(beta)
-        return drawn | {"matrix": self._matrices(*numbers).numpy()}
+        return {"matrix": self._matrices(*numbers).numpy()}
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
         """Brightness is a share of the mean of all values."""
@@ -160,25 +153,20 @@ class RGBShift(ColorMatrix):
     Source: Albumentations RGBShift, whose limits may be 255 times as large.
     """
 
-    num_uniforms: ClassVar[int] = 4
-    """The gate and three shifts."""
+    random: ClassVar[Random] = {"r_shift": Uniform(), "g_shift": Uniform(), "b_shift": Uniform()}
 
-    r_shift: float | tuple[float, float] = 20 / 255
-    g_shift: float | tuple[float, float] = 20 / 255
-    b_shift: float | tuple[float, float] = 20 / 255
+    r_shift: Annotated[float | tuple[float, float], symmetric] = 20 / 255
+    g_shift: Annotated[float | tuple[float, float], symmetric] = 20 / 255
+    b_shift: Annotated[float | tuple[float, float], symmetric] = 20 / 255
     _: KW_ONLY
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(("r_shift", "g_shift", "b_shift"), symmetric),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw three shifts."""
-        matrix = plain_matrices(len(u))
-        for channel, ends in enumerate((self.r_shift, self.g_shift, self.b_shift)):
-            matrix[:, channel, 3] = between(u[:, 1 + channel], ends)  # type: ignore[arg-type]
-        return {"apply": u[:, 0] < self.p, "matrix": matrix}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return three shifts."""
+        matrix = plain_matrices(len(sizes))
+        for channel, shift in enumerate(drawn.values()):
+            matrix[:, channel, 3] = shift
+        return {"matrix": matrix}
 
 
 @dataclass(frozen=True)
@@ -188,16 +176,15 @@ class ChannelShuffle(ColorMatrix):
     Source: torchvision v2 RandomChannelPermutation.
     """
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the order."""
+    random: ClassVar[Random] = {"order": Numbers()}
 
     p: float = 0.5
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw an order, as a matrix of zeros and ones."""
-        matrix = plain_matrices(len(u))
-        matrix[:, :, :3] = _SHUFFLES[whole_below(u[:, 1], len(_SHUFFLES))]
-        return {"apply": u[:, 0] < self.p, "matrix": matrix}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return an order, as a matrix of zeros and ones."""
+        matrix = plain_matrices(len(sizes))
+        matrix[:, :, :3] = _SHUFFLES[whole_below(drawn["order"], len(_SHUFFLES))]
+        return {"matrix": matrix}
 
 
 @dataclass(frozen=True)
@@ -212,40 +199,35 @@ class ChannelDropout(ColorMatrix):
     Source: Albumentations ChannelDropout.
     """
 
-    num_uniforms: ClassVar[int] = 5
-    """The gate, the number, and one per channel: the smallest are chosen."""
+    random: ClassVar[Random] = {"number": Integer("num_channels"), "order": Numbers(3)}
 
-    num_channels: int | tuple[int, int] = 1
+    num_channels: Annotated[
+        int | tuple[int, int], validation.IntegerRange(low=1, high=2, example="(1, 2)")
+    ] = 1
     _: KW_ONLY
-    fill: float = 0.0
+    fill: Annotated[float, validation.Number(low=0, high=1, example="0.0")] = 0.0
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "num_channels": partial(validation.whole_interval, low=1, high=2, example="(1, 2)"),
-        "fill": partial(validation.number, low=0, high=1, example="0.0"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw which channels are filled."""
-        number = whole_between(u[:, 1], self.num_channels)  # type: ignore[arg-type]
-        dropped = orders(orders(u[:, 2:]).astype(np.float64)) < number[:, None]
-        matrix = plain_matrices(len(u)) * ~dropped[:, :, None]
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return which channels are filled."""
+        rank = orders(orders(drawn["order"]).astype(np.float64))
+        dropped = rank < drawn["number"][:, None]
+        matrix = plain_matrices(len(sizes)) * ~dropped[:, :, None]
         matrix[:, :, 3] = dropped * self.fill
-        return {"apply": u[:, 0] < self.p, "matrix": matrix}
+        return {"matrix": matrix}
 
 
 @dataclass(frozen=True)
-class ToSepia(ColorMatrix, Gated):
+class ToSepia(ColorMatrix, WithProbability):
     """Replace colours by brown tones with probability ``p``.
 
     Source: Albumentations ToSepia.
     """
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw the gate alone."""
-        matrix = plain_matrices(len(u))
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        matrix = plain_matrices(len(sizes))
         matrix[:, :, :3] = _SEPIA
-        return super().draw(u, sizes) | {"matrix": matrix}
+        return {"matrix": matrix}
 
 
 @dataclass(frozen=True)
@@ -265,19 +247,13 @@ class PlanckianJitter(ColorMatrix):
     Source: Albumentations PlanckianJitter.
     """
 
-    num_uniforms: ClassVar[int] = 4
-    """The gate, the side, and two for how far from white."""
+    random: ClassVar[Random] = {"side": Numbers(), "distance": Numbers(2)}
 
     mode: Literal["blackbody", "cied"] = "blackbody"
     temperature: tuple[int, int] | None = None
     sampling_method: Literal["uniform", "gaussian"] = "uniform"
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "mode": partial(validation.choice, allowed=tuple(TEMPERATURES)),
-        "sampling_method": partial(validation.choice, allowed=("uniform", "gaussian")),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -299,21 +275,21 @@ class PlanckianJitter(ColorMatrix):
             )
         self._set(temperature=ends)
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``temperature`` in whole kelvin, int64 [B], and its matrix."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``temperature`` in whole kelvin, int64 [B], and its matrix."""
         low, high = self.temperature  # type: ignore[misc]
-        reach = np.where(u[:, 1] < 0.4, low - _WHITE, high - _WHITE)
+        reach = np.where(drawn["side"] < 0.4, low - _WHITE, high - _WHITE)
         if self.sampling_method == "uniform":
-            distance = u[:, 2]
+            distance = drawn["distance"][:, 0]
         else:
-            distance = np.abs(normals(u[:, 2:4])[:, 0]) / 3
+            distance = np.abs(normals(drawn["distance"])[:, 0]) / 3
         temperature = np.clip(_WHITE + reach * distance, low, high).astype(np.int64)
         known, colors = TEMPERATURES[self.mode], COLORS[self.mode]
         light = np.stack([np.interp(temperature, known, column) for column in colors.T], axis=1)
-        matrix = plain_matrices(len(u))
+        matrix = plain_matrices(len(sizes))
         matrix[:, 0, 0] = light[:, 0] / light[:, 1]
         matrix[:, 2, 2] = light[:, 2] / light[:, 1]
-        return {"apply": u[:, 0] < self.p, "temperature": temperature, "matrix": matrix}
+        return {"temperature": temperature, "matrix": matrix}
 
 
 def plain_matrices(num: int) -> NDArray[np.float64]:

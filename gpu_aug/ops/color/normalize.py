@@ -1,7 +1,6 @@
 """The range and the precision of values."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 from gpu_aug.ops import validation
@@ -77,10 +76,6 @@ class ToDtype(Operation):
     """8-bit values stay 8-bit values."""
 
     dtype: Literal["uint8", "float32", "float16", "bfloat16"] = "float32"
-
-    checks: ClassVar[validation.Checks] = {
-        "dtype": partial(validation.choice, allowed=("uint8", "float32", "float16", "bfloat16")),
-    }
 
     @property
     def rounds_to_8_bits(self) -> bool:  # type: ignore[override]

@@ -3,8 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,10 +12,10 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Key, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys
 from gpu_aug.upload import upload
 
 __all__ = ["Illumination", "PlasmaBrightnessContrast", "PlasmaShadow"]
@@ -66,48 +65,48 @@ class Illumination(Shading):
     Source: Albumentations Illumination.
     """
 
-    mode: Literal["linear", "corner", "gaussian"] = "linear"
-    _: KW_ONLY
-    intensity: tuple[float, float] = (0.01, 0.2)
-    effect: Literal["brighten", "darken", "both"] = "both"
-    angle: tuple[float, float] = (0.0, 360.0)
-    center: tuple[float, float] = (0.1, 0.9)
-    sigma: tuple[float, float] = (0.2, 1.0)
-    p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "mode": partial(validation.choice, allowed=("linear", "corner", "gaussian")),
-        "effect": partial(validation.choice, allowed=("both", "brighten", "darken")),
-        "intensity": partial(validation.interval, low=0, high=1, example="(0.01, 0.2)"),
-        "angle": partial(validation.interval, low=-360, high=360, example="(0, 360)"),
-        "center": partial(validation.interval, low=0, high=1, example="(0.1, 0.9)"),
-        "sigma": partial(validation.interval, low=0, above=True, example="(0.2, 1.0)"),
+    random: ClassVar[Random] = {
+        "intensity": Uniform(),
+        "sign": Numbers(),
+        "place": Numbers(lambda self: 3 if self.mode == "gaussian" else 1),
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the strength, its sign, and up to three for the position of the light."""
-        return 6 if self.mode == "gaussian" else 4
+    mode: Literal["linear", "corner", "gaussian"] = "linear"
+    _: KW_ONLY
+    intensity: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.2)")
+    ] = (0.01, 0.2)
+    effect: Literal["brighten", "darken", "both"] = "both"
+    angle: Annotated[
+        tuple[float, float], validation.Interval(low=-360, high=360, example="(0, 360)")
+    ] = (0.0, 360.0)
+    center: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.1, 0.9)")
+    ] = (0.1, 0.9)
+    sigma: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.2, 1.0)")
+    ] = (0.2, 1.0)
+    p: float = 0.5
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``intensity``, float64 [B], and the position of the light.
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``intensity``, float64 [B], and the position of the light.
 
         ``slope``, float64 [B, 3], has the shares of x, y and 1 in a linear gradient, with x and y
         from 0 to 1; ``corner``, int64 [B], counts from the top left, clockwise; ``center``,
         float64 [B, 2], is (x, y).
         """
         sign = {
-            "brighten": np.ones(len(u)),
-            "darken": -np.ones(len(u)),
-            "both": np.where(u[:, 2] < 0.5, -1.0, 1.0),
+            "brighten": np.ones(len(sizes)),
+            "darken": -np.ones(len(sizes)),
+            "both": np.where(drawn["sign"] < 0.5, -1.0, 1.0),
         }[self.effect]
-        drawn = {"apply": u[:, 0] < self.p, "intensity": sign * between(u[:, 1], self.intensity)}
+        params, place = {"intensity": sign * drawn["intensity"]}, drawn["place"]
         if self.mode == "linear":
-            return drawn | {"slope": slopes(between(u[:, 3], self.angle))}
+            return params | {"slope": slopes(between(place[:, 0], self.angle))}
         if self.mode == "corner":
-            return drawn | {"corner": whole_below(u[:, 3], 4)}
-        center = np.stack([between(u[:, 3 + axis], self.center) for axis in range(2)], axis=1)
-        return drawn | {"center": center, "sigma": between(u[:, 5], self.sigma)}
+            return params | {"corner": whole_below(place[:, 0], 4)}
+        center, sigma = between(place[:, :2], self.center), between(place[:, 2], self.sigma)
+        return params | {"center": center, "sigma": sigma}
 
     def gain(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """1 where nothing is changed."""
@@ -146,26 +145,14 @@ class PlasmaShadow(Shading):
     Source: Albumentations PlasmaShadow.
     """
 
-    num_uniforms: ClassVar[int] = 4
-    """The gate, the strength, and the key of the clouds."""
+    random: ClassVar[Random] = {"intensity": Uniform(), "key": Key()}
 
-    intensity: tuple[float, float] = (0.3, 0.7)
+    intensity: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.3, 0.7)")
+    ] = (0.3, 0.7)
     _: KW_ONLY
-    roughness: float = 3.0
+    roughness: Annotated[float, validation.Number(low=0, above=True, example="3.0")] = 3.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "intensity": partial(validation.interval, low=0, high=1, example="(0.3, 0.7)"),
-        "roughness": partial(validation.number, low=0, above=True, example="3.0"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``intensity``, float64 [B], and ``key``, uint32 [B, 2]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "intensity": between(u[:, 1], self.intensity),
-            "key": keys(u[:, 2:4]),
-        }
 
     def gain(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """1 where nothing is changed."""
@@ -192,31 +179,17 @@ class PlasmaBrightnessContrast(Operation):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 5
-    """The gate, two strengths, and the key of the clouds."""
+    random: ClassVar[Random] = {"brightness": Uniform(), "contrast": Uniform(), "key": Key()}
 
-    brightness: tuple[float, float] = (-0.3, 0.3)
-    contrast: tuple[float, float] = (-0.3, 0.3)
+    brightness: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(-0.3, 0.3)")
+    ] = (-0.3, 0.3)
+    contrast: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(-0.3, 0.3)")
+    ] = (-0.3, 0.3)
     _: KW_ONLY
-    roughness: float = 3.0
+    roughness: Annotated[float, validation.Number(low=0, above=True, example="3.0")] = 3.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("brightness", "contrast"),
-            partial(validation.interval, low=-1, high=1, example="(-0.3, 0.3)"),
-        ),
-        "roughness": partial(validation.number, low=0, above=True, example="3.0"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``brightness`` and ``contrast``, float64 [B], and ``key``, uint32 [B, 2]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "brightness": between(u[:, 1], self.brightness),
-            "contrast": between(u[:, 2], self.contrast),
-            "key": keys(u[:, 3:5]),
-        }
 
 
 def per_image(values: NDArray[Any], device: torch.device) -> tuple[Tensor, ...]:

@@ -2,13 +2,14 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["HEStain"]
@@ -48,28 +49,30 @@ class HEStain(Operation):
     tolerance: ClassVar[float] = 0.01
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 6
-    """The gate, the preset, two factors, two shifts."""
+    random: ClassVar[Random] = {
+        "preset": Numbers(),
+        "scale": Uniform("intensity_scale", 2),
+        "shift": Uniform("intensity_shift", 2),
+    }
 
-    preset: str | None = None
+    preset: Annotated[
+        str | None, validation.optional(partial(validation.choice, allowed=tuple(STAINS)))
+    ] = None
     _: KW_ONLY
-    intensity_scale: tuple[float, float] = (0.7, 1.3)
-    intensity_shift: tuple[float, float] = (-0.2, 0.2)
+    intensity_scale: Annotated[
+        tuple[float, float], validation.Interval(low=0, example="(0.7, 1.3)")
+    ] = (0.7, 1.3)
+    intensity_shift: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(-0.2, 0.2)")
+    ] = (-0.2, 0.2)
     augment_background: bool = False
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "preset": validation.optional(partial(validation.choice, allowed=tuple(STAINS))),
-        "intensity_scale": partial(validation.interval, low=0, example="(0.7, 1.3)"),
-        "intensity_shift": partial(validation.interval, low=-1, high=1, example="(-0.2, 0.2)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``stains``, float64 [B, 2, 3], ``scale`` and ``shift``, float64 [B, 2]."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``stains``, float64 [B, 2, 3], ``scale`` and ``shift``, float64 [B, 2]."""
         table = np.array(list(STAINS.values()) if self.preset is None else [STAINS[self.preset]])
         return {
-            "apply": u[:, 0] < self.p,
-            "stains": table[whole_below(u[:, 1], len(table))],
-            "scale": between(u[:, 2:4], self.intensity_scale),
-            "shift": between(u[:, 4:6], self.intensity_shift),
+            "stains": table[whole_below(drawn["preset"], len(table))],
+            "scale": drawn["scale"],
+            "shift": drawn["shift"],
         }

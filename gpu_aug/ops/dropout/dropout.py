@@ -1,19 +1,18 @@
 """Operations that paint over several parts of an image: rectangles, stripes, pixels."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Key, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below, whole_between
 from gpu_aug.ops.dropout.erase import Dropout
 from gpu_aug.ops.geometric.borders import is_whole_fill
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys
 
 __all__ = ["CoarseDropout", "PixelDropout", "XYMasking"]
 
@@ -34,16 +33,18 @@ class CoarseDropout(Dropout):
     Source: Albumentations CoarseDropout.
     """
 
-    num_holes: tuple[int, int] = (1, 2)
-    hole_height: Range = (0.1, 0.2)
-    hole_width: Range = (0.1, 0.2)
-
-    checks: ClassVar[validation.Checks] = {
-        "num_holes": partial(validation.whole_interval, low=1, example="(1, 8)"),
-        **dict.fromkeys(
-            ("hole_height", "hole_width"), partial(validation.interval, low=0, example="(0.1, 0.2)")
-        ),
+    random: ClassVar[Random] = {
+        "number": Integer("num_holes"),
+        "holes": Numbers(lambda self: 4 * self.num_holes[1]),
+        "key": Key(),
     }
+
+    num_holes: Annotated[tuple[int, int], validation.IntegerRange(low=1, example="(1, 8)")] = (
+        1,
+        2,
+    )
+    hole_height: Annotated[Range, validation.Interval(low=0, example="(0.1, 0.2)")] = (0.1, 0.2)
+    hole_width: Annotated[Range, validation.Interval(low=0, example="(0.1, 0.2)")] = (0.1, 0.2)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,15 +54,10 @@ class CoarseDropout(Dropout):
                 f"got {self.hole_height!r} and {self.hole_width!r}"
             )
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the number, height, width, top and left per rectangle, and the fill."""
-        return 2 + 4 * self.num_holes[1] + 2
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``holes``."""
-        number = whole_between(u[:, 1], self.num_holes)
-        numbers = u[:, 2:-2].reshape(len(u), -1, 4)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``holes``."""
+        number = drawn["number"]
+        numbers = drawn["holes"].reshape(len(sizes), -1, 4)
         shape = np.stack(
             [
                 self._side(numbers[:, :, 0], self.hole_height, sizes[:, :1]),
@@ -72,7 +68,7 @@ class CoarseDropout(Dropout):
         start = whole_below(numbers[:, :, 2:], sizes[:, None] - shape + 1)
         holes = np.concatenate([start, start + shape], axis=2)
         holes[np.arange(self.num_holes[1]) >= number[:, None]] = 0
-        return self._params(u[:, 0] < self.p, holes, u[:, -2:])
+        return self._params(holes, drawn["key"])
 
     def _side(self, u: Uniforms, ends: Range, size: Sizes) -> Sizes:
         if self.hole_height[1] < 1:
@@ -98,39 +94,38 @@ class XYMasking(Dropout):
     is an error.
     """
 
-    num_masks_x: int | tuple[int, int] = 0
-    num_masks_y: int | tuple[int, int] = 0
-    mask_x_length: int | tuple[int, int] = 0
-    mask_y_length: int | tuple[int, int] = 0
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("num_masks_x", "num_masks_y", "mask_x_length", "mask_y_length"),
-            partial(validation.whole_interval, low=0, example="(0, 10)"),
-        ),
+    random: ClassVar[Random] = {
+        "number_x": Integer("num_masks_x"),
+        "number_y": Integer("num_masks_y"),
+        "masks": Numbers(lambda self: 2 * (self.num_masks_x[1] + self.num_masks_y[1])),
+        "key": Key(),
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, two numbers, a length and an offset per stripe, and the fill."""
-        return 3 + 2 * (self.num_masks_x[1] + self.num_masks_y[1]) + 2  # type: ignore[index]
+    num_masks_x: Annotated[
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
+    ] = 0
+    num_masks_y: Annotated[
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
+    ] = 0
+    mask_x_length: Annotated[
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
+    ] = 0
+    mask_y_length: Annotated[
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
+    ] = 0
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``holes``."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``holes``."""
         most = self.num_masks_x[1]  # type: ignore[index]
-        numbers = u[:, 3:-2].reshape(len(u), -1, 2)
+        numbers = drawn["masks"].reshape(len(sizes), -1, 2)
         holes = np.concatenate(
             [
-                stripes(
-                    numbers[:, :most], u[:, 1], self.num_masks_x, self.mask_x_length, sizes, axis=1
-                ),
-                stripes(
-                    numbers[:, most:], u[:, 2], self.num_masks_y, self.mask_y_length, sizes, axis=0
-                ),
+                stripes(numbers[:, :most], drawn["number_x"], self.mask_x_length, sizes, axis=1),
+                stripes(numbers[:, most:], drawn["number_y"], self.mask_y_length, sizes, axis=0),
             ],
             axis=1,
         )
-        return self._params(u[:, 0] < self.p, holes, u[:, -2:])
+        return self._params(holes, drawn["key"])
 
 
 @dataclass(frozen=True)
@@ -149,20 +144,15 @@ class PixelDropout(Operation):
     Source: Albumentations PixelDropout. Which pixels is a function of the drawn ``key``.
     """
 
-    num_uniforms: ClassVar[int] = 6
-    """The gate, the key and a colour."""
+    random: ClassVar[Random] = {"key": Key(), "colour": Numbers(3)}
 
-    dropout_prob: float = 0.01
+    dropout_prob: Annotated[float, validation.Number(low=0, high=1, example="0.01")] = 0.01
     _: KW_ONLY
     per_channel: bool = False
-    drop_value: float | tuple[float, float, float] | None = 0.0
+    drop_value: Annotated[
+        float | tuple[float, float, float] | None, validation.optional(validation.fill)
+    ] = 0.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "dropout_prob": partial(validation.number, low=0, high=1, example="0.01"),
-        "per_channel": validation.flag,
-        "drop_value": validation.optional(validation.fill),
-    }
 
     @property
     def any_channels(self) -> bool:  # type: ignore[override]
@@ -174,23 +164,23 @@ class PixelDropout(Operation):
         """Where a whole 1/255 is painted."""
         return self.drop_value is None or is_whole_fill(self.drop_value)
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2], and ``colour``, float64 [B, 3]."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``key``, uint32 [B, 2], and ``colour``, float64 [B, 3]."""
         if self.drop_value is None:
-            colour = whole_below(u[:, 3:], 256) / 255
+            colour = whole_below(drawn["colour"], 256) / 255
         else:
-            colour = np.array(np.broadcast_to(np.array(self.drop_value, np.float64), (len(u), 3)))
-        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3]), "colour": colour}
+            colour = np.array(
+                np.broadcast_to(np.array(self.drop_value, np.float64), (len(sizes), 3))
+            )
+        return {"key": drawn["key"], "colour": colour}
 
 
-def stripes(
-    u: Uniforms, gate: Uniforms, number: Any, length: Any, sizes: Sizes, *, axis: int
-) -> Sizes:
+def stripes(u: Uniforms, number: Sizes, length: Any, sizes: Sizes, *, axis: int) -> Sizes:
     """Return rectangles, int64 [B, n, 4], that cross the image; ``axis`` 0 are horizontal ones."""
     size = sizes[:, axis : axis + 1]
     wide = np.minimum(whole_between(u[:, :, 0], length), size)
     start = whole_below(u[:, :, 1], size - wide + 1)
-    used = np.arange(u.shape[1]) < whole_between(gate, number)[:, None]
+    used = np.arange(u.shape[1]) < number[:, None]
     holes = np.zeros((*u.shape[:2], 4), np.int64)
     holes[:, :, 2:] = sizes[:, None]
     holes[:, :, axis], holes[:, :, axis + 2] = start, start + wide

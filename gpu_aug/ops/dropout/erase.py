@@ -3,15 +3,16 @@
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params, philox4x32
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, log_between, whole_below
-from gpu_aug.ops.geometric.borders import is_whole_fill, mask_value
+from gpu_aug.ops.distributions.columns import Drawn, Key, Law, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, log_between, whole_below
+from gpu_aug.ops.geometric.borders import is_whole_fill
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
 
@@ -77,23 +78,21 @@ class Dropout(Holes, abstract=True):
     """
 
     _: KW_ONLY
-    fill: float | tuple[float, float, float] | Literal["random", "random_uniform"] = 0.0
-    fill_mask: int | None = None
+    fill: Annotated[
+        float | tuple[float, float, float] | Literal["random", "random_uniform"],
+        partial(checked_paint, words=PAINTS[:2]),
+    ] = 0.0
+    fill_mask: Annotated[int | None, validation.optional(validation.mask_value)] = None
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "fill": partial(checked_paint, words=PAINTS[:2]),
-        "fill_mask": validation.optional(mask_value),
-    }
 
     @property
     def paint(self) -> Paint:
         """``fill``."""
         return self.fill
 
-    def _params(self, apply: Any, holes: Sizes, u: Uniforms) -> Params:
-        """Return the parameters; ``u`` is float64 [B, 2], for what is random in the filling."""
-        return hole_params(apply, holes, self.paint, keys(u))
+    def _params(self, holes: Sizes, key: NDArray[np.uint32]) -> Params:
+        """Return the parameters; ``key``, uint32 [B, 2], is for what is random in the filling."""
+        return hole_params(holes, self.paint, key)
 
 
 @dataclass(frozen=True)
@@ -115,46 +114,47 @@ class RandomErasing(Holes):
         (224, 224)
     """
 
+    random: ClassVar[Random] = {
+        "area": Uniform("scale", _NUM_TRIES),
+        "ratio": Law(log_between, "ratio", _NUM_TRIES),
+        "start": Numbers(2),
+        "key": Numbers(lambda self: 2 * (self.value == "random")),
+    }
+
     p: float = 0.5
     _: KW_ONLY
-    scale: tuple[float, float] = (0.02, 0.33)
-    ratio: tuple[float, float] = (0.3, 3.3)
-    value: float | tuple[float, float, float] | Literal["random"] = 0.0
-    fill_mask: int | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.interval, low=0, high=1, example="(0.02, 0.33)"),
-        "ratio": partial(validation.interval, low=0, above=True, example="(0.3, 3.3)"),
-        "value": partial(checked_paint, words=("random",)),
-        "fill_mask": validation.optional(mask_value),
-    }
+    scale: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.02, 0.33)")
+    ] = (0.02, 0.33)
+    ratio: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.3, 3.3)")
+    ] = (0.3, 3.3)
+    value: Annotated[
+        float | tuple[float, float, float] | Literal["random"],
+        partial(checked_paint, words=("random",)),
+    ] = 0.0
+    fill_mask: Annotated[int | None, validation.optional(validation.mask_value)] = None
 
     @property
     def paint(self) -> Paint:
         """``value``."""
         return "normal" if self.value == "random" else self.value
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, an area and a ratio per try, top and left, and a key for noise."""
-        return 1 + 2 * _NUM_TRIES + 2 + 2 * (self.value == "random")
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``holes``; ``apply`` is off where no try fitted."""
-        area = sizes.prod(axis=1, keepdims=True) * between(u[:, 1 : 1 + _NUM_TRIES], self.scale)
-        ratio = log_between(u[:, 1 + _NUM_TRIES : 1 + 2 * _NUM_TRIES], self.ratio)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``holes``; ``apply`` is off where no try fitted."""
+        area = sizes.prod(axis=1, keepdims=True) * drawn["area"]
+        ratio = drawn["ratio"]
         shapes = np.rint(np.sqrt(np.stack([area * ratio, area / ratio], axis=2))).astype(np.int64)
 
         fits = (shapes < sizes[:, None]).all(axis=2)
         first = fits.argmax(axis=1)
         found = fits.any(axis=1)
-        drawn = np.take_along_axis(shapes, first[:, None, None], axis=1)[:, 0]
-        shape = np.where(found[:, None], drawn, 0)
-        first = 1 + 2 * _NUM_TRIES
-        start = whole_below(u[:, first : first + 2], sizes - shape + 1)
-        seen = (shape > 0).all(axis=1)
+        fitting = np.take_along_axis(shapes, first[:, None, None], axis=1)[:, 0]
+        shape = np.where(found[:, None], fitting, 0)
+        start = whole_below(drawn["start"], sizes - shape + 1)
+        seen = np.asarray((shape > 0).all(axis=1))
         holes = np.concatenate([start, start + shape], axis=1)[:, None]
-        return hole_params((u[:, 0] < self.p) & seen, holes, self.paint, keys(u[:, -2:]))
+        return {"apply": seen} | hole_params(holes, self.paint, keys(drawn["key"]))
 
 
 @dataclass(frozen=True)
@@ -170,40 +170,44 @@ class Erasing(Dropout):
     of those that fit; nothing is painted where none does.
     """
 
-    num_uniforms: ClassVar[int] = 7
-    """The gate, area, ratio, top, left, and what is random in the filling."""
-
-    scale: tuple[float, float] = (0.02, 0.33)
-    ratio: tuple[float, float] = (0.3, 3.3)
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.interval, low=0, example="(0.02, 0.33)"),
-        "ratio": partial(validation.interval, low=0, above=True, example="(0.3, 3.3)"),
+    random: ClassVar[Random] = {
+        "area": Numbers(),
+        "ratio": Numbers(),
+        "start": Numbers(2),
+        "key": Key(),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``holes``; ``apply`` is off where none fits."""
+    scale: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.02, 0.33)")] = (
+        0.02,
+        0.33,
+    )
+    ratio: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.3, 3.3)")
+    ] = (0.3, 3.3)
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``holes``; ``apply`` is off where none fits."""
         height, width = sizes.T.astype(np.float64)
         narrow, wide = self.ratio
         least, most = (height * width * share for share in self.scale)
         most = np.minimum(most, np.minimum(narrow * height**2, width**2 / wide))
-        area = least + u[:, 1] * np.maximum(most - least, 0)
+        area = least + drawn["area"] * np.maximum(most - least, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             highest = np.minimum(wide, width**2 / area)
             lowest = np.maximum(narrow, area / height**2)
-            ratio = lowest + u[:, 2] * np.maximum(highest - lowest, 0)
+            ratio = lowest + drawn["ratio"] * np.maximum(highest - lowest, 0)
             shape = np.rint(np.sqrt(np.stack([area / ratio, area * ratio], axis=1)))
         fits = (most >= least) & (lowest <= highest)
         inside: Sizes = np.where(fits[:, None], np.clip(shape, 0, sizes), 0).astype(np.int64)
-        start = whole_below(u[:, 3:5], sizes - inside + 1)
-        seen = (inside > 0).all(axis=1)
+        start = whole_below(drawn["start"], sizes - inside + 1)
+        seen = np.asarray((inside > 0).all(axis=1))
         holes = np.concatenate([start, start + inside], axis=1)[:, None]
-        return self._params((u[:, 0] < self.p) & seen, holes, u[:, 5:7])
+        return {"apply": seen} | self._params(holes, drawn["key"])
 
 
-def hole_params(apply: Any, holes: Sizes, paint: Paint, key: NDArray[np.uint32]) -> Params:
+def hole_params(holes: Sizes, paint: Paint, key: NDArray[np.uint32]) -> Params:
     """Return the parameters of Holes; ``key``, uint32 [B, 2], is for a random fill."""
-    params: Params = {"apply": np.array(apply), "holes": np.ascontiguousarray(holes)}
+    params: Params = {"holes": np.ascontiguousarray(holes)}
     if paint == "random_uniform":
         colours = [keyed_uniforms(one, 3 * holes.shape[1]).reshape(-1, 3) for one in key]
         params["colours"] = np.array(colours).reshape(len(holes), -1, 3)

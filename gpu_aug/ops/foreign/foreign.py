@@ -9,7 +9,8 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError, TargetsError
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.validation import fault
 
@@ -28,14 +29,13 @@ class Foreign(Operation, abstract=True):
     # of a rounding to 8 bits, they leave it with whole 1/255 between them.
     tolerance: ClassVar[float] = 1.0
 
-    num_uniforms: ClassVar[int] = 2
-    """Two, which make a seed."""
+    random: ClassVar[Random] = {"seed": Numbers(2)}
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``seed``, from [0, 2**62)."""
-        high, low = (u[:, part] * most for part, most in enumerate(_SEED_PARTS))
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``seed``, from [0, 2**62)."""
+        high, low = (drawn["seed"][:, part] * most for part, most in enumerate(_SEED_PARTS))
         seed = (high.astype(np.int64) << 32) | low.astype(np.int64)
-        return {"apply": np.ones(len(u), bool), "seed": seed}
+        return {"seed": seed}
 
     @property
     @abstractmethod

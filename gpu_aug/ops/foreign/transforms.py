@@ -4,8 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
@@ -55,10 +54,6 @@ class AlbumentationsTransform(_Taking):
     transform: Any
     _: KW_ONLY
     takes: Takes = "uint8"
-
-    checks: ClassVar[validation.Checks] = {
-        "takes": partial(validation.choice, allowed=get_args(Takes))
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -187,10 +182,6 @@ class TorchvisionTransform(_Taking, Named):
     _: KW_ONLY
     takes: Literal["pil", "uint8", "float32"] = "float32"
     name: str | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "takes": partial(validation.choice, allowed=("pil", "uint8", "float32"))
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,19 +2,19 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
 from gpu_aug.ops.geometric.warps import (
-    Bordered,
-    Range,
     Ranges,
+    WarpWithBorder,
     about,
     centers,
     extremes,
@@ -64,7 +64,7 @@ def _shifts(operation: str, field: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class RandomAffine(Bordered, Warp):
+class RandomAffine(WarpWithBorder, Warp):
     """Rotate, move, scale and shear about a centre.
 
     Args:
@@ -75,11 +75,11 @@ class RandomAffine(Bordered, Warp):
         shear: Ranges in degrees: one number ``x`` is (-x, x) along x, two are a range along x,
             four are a range along x and one along y.
         center: (x, y) in pixels from the top-left corner; None is the image's centre.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomAffine, whose own interpolation is "nearest" unless another is
@@ -89,43 +89,38 @@ class RandomAffine(Bordered, Warp):
     # Measured 0.005 on noise and photographs; 0.03 at 700 x 1000, as both compute in float32.
     tolerance: ClassVar[float] = 0.05
 
-    num_uniforms: ClassVar[int] = 7
-    """The gate, an angle, two shifts, a scale, two shears."""
-
-    degrees: float | tuple[float, float]
-    translate: tuple[float, float] | None = None
-    scale: tuple[float, float] | None = None
-    shear: float | tuple[float, ...] | None = None
-    _: KW_ONLY
-    center: tuple[float, float] | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "degrees": angles,
-        "translate": _shares,
-        "scale": _scales,
-        "shear": _shears,
-        "center": CENTER,
+    random: ClassVar[Random] = {
+        "degrees": Uniform(),
+        "translate": Numbers(2),
+        "scale": Uniform(),
+        "shear": Numbers(2),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
+    degrees: Annotated[float | tuple[float, float], angles]
+    translate: Annotated[tuple[float, float] | None, _shares] = None
+    scale: Annotated[tuple[float, float] | None, _scales] = None
+    shear: Annotated[float | tuple[float, ...] | None, _shears] = None
+    _: KW_ONLY
+    center: Annotated[tuple[float, float] | None, CENTER] = None
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3]; see Warp."""
         shear = cast("tuple[float, ...]", self.shear)
         furthest = sizes[:, ::-1] * np.array(self.translate)
-        rotate = turns(np.radians(between(u[:, 1], cast("Range", self.degrees))))
-        sheared = _shear_y(np.radians(between(u[:, 6], shear[2:]))) @ _shear_x(
-            np.radians(between(u[:, 5], shear[:2]))
+        rotate = turns(np.radians(drawn["degrees"]))
+        sheared = _shear_y(np.radians(between(drawn["shear"][:, 1], shear[2:]))) @ _shear_x(
+            np.radians(between(drawn["shear"][:, 0], shear[:2]))
         )
-        scale = between(u[:, 4], cast("Range", self.scale))
         matrix = about(
-            centers(sizes) if self.center is None else np.full((len(u), 2), self.center) - 0.5,
-            scale[:, None, None] * (rotate @ sheared),
+            centers(sizes) if self.center is None else np.full((len(sizes), 2), self.center) - 0.5,
+            drawn["scale"][:, None, None] * (rotate @ sheared),
         )
-        matrix[:, :2, 2] += np.rint((2 * u[:, 2:4] - 1) * furthest)
-        return {"apply": self.gate(u), "matrix": matrix}
+        matrix[:, :2, 2] += np.rint((2 * drawn["translate"] - 1) * furthest)
+        return {"matrix": matrix}
 
 
 @dataclass(frozen=True)
-class Affine(Bordered, Warp):
+class Affine(WarpWithBorder, Warp):
     """Scale, rotate, shear and move about the image's centre, as Albumentations does it.
 
     A number is that number, a pair is a range for x and y alike but drawn for each, and two pairs
@@ -140,11 +135,11 @@ class Affine(Bordered, Warp):
         fit_output: Whether the result becomes as large as the whole warped image needs.
         keep_ratio: Whether y is scaled as x is.
         balanced_scale: Whether shrinking and growing are equally likely, where ``scale`` has both.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 Affine. Its ShiftScaleRotate is this with ``translate_percent``,
@@ -153,30 +148,27 @@ class Affine(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
-    num_uniforms: ClassVar[int] = 10
-    """The gate, two shifts, two shears, two scales and which side of 1 they lie on, an angle."""
+    random: ClassVar[Random] = {
+        "shift": Numbers(2),
+        "shear": Numbers(2),
+        "scale": Numbers(4),
+        "rotate": Uniform(),
+    }
 
-    scale: Any = 1.0
-    translate_percent: Any = None
-    translate_px: Any = None
-    rotate: float | tuple[float, float] = 0.0
-    shear: Any = 0.0
+    scale: Annotated[Any, partial(xy_ranges, low=0, example="(0.8, 1.2)")] = 1.0
+    translate_percent: Annotated[
+        Any, validation.optional(partial(xy_ranges, low=-np.inf, example="(-0.1, 0.1)"))
+    ] = None
+    translate_px: Annotated[Any, validation.optional(_shifts)] = None
+    rotate: Annotated[
+        float | tuple[float, float], validation.OneOrTwo(low=-np.inf, example="(-45, 45)")
+    ] = 0.0
+    shear: Annotated[Any, partial(xy_ranges, low=-np.inf, example="(-10, 10)")] = 0.0
     _: KW_ONLY
     fit_output: bool = False
     keep_ratio: bool = False
     balanced_scale: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(xy_ranges, low=0, example="(0.8, 1.2)"),
-        "translate_percent": validation.optional(
-            partial(xy_ranges, low=-np.inf, example="(-0.1, 0.1)")
-        ),
-        "translate_px": validation.optional(_shifts),
-        "rotate": partial(validation.one_or_two, low=-np.inf, example="(-45, 45)"),
-        "shear": partial(xy_ranges, low=-np.inf, example="(-10, 10)"),
-        **dict.fromkeys(("fit_output", "keep_ratio", "balanced_scale"), validation.flag),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -190,18 +182,21 @@ class Affine(Bordered, Warp):
         if self.keep_ratio and scale[0] != scale[1]:
             raise validation.fault(name, "scale", scale, "alike for x and y with keep_ratio=True")
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3], and with ``fit_output`` ``shape``; see Warp."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3], and with ``fit_output`` ``shape``; see Warp."""
         shear = cast("Ranges", self.shear)
         matrix = affine_matrices(
             sizes,
-            shift=np.stack([self._shift(u[:, 1 + axis], sizes, axis) for axis in (0, 1)], axis=1),
-            shear=np.stack([-between(u[:, 3 + axis], shear[axis]) for axis in (0, 1)], axis=1),
-            scale=self._scales(u[:, 5:9]),
-            rotate=between(u[:, 9], cast("Range", self.rotate)),
+            shift=np.stack(
+                [self._shift(drawn["shift"][:, axis], sizes, axis) for axis in (0, 1)], axis=1
+            ),
+            shear=np.stack(
+                [-between(drawn["shear"][:, axis], shear[axis]) for axis in (0, 1)], axis=1
+            ),
+            scale=self._scales(drawn["scale"]),
+            rotate=drawn["rotate"],
         )
-        params = {"apply": self.gate(u), "matrix": matrix}
-        return params | _fitted(matrix, sizes) if self.fit_output else params
+        return _fitted(matrix, sizes) if self.fit_output else {"matrix": matrix}
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """With ``fit_output`` it depends on the draw."""

@@ -1,33 +1,17 @@
 """Borders: the fields that describe the padding of an image, their checks, and the canvas offset."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
-from gpu_aug.ops.geometric.spatial import PADDING_MODES, Crop, Fill, PaddingMode
+from gpu_aug.ops.geometric.spatial import Crop, Fill, MaskValue, PaddingMode
 
 Position = Literal["center", "top_left", "top_right", "bottom_left", "bottom_right", "random"]
-POSITIONS = ("center", "top_left", "top_right", "bottom_left", "bottom_right", "random")
-
-
-def mask_value(operation: str, field: str, value: Any) -> int:
-    """Return the fill value of masks."""
-    if not validation.is_whole(value):
-        raise validation.fault(operation, field, value, "a whole number, for example 255")
-    return int(value)
-
-
-PADDING_CHECKS: validation.Checks = {
-    "padding_mode": partial(validation.choice, allowed=PADDING_MODES),
-    "fill": validation.fill,
-    "fill_mask": mask_value,
-}
-"""The checks of the fields that say what lies beside an image."""
+POSITIONS: tuple[str, ...] = get_args(Position)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +29,19 @@ class PaddedCrop(Crop, abstract=True):
 
     padding_mode: PaddingMode = "constant"
     fill: Fill = 0.0
-    fill_mask: int = 0
-
-    checks: ClassVar[validation.Checks] = PADDING_CHECKS
+    fill_mask: MaskValue = 0
 
 
 def crop_params(start: Any, shape: Any) -> Params:
     """Return the parameters of "cut this rectangle out"; ``shape`` may be one for all."""
     start = np.array(start, np.int64)
     shape = np.array(np.broadcast_to(np.array(shape, np.int64), start.shape))
-    return {"apply": np.ones(len(start), bool), "start": start, "shape": shape}
+    return {"start": start, "shape": shape}
+
+
+def place_columns(operation: Any) -> int:
+    """Return how many uniform numbers the place of an image takes that is smaller than its canvas."""
+    return 2 if operation.position == "random" else 0
 
 
 def borders(missing: Sizes, position: str, u: Uniforms) -> Sizes:

@@ -1,8 +1,8 @@
 """Distortions defined by control points that are moved."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache, partial
-from typing import Any, ClassVar, cast
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -11,10 +11,11 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.distortion import GridDistortion
 from gpu_aug.ops.geometric.spatial import Remap
-from gpu_aug.ops.geometric.warps import Bordered, Range, normals, pixel_indices
+from gpu_aug.ops.geometric.warps import WarpWithBorder, normals, pixel_indices
 from gpu_aug.upload import upload
 
 __all__ = ["PiecewiseAffine", "ThinPlateSpline"]
@@ -31,7 +32,7 @@ def _scales(operation: str, field: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class PiecewiseAffine(Bordered, Remap):
+class PiecewiseAffine(WarpWithBorder, Remap):
     """Move the points of a grid at random, and every pixel to the mean of them all.
 
     The points are weighted by the inverse square of their distance, so that the image is drawn
@@ -43,11 +44,11 @@ class PiecewiseAffine(Bordered, Remap):
         nb_rows: How many rows of points, a range of whole numbers from 2; one number is both ends.
         nb_cols: How many columns of points; the same.
         absolute_scale: Whether ``scale`` is in pixels.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 PiecewiseAffine, which is not what other libraries mean by the name.
@@ -55,35 +56,35 @@ class PiecewiseAffine(Bordered, Remap):
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
 
-    scale: float | tuple[float, float] = (0.03, 0.05)
-    nb_rows: int | tuple[int, int] = (4, 4)
-    nb_cols: int | tuple[int, int] = (4, 4)
+    random: ClassVar[Random] = {
+        "num_rows": Integer("nb_rows"),
+        "num_columns": Integer("nb_cols"),
+        "deviation": Uniform("scale"),
+        "jitter": Numbers(lambda self: 2 * self._most),
+    }
+
+    scale: Annotated[float | tuple[float, float], _scales] = (0.03, 0.05)
+    nb_rows: Annotated[int | tuple[int, int], validation.IntegerRange(low=2, example="(4, 4)")] = (
+        4,
+        4,
+    )
+    nb_cols: Annotated[int | tuple[int, int], validation.IntegerRange(low=2, example="(4, 4)")] = (
+        4,
+        4,
+    )
     _: KW_ONLY
     absolute_scale: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": _scales,
-        **dict.fromkeys(
-            ("nb_rows", "nb_cols"), partial(validation.whole_interval, low=2, example="(4, 4)")
-        ),
-        "absolute_scale": validation.flag,
-    }
 
     @property
     def _most(self) -> int:
         return cast("tuple[int, int]", self.nb_rows)[1] * cast("tuple[int, int]", self.nb_cols)[1]
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, rows, columns, the scale, and two for each point."""
-        return 4 + 2 * self._most
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``points`` and ``moved``, float64 [B, n, 2], (x, y) as indices of pixels."""
-        num_rows = whole_between(u[:, 1], cast("tuple[int, int]", self.nb_rows))[:, None]
-        num_columns = whole_between(u[:, 2], cast("tuple[int, int]", self.nb_cols))[:, None]
-        deviation = between(u[:, 3], cast("Range", self.scale)) / 3
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``points`` and ``moved``, float64 [B, n, 2], (x, y) as indices of pixels."""
+        num_rows = drawn["num_rows"][:, None]
+        num_columns = drawn["num_columns"][:, None]
+        deviation = drawn["deviation"] / 3
         if not self.absolute_scale:
             deviation = deviation * sizes.min(axis=1)
         furthest = (sizes[:, ::-1] - 1).astype(np.float64)
@@ -96,10 +97,10 @@ class PiecewiseAffine(Bordered, Remap):
             ],
             axis=2,
         )
-        jitter = normals(u[:, 4:]).reshape(len(u), -1, 2) * deviation[:, None, None]
+        jitter = normals(drawn["jitter"]).reshape(len(sizes), -1, 2) * deviation[:, None, None]
         moved = np.clip(points + jitter, 0, furthest[:, None])
         points[number >= num_rows * num_columns] = _NOWHERE
-        return {"apply": self.gate(u), "points": points, "moved": moved}
+        return {"points": points, "moved": moved}
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""
@@ -116,8 +117,17 @@ class PiecewiseAffine(Bordered, Remap):
         return torch.stack([sum_x / total - x, sum_y / total - y], dim=1).float()
 
 
+@lru_cache(maxsize=64)
+def _control_points(num: int) -> NDArray[np.float64]:
+    """Return the points, [n, 2] in (x, y), as shares of the sides."""
+    if num == 2:
+        return np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0.5, 0.5]])
+    line = np.linspace(0, 1, num)
+    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+
+
 @dataclass(frozen=True)
-class ThinPlateSpline(Bordered, Remap):
+class ThinPlateSpline(WarpWithBorder, Remap):
     """Move the points of a grid at random, and bend the image with them.
 
     Args:
@@ -125,11 +135,11 @@ class ThinPlateSpline(Bordered, Remap):
             from 0 to 1.
         num_control_points: How many rows and columns of points, at least 2; 2 are the four corners
             and the centre.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 ThinPlateSpline. It solves for the weights of d**4 log d**2 and
@@ -138,26 +148,23 @@ class ThinPlateSpline(Bordered, Remap):
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
 
-    scale_range: tuple[float, float] = (0.2, 0.4)
-    num_control_points: int = 4
+    random: ClassVar[Random] = {
+        "deviation": Uniform("scale_range"),
+        "jitter": Numbers(lambda self: 2 * len(_control_points(self.num_control_points))),
+    }
+
+    scale_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.4)")
+    ] = (0.2, 0.4)
+    num_control_points: Annotated[int, validation.Integer(low=2, example="4")] = 4
     _: KW_ONLY
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "scale_range": partial(validation.interval, low=0, high=1, example="(0.2, 0.4)"),
-        "num_control_points": partial(validation.whole, low=2, example="4"),
-    }
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the scale, and two for each point."""
-        return 2 + 2 * len(_control_points(self.num_control_points))
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - in shares of the sides
-        """Draw ``moved``, float64 [B, n, 2], (x, y) of the points as shares of the sides."""
-        deviation = between(u[:, 1], self.scale_range) / 10
-        jitter = normals(u[:, 2:]).reshape(len(u), -1, 2) * deviation[:, None, None]
-        return {"apply": self.gate(u), "moved": _control_points(self.num_control_points) + jitter}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``moved``, float64 [B, n, 2], (x, y) of the points as shares of the sides."""
+        deviation = drawn["deviation"] / 10
+        jitter = normals(drawn["jitter"]).reshape(len(sizes), -1, 2) * deviation[:, None, None]
+        return {"moved": _control_points(self.num_control_points) + jitter}
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""
@@ -177,15 +184,6 @@ class ThinPlateSpline(Bordered, Remap):
             distance = (share_x - point_x) ** 2 + (share_y - point_y) ** 2
             moved = moved + weights[:, number] * (distance * (distance + 1e-6).log())[:, None]
         return torch.stack([moved[:, 0] * width - x, moved[:, 1] * height - y], dim=1).float()
-
-
-@lru_cache(maxsize=64)
-def _control_points(num: int) -> NDArray[np.float64]:
-    """Return the points, [n, 2] in (x, y), as shares of the sides."""
-    if num == 2:
-        return np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0.5, 0.5]])
-    line = np.linspace(0, 1, num)
-    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
 
 
 @lru_cache(maxsize=64)

@@ -1,15 +1,15 @@
 """Operations that crop images."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.borders import (
     POSITIONS,
     PaddedCrop,
@@ -17,12 +17,11 @@ from gpu_aug.ops.geometric.borders import (
     borders,
     crop_params,
     paddings,
+    place_columns,
 )
-from gpu_aug.ops.geometric.spatial import Crop
+from gpu_aug.ops.geometric.spatial import Crop, Pair
 
 __all__ = ["CenterCrop", "FixedCrop", "RandomCrop", "RandomCropFromBorders"]
-
-Pair = int | tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -42,19 +41,12 @@ class RandomCrop(PaddedCrop):
     ``pad_position``, "random" is torchvision's law.
     """
 
-    num_uniforms: ClassVar[int] = 2
-    """Top and left."""
+    random: ClassVar[Random] = {"place": Numbers(2)}
 
     size: Pair
-    padding: int | tuple[int, ...] | None = None
+    padding: Annotated[int | tuple[int, ...] | None, validation.optional(paddings)] = None
     _: KW_ONLY
     position: Position = "random"
-
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.height_width,
-        "padding": validation.optional(paddings),
-        "position": partial(validation.choice, allowed=POSITIONS),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,15 +58,15 @@ class RandomCrop(PaddedCrop):
         """With ``padding``."""
         return self.padding is not None
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start``, negative where a border is added, beside the fixed ``shape``."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start``, negative where a border is added, beside the fixed ``shape``."""
         left, top, right, bottom = self.padding or (0, 0, 0, 0)  # type: ignore[misc]
         room = sizes - self.size + np.array([top + bottom, left + right])
-        inside = whole_below(u, np.maximum(room, 0) + 1)
-        before = borders(np.maximum(-room, 0), self.position, u)
+        inside = whole_below(drawn["place"], np.maximum(room, 0) + 1)
+        before = borders(np.maximum(-room, 0), self.position, drawn["place"])
         return crop_params(inside - before - (top, left), self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -95,30 +87,23 @@ class CenterCrop(PaddedCrop):
     Source: torchvision v2 CenterCrop; the rest is Albumentations CenterCrop.
     """
 
+    random: ClassVar[Random] = {"place": Numbers(place_columns)}
+
     size: Pair
     _: KW_ONLY
     rounding: Literal["even", "down"] = "even"
     position: Position = "center"
 
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.height_width,
-        "rounding": partial(validation.choice, allowed=("even", "down")),
-        "position": partial(validation.choice, allowed=POSITIONS),
-    }
-
-    @property
-    def num_uniforms(self) -> int:
-        """None, or top and left of an image that is too small."""
-        return 2 if self.position == "random" else 0
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, negative where a border is added, and ``shape``, int64 [B, 2]."""
         room = sizes - self.size
         half = np.maximum(room, 0) / 2
         cut = (np.rint(half) if self.rounding == "even" else np.floor(half)).astype(np.int64)
-        return crop_params(cut - borders(np.maximum(-room, 0), self.position, u), self.size)
+        return crop_params(
+            cut - borders(np.maximum(-room, 0), self.position, drawn["place"]), self.size
+        )
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -147,14 +132,9 @@ class FixedCrop(PaddedCrop):
     """
 
     size: Pair
-    position: str | tuple[int, int] = "center"
+    position: Annotated[str | tuple[int, int], _fixed_position] = "center"
 
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.height_width,
-        "position": _fixed_position,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2]."""
         room = sizes - self.size
         if not isinstance(self.position, str):
@@ -166,7 +146,7 @@ class FixedCrop(PaddedCrop):
             start = room * np.array([self.position[:3] == "bot", self.position[-5:] == "right"])
         return crop_params(start, self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -181,20 +161,12 @@ class RandomCropFromBorders(Crop):
     Source: Albumentations RandomCropFromBorders.
     """
 
-    num_uniforms: ClassVar[int] = 4
-    """One per side."""
+    random: ClassVar[Random] = {"start": Numbers(2), "stop": Numbers(2)}
 
-    crop_left: float = 0.1
-    crop_right: float = 0.1
-    crop_top: float = 0.1
-    crop_bottom: float = 0.1
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("crop_left", "crop_right", "crop_top", "crop_bottom"),
-            partial(validation.number, low=0, high=1, example="0.1"),
-        ),
-    }
+    crop_left: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+    crop_right: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+    crop_top: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+    crop_bottom: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -203,12 +175,12 @@ class RandomCropFromBorders(Crop):
                 f"RandomCropFromBorders must not cut off more than there is, got {self!r}"
             )
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2]."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2]."""
         earliest, latest = self._ends(sizes)
-        start = np.minimum(whole_below(u[:, :2], earliest + 1), sizes - 1)
+        start = np.minimum(whole_below(drawn["start"], earliest + 1), sizes - 1)
         low = np.maximum(start + 1, latest)
-        stop = low + whole_below(u[:, 2:], sizes - low + 1)
+        stop = low + whole_below(drawn["stop"], sizes - low + 1)
         return crop_params(start, stop - start)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:

@@ -2,8 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,16 +12,17 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Drawn, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.spatial import Remap
-from gpu_aug.ops.geometric.warps import Bordered, Range, pixel_indices
+from gpu_aug.ops.geometric.warps import WarpWithBorder, pixel_indices
 from gpu_aug.upload import upload
 
 __all__ = ["GridDistortion", "OpticalDistortion"]
 
 
 @dataclass(frozen=True)
-class GridDistortion(Bordered, Remap):
+class GridDistortion(WarpWithBorder, Remap):
     """Stretch and squeeze the columns and the rows of a grid.
 
     Args:
@@ -30,11 +30,11 @@ class GridDistortion(Bordered, Remap):
         distort_limit: Range of the change of each one's share, from -1 to 1; one number ``x`` is
             (-x, x).
         normalized: Whether the columns and rows are scaled so that none of them leaves the image.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 GridDistortion. Of a side that ``num_steps`` does not divide, a rest of
@@ -44,36 +44,30 @@ class GridDistortion(Bordered, Remap):
     # Measured 0.003.
     tolerance: ClassVar[float] = 0.05
 
-    num_steps: int = 5
-    distort_limit: float | tuple[float, float] = (-0.3, 0.3)
+    random: ClassVar[Random] = {
+        "steps": Uniform("distort_limit", lambda self: 2 * (self.num_steps + 1))
+    }
+
+    num_steps: Annotated[int, validation.Integer(low=1, example="5")] = 5
+    distort_limit: Annotated[
+        float | tuple[float, float],
+        validation.Interval(low=-1, high=1, around=0, example="(-0.3, 0.3)"),
+    ] = (-0.3, 0.3)
     _: KW_ONLY
     normalized: bool = True
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "num_steps": partial(validation.whole, low=1, example="5"),
-        "distort_limit": partial(
-            validation.interval, low=-1, high=1, around=0, example="(-0.3, 0.3)"
-        ),
-        "normalized": validation.flag,
-    }
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and one for each line of the grid but the first."""
-        return 1 + 2 * (self.num_steps + 1)
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``steps``, float64 [B, 2, num_steps + 1], the scales of columns and of rows."""
-        steps = 1 + between(u[:, 1:], cast("Range", self.distort_limit))
-        steps = steps.reshape(len(u), 2, -1)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``steps``, float64 [B, 2, num_steps + 1], the scales of columns and of rows."""
+        steps = 1 + drawn["steps"]
+        steps = steps.reshape(len(sizes), 2, -1)
         extent = sizes[:, ::-1]
         if self.normalized:
             length = np.maximum(extent // self.num_steps, 1)
             rest = np.minimum(extent, (self.num_steps + 1) * length) - self.num_steps * length
             steps[:, :, -1] *= rest / length
             steps *= (extent / length / steps.sum(axis=2))[:, :, None]
-        return {"apply": self.gate(u), "steps": steps}
+        return {"steps": steps}
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every side must have a pixel for each step."""
@@ -107,17 +101,17 @@ class GridDistortion(Bordered, Remap):
 
 
 @dataclass(frozen=True)
-class OpticalDistortion(Bordered, Remap):
+class OpticalDistortion(WarpWithBorder, Remap):
     """Distort as a lens does, outwards or inwards from the centre.
 
     Args:
         distort_limit: Range of the coefficient; one number ``x`` is (-x, x).
         mode: "camera", OpenCV's model with k1 = k2, or "fisheye".
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 OpticalDistortion. "camera" moves the image by half a pixel, as it
@@ -126,25 +120,15 @@ class OpticalDistortion(Bordered, Remap):
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the coefficient."""
+    random: ClassVar[Random] = {"coefficient": Uniform("distort_limit")}
 
-    distort_limit: float | tuple[float, float] = (-0.05, 0.05)
+    distort_limit: Annotated[
+        float | tuple[float, float],
+        validation.Interval(low=-math.inf, around=0, example="(-0.05, 0.05)"),
+    ] = (-0.05, 0.05)
     mode: Literal["camera", "fisheye"] = "camera"
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "distort_limit": partial(
-            validation.interval, low=-math.inf, around=0, example="(-0.05, 0.05)"
-        ),
-        "mode": partial(validation.choice, allowed=("camera", "fisheye")),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``coefficient``, float64 [B]."""
-        coefficient = between(u[:, 1], cast("Range", self.distort_limit))
-        return {"apply": self.gate(u), "coefficient": coefficient}
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -12,10 +11,10 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.columns import Key, Random
 from gpu_aug.ops.geometric.spatial import Remap
-from gpu_aug.ops.geometric.warps import Bordered
-from gpu_aug.random_fields import keys, normal_field, uniform_field
+from gpu_aug.ops.geometric.warps import WarpWithBorder
+from gpu_aug.random_fields import normal_field, uniform_field
 from gpu_aug.upload import upload
 
 __all__ = ["ElasticDistortion", "ElasticTransform"]
@@ -24,20 +23,23 @@ _AT_ONCE = 16
 """Samples at a time, for the memory of the fields in float64."""
 
 
-class _Elastic(Bordered, Remap, abstract=True):
+class _Elastic(WarpWithBorder, Remap, abstract=True):
     """Draws nothing but a key."""
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate and two for the key."""
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - the field is made later
-        """Draw ``key``, uint32 [B, 2], from which the field is computed; see gpu_aug.random_fields."""
-        return {"apply": self.gate(u), "key": keys(u[:, 1:])}
+    random: ClassVar[Random] = {"key": Key()}
 
 
 def _pair(operation: str, field: str, value: Any) -> tuple[float, ...]:
     values = (value, value) if validation.is_number(value) else value
     return validation.numbers(operation, field, values, count=2, example="(50.0, 50.0)")
+
+
+def _deviations(operation: str, field: str, value: Any) -> tuple[float, ...]:
+    pair = _pair(operation, field, value)
+    if min(pair) < 0 or (0 in pair and any(pair)):
+        allowed = "above 0, or 0 for both, for example 5.0"
+        raise validation.fault(operation, field, value, allowed)
+    return pair
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ class ElasticTransform(_Elastic):
             smoothing. One number is both.
         sigma: Standard deviation of the smoothing in pixels, of x and of y. One number is both; 0
             is no smoothing.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: torchvision v2 ElasticTransform; ``p`` is torchvision's RandomApply around it.
@@ -63,21 +65,8 @@ class ElasticTransform(_Elastic):
     # Measured 0.003.
     tolerance: ClassVar[float] = 0.05
 
-    alpha: float | tuple[float, float] = 50.0
-    sigma: float | tuple[float, float] = 5.0
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": _pair,
-        "sigma": _pair,
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        sigma = cast("tuple[float, float]", self.sigma)
-        if min(sigma) < 0 or (0 in sigma and any(sigma)):
-            raise validation.fault(
-                "ElasticTransform", "sigma", self.sigma, "above 0, or 0 for both, for example 5.0"
-            )
+    alpha: Annotated[float | tuple[float, float], _pair] = 50.0
+    sigma: Annotated[float | tuple[float, float], _deviations] = 5.0
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""
@@ -108,11 +97,11 @@ class ElasticDistortion(_Elastic):
         approximate: Whether the smoothing looks no further than 8 pixels.
         same_dxdy: Whether x and y are displaced alike.
         noise_distribution: "gaussian", divided by its own largest value, or "uniform".
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 ElasticTransform. It smooths the noise of x and that of y as one
@@ -121,20 +110,13 @@ class ElasticDistortion(_Elastic):
 
     tolerance: ClassVar[float] = ElasticTransform.tolerance
 
-    alpha: float = 1.0
-    sigma: float = 50.0
+    alpha: Annotated[float, validation.Number(low=0, example="120.0")] = 1.0
+    sigma: Annotated[float, validation.Number(low=1, example="6.0")] = 50.0
     _: KW_ONLY
     approximate: bool = False
     same_dxdy: bool = False
     noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.number, low=0, example="120.0"),
-        "sigma": partial(validation.number, low=1, example="6.0"),
-        **dict.fromkeys(("approximate", "same_dxdy"), validation.flag),
-        "noise_distribution": partial(validation.choice, allowed=("gaussian", "uniform")),
-    }
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""

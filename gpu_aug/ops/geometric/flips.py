@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.spatial import Reorient
-from gpu_aug.ops.operation import Gated
+from gpu_aug.ops.operation import WithProbability
 
 __all__ = ["D4", "HorizontalFlip", "RandomRotate90", "Transpose", "VerticalFlip"]
 
@@ -22,7 +22,7 @@ _TURNS = {
 
 
 @dataclass(frozen=True)
-class HorizontalFlip(Gated, Reorient):
+class HorizontalFlip(WithProbability, Reorient):
     """Mirror left and right with probability ``p``.
 
     Source: torchvision v2 RandomHorizontalFlip.
@@ -33,33 +33,30 @@ class HorizontalFlip(Gated, Reorient):
         [[0.0, 0.003...], [0.003..., 0.0]]
     """
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw the gate."""
-        return reorient_params(u[:, 0] < self.p, left_right=True)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        return reorient_params(sizes, left_right=True)
 
 
 @dataclass(frozen=True)
-class VerticalFlip(Gated, Reorient):
+class VerticalFlip(WithProbability, Reorient):
     """Mirror top and bottom with probability ``p``.
 
     Source: torchvision v2 RandomVerticalFlip.
     """
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw the gate."""
-        return reorient_params(u[:, 0] < self.p, top_bottom=True)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        return reorient_params(sizes, top_bottom=True)
 
 
 @dataclass(frozen=True)
-class Transpose(Gated, Reorient):
+class Transpose(WithProbability, Reorient):
     """Make rows of columns with probability ``p``.
 
     Source: Albumentations Transpose.
     """
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw the gate."""
-        return reorient_params(u[:, 0] < self.p, transpose=True)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        return reorient_params(sizes, transpose=True)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Height and width change places."""
@@ -67,7 +64,7 @@ class Transpose(Gated, Reorient):
 
 
 @dataclass(frozen=True)
-class RandomRotate90(Gated, Reorient):
+class RandomRotate90(WithProbability, Reorient):
     """Turn by 0, 1, 2 or 3 quarters counterclockwise, each equally likely, with probability ``p``.
 
     Args:
@@ -76,16 +73,15 @@ class RandomRotate90(Gated, Reorient):
     Source: Albumentations RandomRotate90.
     """
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the number of quarters."""
+    random: ClassVar[Random] = {"quarters": Numbers()}
 
     p: float = 1.0
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw the gate and the turn."""
-        quarters = whole_below(u[:, 1], 4)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return the gate and the turn."""
+        quarters = whole_below(drawn["quarters"], 4)
         moves = {name: turns[quarters] for name, turns in _TURNS.items()}
-        return reorient_params(u[:, 0] < self.p, **moves)
+        return reorient_params(sizes, **moves)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Height and width may change places."""
@@ -93,7 +89,7 @@ class RandomRotate90(Gated, Reorient):
 
 
 @dataclass(frozen=True)
-class D4(Gated, Reorient):
+class D4(WithProbability, Reorient):
     """One of the eight mirrorings and turns of a square, equally likely, with probability ``p``.
 
     Args:
@@ -102,16 +98,15 @@ class D4(Gated, Reorient):
     Source: Albumentations D4, also called SquareSymmetry.
     """
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the symmetry."""
+    random: ClassVar[Random] = {"bits": Numbers()}
 
     p: float = 1.0
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw the gate and the symmetry."""
-        bits = whole_below(u[:, 1], 8)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return the gate and the symmetry."""
+        bits = whole_below(drawn["bits"], 8)
         return reorient_params(
-            u[:, 0] < self.p,
+            sizes,
             transpose=(bits & 1) > 0,
             top_bottom=(bits & 2) > 0,
             left_right=(bits & 4) > 0,
@@ -123,15 +118,15 @@ class D4(Gated, Reorient):
 
 
 def reorient_params(
-    apply: NDArray[np.bool_],
+    sizes: Sizes,
     *,
     transpose: Any = False,
     top_bottom: Any = False,
     left_right: Any = False,
 ) -> Params:
-    """Return the parameters of Reorient; each is bool [B], and those but ``apply`` may be one bool."""
+    """Return the parameters of Reorient for images of ``sizes``; each is bool [B], given as that or as one bool."""
     moves = {"transpose": transpose, "top_bottom": top_bottom, "left_right": left_right}
-    return {"apply": apply} | {name: np.full(len(apply), move) for name, move in moves.items()}
+    return {name: np.full(len(sizes), move) for name, move in moves.items()}
 
 
 def turned_sizes(sizes: Sizes, *, always: bool = False) -> Sizes:

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Key, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, orders, whole_below
 from gpu_aug.ops.dropout.erase import Dropout, keyed_uniforms
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys
 
 __all__ = ["GridDropout", "GridMask", "RandomGridShuffle"]
 
@@ -46,36 +46,28 @@ class GridDropout(Dropout):
     Source: Albumentations GridDropout, whose ``holes_number_xy`` counts rows first.
     """
 
-    num_uniforms: ClassVar[int] = 6
-    """The gate, the side of the cells, a key for the rest, and the filling."""
+    random: ClassVar[Random] = {"unit": Numbers(), "holes": Key(), "key": Key()}
 
-    ratio: float = 0.5
+    ratio: Annotated[float, validation.Number(low=0, high=1, above=True, example="0.5")] = 0.5
     random_offset: bool = True
-    unit_size_range: tuple[int, int] | None = None
-    grid: tuple[int, int] | None = None
-    shift_xy: tuple[int, int] = (0, 0)
+    unit_size_range: Annotated[
+        tuple[int, int] | None,
+        validation.optional(validation.IntegerRange(low=2, example="(10, 20)")),
+    ] = None
+    grid: Annotated[tuple[int, int] | None, validation.optional(partial(_pair, low=1))] = None
+    shift_xy: Annotated[tuple[int, int], partial(_pair, low=0)] = (0, 0)
 
-    checks: ClassVar[validation.Checks] = {
-        "ratio": partial(validation.number, low=0, high=1, above=True, example="0.5"),
-        "random_offset": validation.flag,
-        "unit_size_range": validation.optional(
-            partial(validation.whole_interval, low=2, example="(10, 20)")
-        ),
-        "grid": validation.optional(partial(_pair, low=1)),
-        "shift_xy": partial(_pair, low=0),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``holes``."""
-        grid = self._grid(u[:, 1], sizes)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``holes``."""
+        grid = self._grid(drawn["unit"], sizes)
         each = [
             self._holes(number, cells, size)
-            for number, cells, size in zip(keys(u[:, 2:4]), grid, sizes, strict=True)
+            for number, cells, size in zip(drawn["holes"], grid, sizes, strict=True)
         ]
-        holes = np.zeros((len(u), max(map(len, each), default=0), 4), np.int64)
+        holes = np.zeros((len(sizes), max(map(len, each), default=0), 4), np.int64)
         for row, found in enumerate(each):
             holes[row, : len(found)] = found
-        return self._params(u[:, 0] < self.p, holes, u[:, 4:6])
+        return self._params(holes, drawn["key"])
 
     def _grid(self, u: Uniforms, sizes: Sizes) -> Sizes:
         """Return the number of cells along height and width."""
@@ -124,27 +116,22 @@ class GridMask(Dropout):
     for ImageNet.
     """
 
-    num_uniforms: ClassVar[int] = 6
-    """The gate, the period, two shifts, and the filling."""
+    random: ClassVar[Random] = {"period": Numbers(), "shift": Numbers(2), "key": Key()}
 
-    d: tuple[int, int] = (96, 224)
-    ratio: float = 0.6
+    d: Annotated[tuple[int, int], validation.IntegerRange(low=2, example="(96, 224)")] = (96, 224)
+    ratio: Annotated[
+        float, validation.Number(low=0, high=1, above=True, below=True, example="0.6")
+    ] = 0.6
     mode: Literal["squares", "stripes"] = "squares"
 
-    checks: ClassVar[validation.Checks] = {
-        "d": partial(validation.whole_interval, low=2, example="(96, 224)"),
-        "ratio": partial(validation.number, low=0, high=1, above=True, below=True, example="0.6"),
-        "mode": partial(validation.choice, allowed=("squares", "stripes")),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``holes``."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``holes``."""
         low, high = self.d
-        period = low + whole_below(u[:, 1], max(high - low, 1))
+        period = low + whole_below(drawn["period"], max(high - low, 1))
         kept = np.ceil(period * self.ratio).astype(np.int64)[:, None]
         # The authors' grid covers a square as large as the diagonal, centred on the image.
         diagonal = np.ceil(np.sqrt((sizes**2).sum(axis=1))).astype(np.int64)[:, None]
-        shift = whole_below(u[:, 2:4], period[:, None]) - (diagonal - sizes) // 2
+        shift = whole_below(drawn["shift"], period[:, None]) - (diagonal - sizes) // 2
         first = shift % period[:, None] - period[:, None]  # of a stripe, at or before 0
         count = int((sizes.max(axis=1, initial=0) // period).max(initial=0)) + 2
         starts = first[:, None] + np.arange(count)[:, None] * period[:, None, None]
@@ -152,7 +139,7 @@ class GridMask(Dropout):
         gaps = np.stack([starts + kept[:, None], starts + period[:, None, None]], axis=1)
         holes = self._rectangles(stripes, gaps, sizes)
         limits = np.concatenate([sizes, sizes], axis=1)[:, None]
-        return self._params(u[:, 0] < self.p, np.clip(holes, 0, limits), u[:, 4:6])
+        return self._params(np.clip(holes, 0, limits), drawn["key"])
 
     def _rectangles(self, stripes: Sizes, gaps: Sizes, sizes: Sizes) -> Sizes:
         num, _, count, _ = gaps.shape
@@ -186,28 +173,23 @@ class RandomGridShuffle(Operation):
     moves_pixels_only: ClassVar[bool] = True
     """Always."""
 
-    grid: tuple[int, int] = (3, 3)
-    p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "grid": validation.height_width,
+    random: ClassVar[Random] = {
+        "order": Numbers(lambda self: sum(self.grid) + self.grid[0] * self.grid[1])
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the order of the sides, and the order of the tiles."""
-        return 1 + sum(self.grid) + self.grid[0] * self.grid[1]
+    grid: Annotated[tuple[int, int], validation.height_width] = (3, 3)
+    p: float = 0.5
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``tiles`` and ``sources``, int64 [B, N, 4]: each tile and the tile shown in it.
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``tiles`` and ``sources``, int64 [B, N, 4]: each tile and the tile shown in it.
 
         Both are top, left, bottom, right; a tile and its source have one size.
         """
         rows, columns = self.grid
-        tiles = np.zeros((len(u), rows * columns, 4), np.int64)
+        tiles = np.zeros((len(sizes), rows * columns, 4), np.int64)
         sources = np.zeros_like(tiles)
-        for row, numbers in enumerate(u):
-            down, along, dice = np.split(numbers[1:], [rows, rows + columns])
+        for row, numbers in enumerate(drawn["order"]):
+            down, along, dice = np.split(numbers, [rows, rows + columns])
             top, left = split_sides(sizes[row, 0], down), split_sides(sizes[row, 1], along)
             cut = np.meshgrid(top[:-1], left[:-1], indexing="ij")
             stop = np.meshgrid(top[1:], left[1:], indexing="ij")
@@ -217,7 +199,7 @@ class RandomGridShuffle(Operation):
             old = np.lexsort((np.arange(len(tile)), shape[:, 1], shape[:, 0]))
             new = np.lexsort((dice, shape[:, 1], shape[:, 0]))
             tiles[row, old], sources[row, old] = tile[old], tile[new]
-        return {"apply": u[:, 0] < self.p, "tiles": tiles, "sources": sources}
+        return {"tiles": tiles, "sources": sources}
 
 
 def split_sides(size: int, u: Uniforms) -> Sizes:

@@ -1,22 +1,22 @@
 """Operations that pad images."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.borders import (
-    POSITIONS,
     PaddedCrop,
     Position,
     borders,
     crop_params,
     paddings,
+    place_columns,
 )
 
 __all__ = ["Pad", "PadIfNeeded", "RandomZoomOut"]
@@ -39,13 +39,9 @@ class Pad(PaddedCrop):
     may_pad: ClassVar[bool] = True
     """Always."""
 
-    padding: int | tuple[int, ...]
+    padding: Annotated[int | tuple[int, ...], paddings]
 
-    checks: ClassVar[validation.Checks] = {
-        "padding": paddings,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2]."""
         left, top, _, _ = self.padding  # type: ignore[misc]
         return crop_params(np.broadcast_to((-top, -left), sizes.shape), self.possible_sizes(sizes))
@@ -91,15 +87,12 @@ class PadIfNeeded(PaddedCrop):
     may_pad: ClassVar[bool] = True
     """Always."""
 
-    size: int | tuple[int | None, int | None] | None = None
-    _: KW_ONLY
-    divisor: int | tuple[int | None, int | None] | None = None
-    position: Position = "center"
+    random: ClassVar[Random] = {"place": Numbers(place_columns)}
 
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(("size", "divisor"), _sides),
-        "position": partial(validation.choice, allowed=POSITIONS),
-    }
+    size: Annotated[int | tuple[int | None, int | None] | None, _sides] = None
+    _: KW_ONLY
+    divisor: Annotated[int | tuple[int | None, int | None] | None, _sides] = None
+    position: Position = "center"
 
     def __post_init__(self) -> None:
         given = (self.size, self.divisor)
@@ -116,15 +109,10 @@ class PadIfNeeded(PaddedCrop):
         nothing: Any = (None, None)
         return list(zip(self.size or nothing, self.divisor or nothing, strict=True))  # type: ignore[arg-type]
 
-    @property
-    def num_uniforms(self) -> int:
-        """None, or top and left."""
-        return 2 if self.position == "random" else 0
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2]."""
         shape = self.possible_sizes(sizes)
-        return crop_params(-borders(shape - sizes, self.position, u), shape)
+        return crop_params(-borders(shape - sizes, self.position, drawn["place"]), shape)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``sizes`` with the border that each needs."""
@@ -154,22 +142,20 @@ class RandomZoomOut(PaddedCrop):
     may_pad: ClassVar[bool] = True
     """Always."""
 
-    num_uniforms: ClassVar[int] = 4
-    """The gate, the size, left and top."""
+    random: ClassVar[Random] = {"side": Uniform("side_range"), "start": Numbers(2)}
 
     _: KW_ONLY
-    side_range: tuple[float, float] = (1.0, 4.0)
+    side_range: Annotated[tuple[float, float], validation.Interval(low=1, example="(1.0, 4.0)")] = (
+        1.0,
+        4.0,
+    )
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "side_range": partial(validation.interval, low=1, example="(1.0, 4.0)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2]."""
-        shape = (sizes * between(u[:, 1:2], self.side_range)).astype(np.int64)
-        start = -((shape - sizes) * u[:, [3, 2]]).astype(np.int64)
-        return crop_params(start, shape) | {"apply": u[:, 0] < self.p}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2]."""
+        shape = (sizes * drawn["side"][:, None]).astype(np.int64)
+        start = -((shape - sizes) * drawn["start"][:, ::-1]).astype(np.int64)
+        return crop_params(start, shape)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest canvas."""

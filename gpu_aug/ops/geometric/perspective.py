@@ -1,16 +1,16 @@
 """Projective warps: the image seen from another viewpoint."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.spatial import Warp
-from gpu_aug.ops.geometric.warps import Bordered, Range, extremes, homographies, normals
+from gpu_aug.ops.geometric.warps import WarpWithBorder, extremes, homographies, normals
 from gpu_aug.resampling.grid import to_index
 
 __all__ = ["Perspective", "RandomPerspective"]
@@ -20,16 +20,16 @@ _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])  # (x, y), clockwise from 
 
 
 @dataclass(frozen=True)
-class RandomPerspective(Bordered, Warp):
+class RandomPerspective(WarpWithBorder, Warp):
     """Move the corners inwards, each by a whole number of pixels.
 
     Args:
         distortion_scale: Largest move, as a share of half the width and half the height.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomPerspective: its corners are indices of pixels, used as points.
@@ -38,16 +38,11 @@ class RandomPerspective(Bordered, Warp):
     # Measured on photographs 0.01 at 224 x 224, 0.03 at 512 x 512, 0.044 at 1280 x 1280; float32 in OpenCV and grid_sample.
     tolerance: ClassVar[float] = 0.05
 
-    num_uniforms: ClassVar[int] = 9
-    """The gate and two for each corner."""
+    random: ClassVar[Random] = {"corners": Numbers(8)}
 
-    distortion_scale: float = 0.5
+    distortion_scale: Annotated[float, validation.Number(low=0, high=1, example="0.5")] = 0.5
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "distortion_scale": partial(validation.number, low=0, high=1, example="0.5"),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,19 +55,19 @@ class RandomPerspective(Bordered, Warp):
                 "end, for example 'edge'",
             )
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3]; see Warp."""
         extent = sizes[:, None, ::-1]
         bound = (self.distortion_scale * (extent // 2)).astype(np.int64) + 1
-        moved = whole_below(u[:, 1:].reshape(-1, 4, 2), bound)
+        moved = whole_below(drawn["corners"].reshape(-1, 4, 2), bound)
         before = (extent - 1) * _CORNERS
         after = np.where(_CORNERS == 1, extent - bound + moved, moved)
         matrix = homographies(before.astype(np.float64), after.astype(np.float64))
-        return {"apply": self.gate(u), "matrix": to_index(matrix)}
+        return {"matrix": to_index(matrix)}
 
 
 @dataclass(frozen=True)
-class Perspective(Bordered, Warp):
+class Perspective(WarpWithBorder, Warp):
     """Move the corners at random, and warp the quadrilateral between them to the whole image.
 
     Args:
@@ -80,11 +75,11 @@ class Perspective(Bordered, Warp):
             number ``x`` is (0, x). A jitter of 0.32 and more starts again from 0.
         keep_size: Whether the result is brought back to the size that the image had.
         fit_output: Whether the result shows the whole warped image.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 Perspective: its corners are points, used as indices of pixels.
@@ -92,31 +87,27 @@ class Perspective(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomPerspective.tolerance
 
-    num_uniforms: ClassVar[int] = 10
-    """The gate, the standard deviation, and two for each corner."""
+    random: ClassVar[Random] = {"deviation": Uniform("scale"), "jitter": Numbers(8)}
 
-    scale: float | tuple[float, float] = (0.05, 0.1)
+    scale: Annotated[
+        float | tuple[float, float], validation.Interval(low=0, example="(0.05, 0.1)", around=0)
+    ] = (0.05, 0.1)
     _: KW_ONLY
     keep_size: bool = True
     fit_output: bool = False
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.interval, low=0, example="(0.05, 0.1)", around=0),
-        "keep_size": validation.flag,
-        "fit_output": validation.flag,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3], and without ``keep_size`` ``shape``; see Warp."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3], and without ``keep_size`` ``shape``; see Warp."""
         extent = sizes[:, None, ::-1].astype(np.float64)
-        deviation = between(u[:, 1], cast("Range", self.scale))
-        jitter = np.abs(normals(u[:, 2:]) * deviation[:, None]).reshape(-1, 4, 2) % _MOST
+        jitter = (
+            np.abs(normals(drawn["jitter"]) * drawn["deviation"][:, None]).reshape(-1, 4, 2) % _MOST
+        )
         points = np.where(_CORNERS == 1, 1 - jitter, jitter) * extent
         points = points.astype(np.float32).astype(np.float64)
         matrix = homographies(points, extent * _CORNERS)
         if self.fit_output:
-            corners = np.concatenate([extent * _CORNERS, np.ones((len(u), 4, 1))], axis=2)
+            corners = np.concatenate([extent * _CORNERS, np.ones((len(sizes), 4, 1))], axis=2)
             moved = corners @ matrix.transpose(0, 2, 1)
             moved = moved[:, :, :2] / moved[:, :, 2:]
             moved = np.rint((moved - moved.min(axis=1, keepdims=True)).astype(np.float32))
@@ -128,9 +119,9 @@ class Perspective(Bordered, Warp):
         seen = np.maximum(np.trunc(seen), 1)
         if not self.keep_size:
             shape = seen[:, ::-1].astype(np.int64)
-            return {"apply": self.gate(u), "matrix": matrix, "shape": shape}
+            return {"matrix": matrix, "shape": shape}
         matrix[:, :2] *= (extent[:, 0] / seen)[:, :, None]
-        return {"apply": self.gate(u), "matrix": matrix}
+        return {"matrix": matrix}
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Without ``keep_size`` it depends on the draw."""

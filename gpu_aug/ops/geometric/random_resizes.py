@@ -1,21 +1,22 @@
 """Operations that resample whole images by a random factor or to a random length."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
-from gpu_aug.ops.geometric.resizes import Pair, Whole, several
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
+from gpu_aug.ops.geometric.resizes import FullImageResize, several
+from gpu_aug.ops.geometric.spatial import Pair
 
 __all__ = ["RandomResize", "RandomScale", "RandomShortestSize", "ScaleJitter"]
 
 
 @dataclass(frozen=True)
-class RandomScale(Whole):
+class RandomScale(FullImageResize):
     """Resample both sides by one random factor.
 
     Args:
@@ -25,18 +26,15 @@ class RandomScale(Whole):
     Source: Albumentations RandomScale, whose ``scale_limit`` is counted from 1.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """The factor."""
+    random: ClassVar[Random] = {"factor": Uniform("scale")}
 
-    scale: tuple[float, float] = (0.9, 1.1)
+    scale: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.9, 1.1)")
+    ] = (0.9, 1.1)
 
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.interval, low=0, above=True, example="(0.9, 1.1)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        return self._whole(sizes, scaled(sizes, between(u, self.scale)))
+        return self._resize_all(sizes, scaled(sizes, drawn["factor"][:, None]))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest."""
@@ -44,7 +42,7 @@ class RandomScale(Whole):
 
 
 @dataclass(frozen=True)
-class RandomResize(Whole):
+class RandomResize(FullImageResize):
     """Resample so that the shorter side has a random length.
 
     Args:
@@ -55,15 +53,10 @@ class RandomResize(Whole):
     Source: torchvision v2 RandomResize.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """The length."""
+    random: ClassVar[Random] = {"length": Numbers()}
 
-    min_size: int
+    min_size: Annotated[int, validation.Integer(low=1, example="224")]
     max_size: int
-
-    checks: ClassVar[validation.Checks] = {
-        "min_size": partial(validation.whole, low=1, example="224"),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,10 +66,12 @@ class RandomResize(Whole):
         )
         self._set(max_size=longest)
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        length = self.min_size + whole_below(u, self.max_size - self.min_size)
-        return self._whole(sizes, shorter_sides(sizes, length))
+        length = self.min_size + whole_below(
+            drawn["length"][:, None], self.max_size - self.min_size
+        )
+        return self._resize_all(sizes, shorter_sides(sizes, length))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest."""
@@ -85,7 +80,7 @@ class RandomResize(Whole):
 
 
 @dataclass(frozen=True)
-class RandomShortestSize(Whole):
+class RandomShortestSize(FullImageResize):
     """Resample so that the shorter side has a length drawn from a list.
 
     Args:
@@ -96,21 +91,20 @@ class RandomShortestSize(Whole):
     Source: torchvision v2 RandomShortestSize; both sides are rounded down.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """The length."""
+    random: ClassVar[Random] = {"length": Numbers()}
 
-    min_size: int | tuple[int, ...]
-    max_size: int | None = None
+    min_size: Annotated[int | tuple[int, ...], several]
+    max_size: Annotated[
+        int | None, validation.optional(validation.Integer(low=1, example="1333"))
+    ] = None
 
-    checks: ClassVar[validation.Checks] = {
-        "min_size": several,
-        "max_size": validation.optional(partial(validation.whole, low=1, example="1333")),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
         lengths = self._lengths
-        return self._whole(sizes, self._resized(sizes, lengths[whole_below(u, len(lengths))]))
+        return self._resize_all(
+            sizes,
+            self._resized(sizes, lengths[whole_below(drawn["length"][:, None], len(lengths))]),
+        )
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """One for each length."""
@@ -128,7 +122,7 @@ class RandomShortestSize(Whole):
 
 
 @dataclass(frozen=True)
-class ScaleJitter(Whole):
+class ScaleJitter(FullImageResize):
     """Resample to a random share of the largest size that fits into a target.
 
     Args:
@@ -140,20 +134,16 @@ class ScaleJitter(Whole):
     Source: torchvision v2 ScaleJitter; both sides are rounded down.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """The share."""
+    random: ClassVar[Random] = {"factor": Uniform("scale_range")}
 
     target_size: Pair
-    scale_range: tuple[float, float] = (0.1, 2.0)
+    scale_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.1, 2.0)")
+    ] = (0.1, 2.0)
 
-    checks: ClassVar[validation.Checks] = {
-        "target_size": validation.height_width,
-        "scale_range": partial(validation.interval, low=0, above=True, example="(0.1, 2.0)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        return self._whole(sizes, self._resized(sizes, between(u, self.scale_range)))
+        return self._resize_all(sizes, self._resized(sizes, drawn["factor"][:, None]))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest."""

@@ -1,8 +1,7 @@
 """Operations that crop or pad an image, and resize the result."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -10,17 +9,16 @@ from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Law, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import (
     Sizes,
     Uniforms,
-    between,
     log_between,
     whole_below,
-    whole_between,
 )
-from gpu_aug.ops.geometric.borders import PADDING_CHECKS, is_whole_fill
-from gpu_aug.ops.geometric.resizes import Pair, Resampling
-from gpu_aug.ops.geometric.spatial import Fill, PaddingMode
+from gpu_aug.ops.geometric.borders import is_whole_fill
+from gpu_aug.ops.geometric.resizes import Resampling
+from gpu_aug.ops.geometric.spatial import Fill, MaskValue, PaddingMode, Pair
 
 __all__ = ["CropAndPad", "RandomResizedCrop", "RandomSizedCrop"]
 
@@ -48,37 +46,36 @@ class RandomResizedCrop(Resampling):
         (224, 224)
     """
 
-    size: Pair
-    _: KW_ONLY
-    scale: tuple[float, float] = (0.08, 1.0)
-    ratio: tuple[float, float] = _RATIO
-
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.height_width,
-        "scale": partial(validation.interval, low=0, above=True, example="(0.08, 1.0)"),
-        "ratio": partial(validation.interval, low=0, above=True, example="(0.75, 1.333)"),
+    random: ClassVar[Random] = {
+        "area": Uniform("scale", _NUM_TRIES),
+        "ratio": Law(log_between, count=_NUM_TRIES),
+        "place": Numbers(2),
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """An area and a ratio per try, then top and left."""
-        return 2 * _NUM_TRIES + 2
+    size: Pair
+    _: KW_ONLY
+    scale: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.08, 1.0)")
+    ] = (0.08, 1.0)
+    ratio: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.75, 1.333)")
+    ] = _RATIO
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
         start, shape = np.empty_like(sizes, order="C"), np.empty_like(sizes, order="C")
         _first_that_fits(
             np.ascontiguousarray(sizes),
-            between(u[:, :_NUM_TRIES], self.scale),
-            log_between(u[:, _NUM_TRIES : 2 * _NUM_TRIES], self.ratio),
-            np.ascontiguousarray(u[:, -2:]),
+            drawn["area"],
+            drawn["ratio"],
+            np.ascontiguousarray(drawn["place"]),
             *self.ratio,
             start,
             shape,
         )
         return self._params(start, shape, self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -138,28 +135,21 @@ class RandomSizedCrop(Resampling):
     Source: Albumentations RandomSizedCrop.
     """
 
-    num_uniforms: ClassVar[int] = 3
-    """The height, top and left."""
+    random: ClassVar[Random] = {"height": Integer("min_max_height"), "place": Numbers(2)}
 
-    min_max_height: tuple[int, int]
+    min_max_height: Annotated[tuple[int, int], validation.IntegerRange(low=1, example="(64, 128)")]
     size: Pair
     _: KW_ONLY
-    w2h_ratio: float = 1.0
+    w2h_ratio: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
 
-    checks: ClassVar[validation.Checks] = {
-        "min_max_height": partial(validation.whole_interval, low=1, example="(64, 128)"),
-        "size": validation.height_width,
-        "w2h_ratio": partial(validation.number, low=0, above=True, example="1.0"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
-        height = whole_between(u[:, 0], self.min_max_height)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+        height = drawn["height"]
         wanted = np.stack([height, (height * self.w2h_ratio).astype(np.int64)], axis=1)
         shape = np.clip(wanted, 1, sizes)
-        return self._params(whole_below(u[:, 1:], sizes - shape + 1), shape, self.size)
+        return self._params(whole_below(drawn["place"], sizes - shape + 1), shape, self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -190,8 +180,7 @@ class CropAndPad(Resampling):
     may_pad: ClassVar[bool] = True
     """Always."""
 
-    num_uniforms: ClassVar[int] = 4
-    """One per side."""
+    random: ClassVar[Random] = {"sides": Numbers(4)}
 
     px: Any = None
     percent: Any = None
@@ -200,12 +189,7 @@ class CropAndPad(Resampling):
     keep_size: bool = True
     padding_mode: PaddingMode = "constant"
     fill: Fill = 0.0
-    fill_mask: int = 0
-
-    checks: ClassVar[validation.Checks] = {
-        **PADDING_CHECKS,
-        **dict.fromkeys(("independent", "keep_size"), validation.flag),
-    }
+    fill_mask: MaskValue = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,9 +209,9 @@ class CropAndPad(Resampling):
         moves = not self.keep_size or super().moves_pixels_only
         return moves and (self.padding_mode != "constant" or is_whole_fill(self.fill))
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        added = self._added(u, sizes)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        added = self._added(drawn["sides"], sizes)
         cut = _leave_one(np.maximum(-added, 0), sizes)
         # (top, right, bottom, left): rows of one side that are cut off or added.
         change = np.maximum(added, 0) - cut

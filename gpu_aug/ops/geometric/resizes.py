@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.pads import PadIfNeeded
-from gpu_aug.ops.geometric.spatial import Fill, Resample
+from gpu_aug.ops.geometric.spatial import Fill, Pair, Resample
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["LongestMaxSize", "Resize", "SmallestMaxSize", "letterbox"]
@@ -20,9 +20,7 @@ __all__ = ["LongestMaxSize", "Resize", "SmallestMaxSize", "letterbox"]
 NEAREST = ("nearest", "nearest_floor")
 """Interpolations that invent no values."""
 
-RESAMPLINGS = (*NEAREST, "bilinear", "bicubic", "area")
 Resampled = Literal["nearest", "nearest_floor", "bilinear", "bicubic", "area"]
-Pair = int | tuple[int, int]
 
 
 def several(name: str, field: str, value: Any) -> int | tuple[int, ...]:
@@ -93,12 +91,6 @@ class Resampling(Resample, abstract=True):
             params["area"] = np.asarray((params["resize"] < params["shape"]).any(axis=1))
         return params
 
-    checks: ClassVar[validation.Checks] = {
-        "interpolation": partial(validation.choice, allowed=RESAMPLINGS),
-        "mask_interpolation": partial(validation.choice, allowed=NEAREST),
-        "area_for_downscale": validation.flag,
-    }
-
     def __post_init__(self) -> None:
         super().__post_init__()
         filters = self.interpolation in ("bilinear", "bicubic")
@@ -106,15 +98,15 @@ class Resampling(Resample, abstract=True):
 
 
 @dataclass(frozen=True)
-class Whole(Resampling, abstract=True):
+class FullImageResize(Resampling, abstract=True):
     """Resamples the whole image."""
 
-    def _whole(self, sizes: Sizes, resize: Any) -> Params:
+    def _resize_all(self, sizes: Sizes, resize: Any) -> Params:
         return self._params(np.zeros_like(sizes), sizes, resize)
 
 
 @dataclass(frozen=True)
-class Resize(Whole):
+class Resize(FullImageResize):
     """Resample the whole image.
 
     Args:
@@ -127,13 +119,10 @@ class Resize(Whole):
     Source: torchvision v2 Resize, with its rounding: the other side is rounded down.
     """
 
-    size: int | tuple[int, int] | None
-    max_size: int | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.optional(_size),
-        "max_size": validation.optional(partial(validation.whole, low=1, example="512")),
-    }
+    size: Annotated[int | tuple[int, int] | None, validation.optional(_size)]
+    max_size: Annotated[
+        int | None, validation.optional(validation.Integer(low=1, example="512"))
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,9 +138,9 @@ class Resize(Whole):
                 f"got size={self.size!r} and max_size={self.max_size!r}"
             )
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        return self._whole(sizes, self.possible_sizes(sizes))
+        return self._resize_all(sizes, self.possible_sizes(sizes))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``size``, or the size that follows from the sides, for each of ``sizes``."""
@@ -174,13 +163,16 @@ class Resize(Whole):
         return sides
 
 
+MaxSizes = Annotated[int | tuple[int, ...] | None, validation.optional(several)]
+SideLimits = Annotated[tuple[int | None, int | None] | None, validation.optional(_largest_sides)]
+
+
 @dataclass(frozen=True, kw_only=True)
-class MaxSize(Whole, abstract=True):
+class MaxSize(FullImageResize, abstract=True):
     """A resampling by one factor for both sides, which follows from the image's size."""
 
-    checks: ClassVar[validation.Checks] = {
-        "max_size": validation.optional(several),
-        "max_size_hw": validation.optional(_largest_sides),
+    random: ClassVar[Random] = {
+        "choice": Numbers(lambda self: int(isinstance(self.max_size, tuple)))
     }
 
     def __post_init__(self) -> None:
@@ -192,16 +184,11 @@ class MaxSize(Whole, abstract=True):
                 f"got max_size={max_size!r} and max_size_hw={max_size_hw!r}: for example max_size=512"
             )
 
-    @property
-    def num_uniforms(self) -> int:
-        """One, where there are several sizes to choose from."""
-        return int(isinstance(self.max_size, tuple))  # type: ignore[attr-defined]
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
         choices = self._choices(sizes)
-        chosen = whole_below(u[:, 0], len(choices)) if len(choices) > 1 else 0
-        return self._whole(sizes, choices[chosen, np.arange(len(sizes))])
+        chosen = whole_below(drawn["choice"][:, 0], len(choices)) if len(choices) > 1 else 0
+        return self._resize_all(sizes, choices[chosen, np.arange(len(sizes))])
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every size that may be chosen for one of ``sizes``."""
@@ -238,8 +225,8 @@ class LongestMaxSize(MaxSize):
     Source: Albumentations LongestMaxSize, with its rounding: to the nearest, ties to even.
     """
 
-    max_size: int | tuple[int, ...] | None = None
-    max_size_hw: tuple[int | None, int | None] | None = None
+    max_size: MaxSizes = None
+    max_size_hw: SideLimits = None
 
     _pick: ClassVar[Any] = staticmethod(np.max)
     _pick_factor: ClassVar[Any] = staticmethod(np.min)
@@ -257,8 +244,8 @@ class SmallestMaxSize(MaxSize):
     Source: Albumentations SmallestMaxSize, with its rounding: to the nearest, ties to even.
     """
 
-    max_size: int | tuple[int, ...] | None = None
-    max_size_hw: tuple[int | None, int | None] | None = None
+    max_size: MaxSizes = None
+    max_size_hw: SideLimits = None
 
     _pick: ClassVar[Any] = staticmethod(np.min)
     _pick_factor: ClassVar[Any] = staticmethod(np.max)
@@ -297,7 +284,6 @@ def letterbox(
 def resample_params(start: Sizes, shape: Sizes, resize: Any) -> Params:
     """Return the parameters of "cut this rectangle and resample it"."""
     return {
-        "apply": np.ones(len(shape), bool),
         "start": np.array(start),
         "shape": np.array(shape),
         "resize": np.full(shape.shape, resize),

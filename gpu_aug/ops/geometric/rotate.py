@@ -1,17 +1,17 @@
 """Rotations about the centre, which keep the size, crop to the visible part, or expand the canvas."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Drawn, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.affine import CENTER, RandomAffine, affine_matrices, angles
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
-from gpu_aug.ops.geometric.warps import Bordered, Range, about, centers, extremes, turns
+from gpu_aug.ops.geometric.warps import Range, WarpWithBorder, about, centers, extremes, turns
 
 __all__ = ["RandomRotation", "Rotate", "SafeRotate"]
 
@@ -20,18 +20,18 @@ _SMALL = 1e-10  # Albumentations' idea of an angle of 45 degrees
 
 
 @dataclass(frozen=True)
-class RandomRotation(Bordered, Warp):
+class RandomRotation(WarpWithBorder, Warp):
     """Rotate about a centre.
 
     Args:
         degrees: Range of the angle, counter-clockwise; one number ``x`` is (-x, x).
         expand: Whether the result becomes as large as the whole rotated image.
         center: (x, y) in pixels from the top-left corner; None is the image's centre.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomRotation, whose own interpolation is "nearest" unless another is
@@ -40,24 +40,16 @@ class RandomRotation(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the angle."""
+    random: ClassVar[Random] = {"angle": Uniform("degrees")}
 
-    degrees: float | tuple[float, float]
+    degrees: Annotated[float | tuple[float, float], angles]
     _: KW_ONLY
     expand: bool = False
-    center: tuple[float, float] | None = None
+    center: Annotated[tuple[float, float] | None, CENTER] = None
 
-    checks: ClassVar[validation.Checks] = {
-        "degrees": angles,
-        "expand": validation.flag,
-        "center": CENTER,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3], and with ``expand`` ``shape``; see Warp."""
-        angle = between(u[:, 1], cast("Range", self.degrees))
-        return {"apply": self.gate(u)} | self._turned(angle, sizes)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3], and with ``expand`` ``shape``; see Warp."""
+        return self._turned(drawn["angle"], sizes)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """With ``expand`` it depends on the angle."""
@@ -86,17 +78,17 @@ class RandomRotation(Bordered, Warp):
 
 
 @dataclass(frozen=True)
-class Rotate(Bordered, Warp):
+class Rotate(WarpWithBorder, Warp):
     """Rotate about the image's centre, as Albumentations does it.
 
     Args:
         limit: Range of the angle in degrees, counter-clockwise; one number ``x`` is (-x, x).
         crop_border: Whether to keep only the largest upright rectangle without padding.
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 Rotate.
@@ -104,23 +96,16 @@ class Rotate(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the angle."""
+    random: ClassVar[Random] = {"angle": Uniform("limit")}
 
-    limit: float | tuple[float, float] = (-90.0, 90.0)
+    limit: Annotated[float | tuple[float, float], angles] = (-90.0, 90.0)
     _: KW_ONLY
     crop_border: bool = False
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "limit": angles,
-        "crop_border": validation.flag,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3], and with ``crop_border`` ``shape``; see Warp."""
-        angle = between(u[:, 1], cast("Range", self.limit))
-        return {"apply": self.gate(u)} | self._turned(angle, sizes)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3], and with ``crop_border`` ``shape``; see Warp."""
+        return self._turned(drawn["angle"], sizes)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """With ``crop_border`` it depends on the angle."""
@@ -143,18 +128,18 @@ class Rotate(Bordered, Warp):
 
 
 @dataclass(frozen=True)
-class SafeRotate(Bordered, Warp):
+class SafeRotate(WarpWithBorder, Warp):
     """Rotate, and scale the whole rotated image back to the size that it had.
 
     Width and height are scaled apart, so that a picture that is not square is distorted.
 
     Args:
         limit: Range of the angle in degrees, counter-clockwise; one number ``x`` is (-x, x).
-        interpolation: See Bordered.
-        padding_mode: See Bordered.
-        fill: See Bordered.
-        fill_mask: See Bordered.
-        blend: See Bordered.
+        interpolation: See WarpWithBorder.
+        padding_mode: See WarpWithBorder.
+        fill: See WarpWithBorder.
+        fill_mask: See WarpWithBorder.
+        blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
     Source: Albumentations 2.0.8 SafeRotate, with its half pixel: the centre of the picture moves to the
@@ -163,20 +148,15 @@ class SafeRotate(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the angle."""
+    random: ClassVar[Random] = {"angle": Uniform("limit")}
 
-    limit: float | tuple[float, float] = (-90.0, 90.0)
+    limit: Annotated[float | tuple[float, float], angles] = (-90.0, 90.0)
     _: KW_ONLY
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "limit": angles,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
-        angle = np.radians(between(u[:, 1], cast("Range", self.limit)))
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3]; see Warp."""
+        angle = np.radians(drawn["angle"])
         extent = sizes[:, ::-1].astype(np.float64)
         cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
         width, height = extent.T
@@ -185,7 +165,7 @@ class SafeRotate(Bordered, Warp):
         matrix = about(centers(sizes), turns(-angle))
         matrix[:, :2, 2] += grown / 2 - centers(sizes)
         matrix[:, :2] *= (extent / grown)[:, :, None]
-        return {"apply": self.gate(u), "matrix": matrix}
+        return {"matrix": matrix}
 
 
 def _expanded(matrix: Matrices, sizes: Sizes) -> Sizes:

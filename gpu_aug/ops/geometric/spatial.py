@@ -5,13 +5,14 @@ Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j
 """
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
+from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
 
@@ -21,11 +22,12 @@ Matrices = NDArray[np.float64]
 Interpolation = Literal["nearest", "bilinear", "bicubic"]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
 Blend = Literal["once", "twice"]
-Fill = float | tuple[float, float, float]
-"""One value, or one per channel, in the values of this place in the recipe: [0, 1] before Normalize."""
+Pair = Annotated[int | tuple[int, int], validation.height_width]
+"""(height, width) in pixels; one number is a square."""
 
-INTERPOLATIONS = ("nearest", "bilinear", "bicubic")
-PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
+MaskValue = Annotated[int, validation.mask_value]
+Fill = Annotated[float | tuple[float, float, float], validation.fill]
+"""One value, or one per channel, in the values of this place in the recipe: [0, 1] before Normalize."""
 
 
 class Spatial(Operation, abstract=True):
@@ -47,7 +49,7 @@ class Spatial(Operation, abstract=True):
     """Whether a crop or a resampling is made to show what lies beside the image."""
 
     fill: Fill = 0.0
-    fill_mask: int = 0
+    fill_mask: MaskValue = 0
     padding_mode: PaddingMode = "constant"
     interpolation: Interpolation = "bilinear"
     blend: Blend = "once"
@@ -128,7 +130,7 @@ class Resample(Moving, abstract=True):
         """The drawn size."""
         return np.where(params["apply"][:, None], params["resize"], sizes)
 
-    def forward(self, params: Params, sizes: Sizes) -> Matrices:  # noqa: ARG002 - no need of them
+    def forward(self, params: Params, sizes: Sizes) -> Matrices:
         """A shift and a scaling."""
         scale = params["resize"] / params["shape"]
         return scalings(scale, -params["start"] * scale)
@@ -151,7 +153,7 @@ class Warp(Moving, abstract=True):
         """The drawn shape, if there is one."""
         return np.where(params["apply"][:, None], params.get("shape", sizes), sizes)
 
-    def forward(self, params: Params, sizes: Sizes) -> Matrices:  # noqa: ARG002 - no need of them
+    def forward(self, params: Params, sizes: Sizes) -> Matrices:
         """The drawn matrix between pixel corners instead of pixel centres."""
         to_corner, to_center = np.eye(3), np.eye(3)
         to_corner[:2, 2], to_center[:2, 2] = 0.5, -0.5

@@ -1,8 +1,7 @@
 """The base of operations that warp images: their border fields and distributions."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +10,11 @@ from torch import Tensor
 
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
-from gpu_aug.ops.geometric.borders import PADDING_CHECKS
 from gpu_aug.ops.geometric.spatial import (
-    INTERPOLATIONS,
     Blend,
     Fill,
     Interpolation,
+    MaskValue,
     Matrices,
     PaddingMode,
     Spatial,
@@ -28,7 +26,7 @@ Ranges = tuple[Range, Range]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bordered(Spatial, abstract=True):
+class WarpWithBorder(Spatial, abstract=True):
     """An operation that warps images, with these fields.
 
     Args:
@@ -47,15 +45,9 @@ class Bordered(Spatial, abstract=True):
     interpolation: Interpolation = "bilinear"
     padding_mode: PaddingMode = "constant"
     fill: Fill = 0.0
-    fill_mask: int = 0
+    fill_mask: MaskValue = 0
     blend: Blend = "once"
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        **PADDING_CHECKS,
-        "interpolation": partial(validation.choice, allowed=INTERPOLATIONS),
-        "blend": partial(validation.choice, allowed=("once", "twice")),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,11 +59,6 @@ class Bordered(Spatial, abstract=True):
                 "'constant' or 'edge' with interpolation 'bicubic', because OpenCV and torch do not "
                 "mirror alike far beside the image; 'bilinear' has all of them",
             )
-
-    def gate(self, u: Uniforms) -> NDArray[np.bool_]:
-        """Return which images are changed, from the first uniform number of each."""
-        gate: NDArray[np.bool_] = u[:, 0] < self.p
-        return gate
 
 
 def xy_ranges(operation: str, field: str, value: Any, *, low: float, example: str) -> Ranges:

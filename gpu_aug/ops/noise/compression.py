@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import above_zero, whole_range
-from gpu_aug.ops.blur.lens import SAMPLINGS, Sampling
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.blur.lens import Sampling
+from gpu_aug.ops.distributions.columns import Law, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["JPEG", "Downscale", "WebP"]
@@ -22,6 +23,10 @@ def _qualities(operation: str, field: str, value: Any) -> int | tuple[int, int]:
     if high > 100:
         raise validation.fault(operation, field, value, "whole numbers up to 100, such as 90")
     return low if low == high else (low, high)
+
+
+def _draw_quality(u: Uniforms, ends: int | tuple[int, int]) -> Sizes:
+    return whole_between(u, (ends, ends) if isinstance(ends, int) else ends)
 
 
 @dataclass(frozen=True)
@@ -36,23 +41,12 @@ class Coded(Operation, abstract=True):
     moves_pixels_only: ClassVar[bool] = True
     """Always: the result is 8-bit."""
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the quality."""
+    random: ClassVar[Random] = {"quality": Law(_draw_quality)}
 
-    quality: int | tuple[int, int]
+    quality: Annotated[int | tuple[int, int], _qualities]
     _: KW_ONLY
     channels: Literal["rgb", "bgr"] = "rgb"
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "quality": _qualities,
-        "channels": partial(validation.choice, allowed=("rgb", "bgr")),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``quality``, int64 [B]."""
-        ends = (self.quality, self.quality) if isinstance(self.quality, int) else self.quality
-        return {"apply": u[:, 0] < self.p, "quality": whole_between(u[:, 1], ends)}
 
 
 @dataclass(frozen=True)
@@ -106,29 +100,21 @@ class Downscale(Operation):
     moves_pixels_only: ClassVar[bool] = True
     """Always: the result is 8-bit."""
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the factor."""
+    random: ClassVar[Random] = {"scale": Uniform(at_least=1e-6)}
 
-    scale: tuple[float, float] = (0.25, 0.25)
+    scale: Annotated[tuple[float, float], partial(above_zero, high=1, example="(0.25, 0.5)")] = (
+        0.25,
+        0.25,
+    )
     _: KW_ONLY
     down: Sampling = "nearest"
     up: Sampling = "nearest"
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "down": partial(validation.choice, allowed=SAMPLINGS),
-        "up": partial(validation.choice, allowed=SAMPLINGS),
-        "scale": partial(above_zero, high=1, example="(0.25, 0.5)"),
-    }
-
     @property
     def is_nearest(self) -> bool:
         """Whether both samplings are "nearest"."""
         return self.down == self.up == "nearest"
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``scale``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "scale": np.maximum(between(u[:, 1], self.scale), 1e-6)}
 
     def sources(self, params: Params, length: int) -> NDArray[np.int64]:
         """Return where the pixels of an axis come from with "nearest" samplings, int64 [B, length]."""

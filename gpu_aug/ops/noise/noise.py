@@ -4,8 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,9 +13,10 @@ from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Drawn, Key, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys, normal_field, uniform_field
+from gpu_aug.random_fields import normal_field, uniform_field
 from gpu_aug.upload import upload
 
 __all__ = ["AdditiveNoise", "GaussNoise", "GaussianNoise", "MultiplicativeNoise", "Noise"]
@@ -73,29 +73,18 @@ class GaussianNoise(Noise):
     # Measured 0 on noise and photographs; devices differ by rounding.
     tolerance: ClassVar[float] = 0.001
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate and the key."""
+    random: ClassVar[Random] = {"key": Key()}
 
-    mean: float = 0.0
-    sigma: float = 0.1
+    mean: Annotated[float, validation.number] = 0.0
+    sigma: Annotated[float, validation.Number(low=0, example="0.1")] = 0.1
     clip: bool = True
     _: KW_ONLY
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "mean": validation.number,
-        "sigma": partial(validation.number, low=0, example="0.1"),
-        "clip": validation.flag,
-    }
 
     @property
     def clamps(self) -> bool:  # type: ignore[override]
         """If ``clip``."""
         return self.clip
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2]."""
-        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3])}
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Normal numbers per value."""
@@ -121,31 +110,22 @@ class GaussNoise(Noise):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 5
-    """The gate, the key, the standard deviation and the mean."""
-
-    std_range: tuple[float, float] = (0.2, 0.44)
-    mean_range: tuple[float, float] = (0.0, 0.0)
-    per_channel: bool = True
-    noise_scale_factor: float = 1.0
-    _: KW_ONLY
-    p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "std_range": partial(validation.interval, low=0, high=1, example="(0.2, 0.44)"),
-        "mean_range": partial(validation.interval, low=-1, high=1, example="(0.0, 0.0)"),
-        "per_channel": validation.flag,
-        "noise_scale_factor": partial(validation.number, low=0, high=1, example="0.5"),
+    random: ClassVar[Random] = {
+        "key": Key(),
+        "std": Uniform("std_range"),
+        "mean": Uniform("mean_range"),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2], ``std`` and ``mean``, float64 [B]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "key": keys(u[:, 1:3]),
-            "std": between(u[:, 3], self.std_range),
-            "mean": between(u[:, 4], self.mean_range),
-        }
+    std_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.44)")
+    ] = (0.2, 0.44)
+    mean_range: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(0.0, 0.0)")
+    ] = (0.0, 0.0)
+    per_channel: bool = True
+    noise_scale_factor: Annotated[float, validation.Number(low=0, high=1, example="0.5")] = 1.0
+    _: KW_ONLY
+    p: float = 0.5
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Normal numbers, maybe enlarged."""
@@ -176,25 +156,24 @@ class AdditiveNoise(Noise):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 5
-    """The gate, the key, the scale and the mean."""
+    random: ClassVar[Random] = {
+        "key": Key(),
+        "scale": Uniform("scale_range"),
+        "mean": Uniform("mean_range"),
+    }
 
     noise_type: Literal["uniform", "gaussian", "laplace"] = "uniform"
     spatial_mode: Literal["constant", "per_pixel", "shared"] = "constant"
     _: KW_ONLY
     ranges: Sequence[tuple[float, float]] = ((-0.1, 0.1),)
-    mean_range: tuple[float, float] = (0.0, 0.0)
-    scale_range: tuple[float, float] = (0.05, 0.15)
-    approximation: float = 1.0
+    mean_range: Annotated[
+        tuple[float, float], validation.Interval(low=-math.inf, example="(0.0, 0.0)")
+    ] = (0.0, 0.0)
+    scale_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, example="(0.05, 0.15)")
+    ] = (0.05, 0.15)
+    approximation: Annotated[float, validation.Number(low=0, high=1, example="0.5")] = 1.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "noise_type": partial(validation.choice, allowed=("uniform", "gaussian", "laplace")),
-        "spatial_mode": partial(validation.choice, allowed=("constant", "per_pixel", "shared")),
-        "mean_range": partial(validation.interval, low=-math.inf, example="(0.0, 0.0)"),
-        "scale_range": partial(validation.interval, low=0, example="(0.05, 0.15)"),
-        "approximation": partial(validation.number, low=0, high=1, example="0.5"),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -212,13 +191,9 @@ class AdditiveNoise(Noise):
             )
         )
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2]; but for "uniform", ``scale`` and ``mean``, float64 [B]."""
-        drawn: Params = {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3])}
-        if self.noise_type != "uniform":
-            drawn["scale"] = between(u[:, 3], self.scale_range)
-            drawn["mean"] = between(u[:, 4], self.mean_range)
-        return drawn
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``key``, uint32 [B, 2]; but for "uniform", ``scale`` and ``mean``, float64 [B]."""
+        return {"key": drawn["key"]} if self.noise_type == "uniform" else drawn
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Numbers of the distribution, maybe enlarged."""
@@ -260,24 +235,16 @@ class MultiplicativeNoise(Noise):
     needs_unit_range: ClassVar[bool] = True
     multiplies: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate and the key."""
+    random: ClassVar[Random] = {"key": Key()}
 
-    multiplier: tuple[float, float] = (0.9, 1.1)
+    multiplier: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.9, 1.1)")] = (
+        0.9,
+        1.1,
+    )
     per_channel: bool = False
     elementwise: bool = False
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "multiplier": partial(validation.interval, low=0, example="(0.9, 1.1)"),
-        "per_channel": validation.flag,
-        "elementwise": validation.flag,
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2]."""
-        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3])}
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Uniform numbers."""

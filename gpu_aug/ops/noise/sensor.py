@@ -4,8 +4,7 @@ As in noise.py the host draws a key per image, and the rest follows from it on t
 """
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -13,10 +12,11 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Drawn, Key, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.noise.noise import Size
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys, normal_field, uniform_field
+from gpu_aug.random_fields import normal_field, uniform_field
 from gpu_aug.upload import upload
 
 __all__ = ["ISONoise", "SaltAndPepper", "ShotNoise"]
@@ -41,29 +41,24 @@ class SaltAndPepper(Operation):
     moves_pixels_only: ClassVar[bool] = True
     """Always: the new values are 0 and 1."""
 
-    num_uniforms: ClassVar[int] = 5
-    """The gate, the key, the amount and the share of salt."""
+    random: ClassVar[Random] = {"key": Key(), "amount": Uniform(), "salt_vs_pepper": Uniform()}
 
-    amount: tuple[float, float] = (0.01, 0.06)
-    salt_vs_pepper: tuple[float, float] = (0.4, 0.6)
+    amount: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.06)")
+    ] = (0.01, 0.06)
+    salt_vs_pepper: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.06)")
+    ] = (0.4, 0.6)
     _: KW_ONLY
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("amount", "salt_vs_pepper"),
-            partial(validation.interval, low=0, high=1, example="(0.01, 0.06)"),
-        ),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``key``, uint32 [B, 2], ``num_changed`` and ``num_salt``, int64 [B]: pixels."""
-        num = (sizes.prod(axis=1) * between(u[:, 3], self.amount)).astype(np.int64)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``key``, uint32 [B, 2], ``num_changed`` and ``num_salt``, int64 [B]: pixels."""
+        num = (sizes.prod(axis=1) * drawn["amount"]).astype(np.int64)
         return {
-            "apply": u[:, 0] < self.p,
-            "key": keys(u[:, 1:3]),
+            "key": drawn["key"],
             "num_changed": num,
-            "num_salt": (num * between(u[:, 4], self.salt_vs_pepper)).astype(np.int64),
+            "num_salt": (num * drawn["salt_vs_pepper"]).astype(np.int64),
         }
 
     def ranks(self, params: Params, size: Size, device: torch.device) -> Tensor:
@@ -107,27 +102,16 @@ class ISONoise(Operation):
     tolerance: ClassVar[float] = 0.002
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 5
-    """The gate, the key, the colour shift and the intensity."""
+    random: ClassVar[Random] = {"key": Key(), "color_shift": Uniform(), "intensity": Uniform()}
 
-    color_shift: tuple[float, float] = (0.01, 0.05)
-    intensity: tuple[float, float] = (0.1, 0.5)
+    color_shift: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.05)")
+    ] = (0.01, 0.05)
+    intensity: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=100, example="(0.1, 0.5)")
+    ] = (0.1, 0.5)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "color_shift": partial(validation.interval, low=0, high=1, example="(0.01, 0.05)"),
-        "intensity": partial(validation.interval, low=0, high=100, example="(0.1, 0.5)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2], ``color_shift`` and ``intensity``, float64 [B]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "key": keys(u[:, 1:3]),
-            "color_shift": between(u[:, 3], self.color_shift),
-            "intensity": between(u[:, 4], self.intensity),
-        }
 
     def hue_noise(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Return the noise added to hue, in degrees, float32 [B, H, W]."""
@@ -167,24 +151,13 @@ class ShotNoise(Operation):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 4
-    """The gate, the key and the scale."""
+    random: ClassVar[Random] = {"key": Key(), "scale": Uniform("scale_range")}
 
-    scale_range: tuple[float, float] = (0.1, 0.3)
+    scale_range: Annotated[
+        tuple[float, float], validation.Interval(low=0.002, example="(0.1, 0.3)")
+    ] = (0.1, 0.3)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "scale_range": partial(validation.interval, low=0.002, example="(0.1, 0.3)"),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2], and ``scale``, float64 [B]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "key": keys(u[:, 1:3]),
-            "scale": between(u[:, 3], self.scale_range),
-        }
 
     def dice(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Return the uniform numbers that become Poisson numbers, float32 [B, 3, H, W]."""

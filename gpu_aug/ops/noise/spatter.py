@@ -2,18 +2,19 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Key, Random, Uniform
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys
 
 __all__ = ["Spatter"]
 
 
 _SPATTERED = ("mean", "std", "gauss_sigma", "cutout_threshold", "intensity")
+
+
+Share = Annotated[tuple[float, float], validation.Interval(low=0, high=1, example="(0.6, 0.6)")]
 
 
 @dataclass(frozen=True)
@@ -37,34 +38,19 @@ class Spatter(Operation):
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 8
-    """The gate, the key and five numbers."""
+    random: ClassVar[Random] = {"key": Key(), **{name: Uniform() for name in _SPATTERED}}
 
-    mean: tuple[float, float] = (0.65, 0.65)
-    std: tuple[float, float] = (0.3, 0.3)
-    gauss_sigma: tuple[float, float] = (2.0, 2.0)
-    cutout_threshold: tuple[float, float] = (0.68, 0.68)
-    intensity: tuple[float, float] = (0.6, 0.6)
+    mean: Share = (0.65, 0.65)
+    std: Share = (0.3, 0.3)
+    gauss_sigma: Annotated[
+        tuple[float, float], validation.Interval(low=0, example="(0.6, 0.6)")
+    ] = (2.0, 2.0)
+    cutout_threshold: Share = (0.68, 0.68)
+    intensity: Share = (0.6, 0.6)
     _: KW_ONLY
     mode: Literal["rain", "mud"] = "rain"
-    color: tuple[float, float, float] | None = None
+    color: Annotated[
+        tuple[float, float, float] | None,
+        validation.optional(partial(validation.numbers, count=3, example="(0.1, 0.2, 0.2)")),
+    ] = None
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "mode": partial(validation.choice, allowed=("rain", "mud")),
-        **dict.fromkeys(
-            _SPATTERED, partial(validation.interval, low=0, high=1, example="(0.6, 0.6)")
-        ),
-        "gauss_sigma": partial(validation.interval, low=0, example="(0.6, 0.6)"),
-        "color": validation.optional(
-            partial(validation.numbers, count=3, example="(0.1, 0.2, 0.2)")
-        ),
-    }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2], and a number for each range, float64 [B]."""
-        drawn = {
-            field: between(u[:, 3 + number], getattr(self, field))
-            for number, field in enumerate(_SPATTERED)
-        }
-        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3]), **drawn}

@@ -2,13 +2,14 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import whole_range
-from gpu_aug.ops.blur.lens import SAMPLINGS, Sampling
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.blur.lens import Sampling
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Superpixels"]
@@ -33,29 +34,29 @@ class Superpixels(Operation):
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
 
-    p_replace: tuple[float, float] = (0.0, 0.1)
-    n_segments: tuple[int, int] = (100, 100)
+    random: ClassVar[Random] = {
+        "share": Uniform("p_replace"),
+        "num_segments": Integer("n_segments"),
+        "dice": Numbers(lambda self: self.n_segments[1]),
+    }
+
+    p_replace: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.0, 0.1)")
+    ] = (0.0, 0.1)
+    n_segments: Annotated[tuple[int, int], partial(whole_range, low=1, example="(100, 100)")] = (
+        100,
+        100,
+    )
     _: KW_ONLY
-    max_size: int | None = 128
+    max_size: Annotated[
+        int | None, validation.optional(validation.Integer(low=1, example="128"))
+    ] = 128
     sampling: Sampling = "bilinear"
     p: float = 0.5
 
-    checks: ClassVar[validation.Checks] = {
-        "max_size": validation.optional(partial(validation.whole, low=1, example="128")),
-        "sampling": partial(validation.choice, allowed=SAMPLINGS),
-        "p_replace": partial(validation.interval, low=0, high=1, example="(0.0, 0.1)"),
-        "n_segments": partial(whole_range, low=1, example="(100, 100)"),
-    }
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the probability, the number, and one per segment."""
-        return 3 + self.n_segments[1]
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``num_segments``, int64 [B], and ``replace``, bool [B, largest n_segments]."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``num_segments``, int64 [B], and ``replace``, bool [B, largest n_segments]."""
         return {
-            "apply": u[:, 0] < self.p,
-            "num_segments": whole_between(u[:, 2], self.n_segments),
-            "replace": u[:, 3:] < between(u[:, 1:2], self.p_replace),
+            "num_segments": drawn["num_segments"],
+            "replace": drawn["dice"] < drawn["share"][:, None],
         }

@@ -3,16 +3,16 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
 from gpu_aug.ops.distributions.gamma import beta, dirichlet
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
-from gpu_aug.ops.geometric.spatial import Blend, Fill, Interpolation
+from gpu_aug.ops.geometric.spatial import Blend, Fill
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.policy import space as policy_space
 from gpu_aug.ops.policy.autoaugment_tables import POLICIES
@@ -23,12 +23,7 @@ __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 _NUM_LEVELS = 10  # of AutoAugment and AugMix
 
 
-_LOOK: validation.Checks = {
-    "interpolation": partial(validation.choice, allowed=("nearest", "bilinear")),
-    "fill": validation.fill,
-    "blend": partial(validation.choice, allowed=("once", "twice")),
-}
-"""How a policy's moves look."""
+Interpolation = Literal["nearest", "bilinear"]
 
 
 class Policy(Operation, abstract=True):
@@ -40,8 +35,6 @@ class Policy(Operation, abstract=True):
 
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
-
-    checks: ClassVar[validation.Checks] = _LOOK
 
     space: ClassVar[Space] = policy_space.RAND
 
@@ -68,12 +61,12 @@ class Policy(Operation, abstract=True):
         return self.carriers * self.num_stages
 
     @abstractmethod
-    def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
+    def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
         """Draw the parameters of the carriers of every stage."""
 
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
         """Draw every stage; sizes stay."""
-        return self.draw_stages(next(numbers), sizes), sizes
+        return self.draw_stages(self.draw_columns(next(numbers))[1], sizes), sizes
 
 
 @dataclass(frozen=True)
@@ -96,18 +89,15 @@ class RandAugment(Policy):
         (224, 224)
     """
 
-    num_ops: int = 2
+    random: ClassVar[Random] = {"choices_and_signs": Numbers(lambda self: 2 * self.num_ops)}
+
+    num_ops: Annotated[int, validation.Integer(low=1, example="2")] = 2
     magnitude: int = 9
-    num_magnitude_bins: int = 31
+    num_magnitude_bins: Annotated[int, validation.Integer(low=2, example="31")] = 31
     _: KW_ONLY
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
     blend: Blend = "once"
-
-    checks: ClassVar[validation.Checks] = {
-        "num_ops": partial(validation.whole, low=1, example="2"),
-        "num_magnitude_bins": partial(validation.whole, low=2, example="31"),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,21 +112,18 @@ class RandAugment(Policy):
         """``num_ops``."""
         return self.num_ops
 
-    @property
-    def num_uniforms(self) -> int:
-        """Per stage the operation and the sign."""
-        return 2 * self.num_ops
-
-    def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
+    def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
         """Draw each stage."""
-        bins = np.full(len(u), self.magnitude)
-        drawn: list[Params] = []
-        for choice, sign in u.reshape(len(u), -1, 2).transpose(1, 2, 0):
+        bins = np.full(len(sizes), self.magnitude)
+        params: list[Params] = []
+        for choice, sign in (
+            drawn["choices_and_signs"].reshape(len(sizes), -1, 2).transpose(1, 2, 0)
+        ):
             chosen = whole_below(choice, len(self.space.names))
-            drawn += policy_space.choice_params(
+            params += policy_space.choice_params(
                 self.space, chosen, bins, sign, sizes, num_bins=self.num_magnitude_bins
             )
-        return drawn
+        return params
 
 
 @dataclass(frozen=True)
@@ -155,25 +142,20 @@ class TrivialAugmentWide(Policy):
 
     space: ClassVar[Space] = policy_space.WIDE
 
-    num_uniforms: ClassVar[int] = 3
-    """The operation, the magnitude, the sign."""
+    random: ClassVar[Random] = {"choice": Numbers(), "level": Numbers(), "sign": Numbers()}
 
-    num_magnitude_bins: int = 31
+    num_magnitude_bins: Annotated[int, validation.Integer(low=2, example="31")] = 31
     _: KW_ONLY
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
     blend: Blend = "once"
 
-    checks: ClassVar[validation.Checks] = {
-        "num_magnitude_bins": partial(validation.whole, low=2, example="31"),
-    }
-
-    def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
+    def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
         """Draw the one stage."""
-        chosen = whole_below(u[:, 0], len(self.space.names))
-        bins = whole_below(u[:, 1], self.num_magnitude_bins)
+        chosen = whole_below(drawn["choice"], len(self.space.names))
+        bins = whole_below(drawn["level"], self.num_magnitude_bins)
         return policy_space.choice_params(
-            self.space, chosen, bins, u[:, 2], sizes, num_bins=self.num_magnitude_bins
+            self.space, chosen, bins, drawn["sign"], sizes, num_bins=self.num_magnitude_bins
         )
 
 
@@ -196,8 +178,7 @@ class AutoAugment(Policy):
     num_stages: ClassVar[int] = 2
     """Two."""
 
-    num_uniforms: ClassVar[int] = 5
-    """The pair; per operation the gate and the sign."""
+    random: ClassVar[Random] = {"pair": Numbers(), "gates_and_signs": Numbers(4)}
 
     policy: Literal["imagenet", "cifar10", "svhn"] = "imagenet"
     _: KW_ONLY
@@ -205,28 +186,25 @@ class AutoAugment(Policy):
     fill: Fill = 0.0
     blend: Blend = "once"
 
-    checks: ClassVar[validation.Checks] = {
-        "policy": partial(validation.choice, allowed=tuple(POLICIES)),
-    }
-
-    def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
+    def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
         """Draw a pair and carry out each of its operations with its probability."""
         pairs = POLICIES[self.policy]
-        pair = whole_below(u[:, 0], len(pairs))
-        drawn: list[Params] = []
+        pair = whole_below(drawn["pair"], len(pairs))
+        params: list[Params] = []
         for stage in range(2):
             names, shares, levels = zip(*(choice[stage] for choice in pairs), strict=True)
             chosen = np.array([self.space.names.index(name) for name in names])[pair]
-            drawn += policy_space.choice_params(
+            gate, sign = drawn["gates_and_signs"][:, 2 * stage : 2 * stage + 2].T
+            params += policy_space.choice_params(
                 self.space,
                 chosen,
                 np.array([level or 0 for level in levels])[pair],
-                u[:, 2 + 2 * stage],
+                sign,
                 sizes,
                 num_bins=_NUM_LEVELS,
-                apply=u[:, 1 + 2 * stage] < np.array(shares)[pair],
+                apply=gate < np.array(shares)[pair],
             )
-        return drawn
+        return params
 
 
 def _depth(operation: str, field: str, value: Any) -> int:
@@ -259,24 +237,22 @@ class AugMix(Operation):
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
 
-    severity: int = 3
-    mixture_width: int = 3
-    chain_depth: int = -1
-    alpha: float = 1.0
+    random: ClassVar[Random] = {
+        "first": Numbers(2),
+        "others": Numbers(lambda self: self.mixture_width),
+        "depths": Numbers(lambda self: self.mixture_width),
+        "links": Numbers(lambda self: 3 * self.mixture_width * self.num_links),
+    }
+
+    severity: Annotated[int, validation.Integer(low=1, high=_NUM_LEVELS, example="3")] = 3
+    mixture_width: Annotated[int, validation.Integer(low=1, example="3")] = 3
+    chain_depth: Annotated[int, _depth] = -1
+    alpha: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
     all_ops: bool = True
     _: KW_ONLY
     interpolation: Interpolation = "bilinear"
     fill: Fill = 0.0
     blend: Blend = "once"
-
-    checks: ClassVar[validation.Checks] = {
-        **_LOOK,
-        "severity": partial(validation.whole, low=1, high=_NUM_LEVELS, example="3"),
-        "mixture_width": partial(validation.whole, low=1, example="3"),
-        "chain_depth": _depth,
-        "alpha": partial(validation.number, low=0, above=True, example="1.0"),
-        "all_ops": validation.flag,
-    }
 
     @property
     def tolerance(self) -> float:  # type: ignore[override]
@@ -299,25 +275,20 @@ class AugMix(Operation):
         """Number of operations of the longest chain."""
         return 3 if self.chain_depth == -1 else self.chain_depth
 
-    @property
-    def num_uniforms(self) -> int:
-        """Two shares, those of the chains, their depths; per link an operation, a magnitude, a sign."""
-        return 2 + self.mixture_width * (2 + 3 * self.num_links)
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``weights``, float64 [B, 1 + mixture_width], the image's first, and all chains.
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``weights``, float64 [B, 1 + mixture_width], the image's first, and all chains.
 
         The parameters of each carrier stand under "chain.link.carrier.name".
         """
         width = self.mixture_width
-        own = beta(u[:, :2], self.alpha)[:, None]
-        weights = np.concatenate([own, (1 - own) * dirichlet(u[:, 2 : 2 + width], self.alpha)], 1)
-        params: Params = {"apply": np.ones(len(u), bool), "weights": weights}
-        depths = whole_below(u[:, 2 + width : 2 + 2 * width], 3) + 1
-        choices = u[:, 2 + 2 * width :].reshape(len(u), width, self.num_links, 3)
+        own = beta(drawn["first"], self.alpha)[:, None]
+        weights = np.concatenate([own, (1 - own) * dirichlet(drawn["others"], self.alpha)], 1)
+        params: Params = {"weights": weights}
+        depths = whole_below(drawn["depths"], 3) + 1
+        choices = drawn["links"].reshape(len(sizes), width, self.num_links, 3)
         for chain, link in np.ndindex(width, self.num_links):
             choice, level, sign = choices[:, chain, link].T
-            drawn = policy_space.choice_params(
+            carriers = policy_space.choice_params(
                 self.space,
                 whole_below(choice, len(self.space.names)),
                 whole_below(level, self.severity),
@@ -326,7 +297,7 @@ class AugMix(Operation):
                 num_bins=_NUM_LEVELS,
                 apply=None if self.chain_depth != -1 else link < depths[:, chain],
             )
-            for carrier, values in enumerate(drawn):
+            for carrier, values in enumerate(carriers):
                 prefix = f"{chain}.{link}.{carrier}."
                 params |= {prefix + name: array for name, array in values.items()}
         return params

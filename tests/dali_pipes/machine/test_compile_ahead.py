@@ -229,7 +229,7 @@ def test_compile_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there
 def test_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     """A helper compiles each function whose name comes in; what is compiled already takes nothing."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{RESIZE}\n" * 2))
-    monkeypatch.setattr(kept, "_told", None)
+    monkeypatch.setattr(kept, "_announcing", None)
     warm.serve()
     assert warm._find(RESIZE).signatures
     assert warm._compile(RESIZE) == 0

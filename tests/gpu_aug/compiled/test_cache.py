@@ -11,7 +11,7 @@ import pytest
 
 import gpu_aug
 from gpu_aug.compiled import cache as kept
-from gpu_aug.compiled.process_lock import Turn
+from gpu_aug.compiled.process_lock import ProcessLock
 from readers.storage.cache_folder import cache_folder
 
 _INNER = """
@@ -38,7 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache, where nobody was told yet that anything is compiled."""
     monkeypatch.setattr(kept.numba.config, "CACHE_DIR", "")
     monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(kept, "_told", None)
+    monkeypatch.setattr(kept, "_announcing", None)
     kept.folder.cache_clear()
     yield tmp_path / "cache" / "compiled"
     kept.folder.cache_clear()
@@ -88,7 +88,7 @@ def test_told_once(place: Path, import_trial: Import, capsys: pytest.CaptureFixt
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert str(place) in lines[0]
-    kept._told = None
+    kept._announcing = None
     import_trial(1).answer()
     assert capsys.readouterr().err == ""
 
@@ -107,7 +107,7 @@ def test_other_processes_are_silent(
     place: Path, import_trial: Import, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where another process has said it, and is still there, nothing is said."""
-    other = Turn((kept.folder() or place) / "telling.lock")
+    other = ProcessLock((kept.folder() or place) / "announcing.lock")
     assert other.try_now()
     import_trial(1).answer()
     other.end()
@@ -147,7 +147,7 @@ def test_no_folder(
     assert "nothing can be kept in" in (told := capsys.readouterr().err)
     assert "GPU_AUG_CACHE" in told
     monkeypatch.setenv("RANK", "1")
-    monkeypatch.setattr(kept, "_told", None)
+    monkeypatch.setattr(kept, "_announcing", None)
     import_trial(2).answer()
     assert capsys.readouterr().err == ""
 
@@ -169,7 +169,7 @@ def _refused(number: int) -> Any:
 
 def test_turn(tmp_path: Path) -> None:
     """Of two one has the turn until it gives it back."""
-    first, second = (Turn(tmp_path / "turn.lock") for _ in range(2))
+    first, second = (ProcessLock(tmp_path / "turn.lock") for _ in range(2))
     assert first.try_now()
     assert not second.try_now()
     first.end()

@@ -25,7 +25,7 @@ from gpu_aug import (
     compile_engine,
 )
 from gpu_aug.engines import layout
-from gpu_aug.engines.kornia import color
+from gpu_aug.engines.backends import color
 from tests.support import waiting
 from tests.support.engines import CPU, ENGINES, draw_for, empty_output, noise, render
 
@@ -190,7 +190,10 @@ def test_what_no_engine_can_do_is_refused(name, recipe, device, message):
 def test_a_missing_package_is_named_with_the_install_line(monkeypatch, name):
     """Without the library the error is one sentence, and a RecipeError."""
     package = "numba" if name == "fused" else name
-    ours = (f"{package}.", f"gpu_aug.engines.{name}.", "gpu_aug.compiled.jit.")
+    ours = (
+        *(f"{package}.", f"gpu_aug.engines.{name}.", f"gpu_aug.engines.backends.{name}_engine."),
+        "gpu_aug.compiled.jit.",
+    )
     for module in [m for m in sys.modules if f"{m}.".startswith(ours)]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)

@@ -147,7 +147,7 @@ PLANTED: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("name", PLANTED)
 def test_faults_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: what mixes devices or waits ends with an error."""
-    from gpu_aug.engines.kornia import color
+    from gpu_aug.engines.backends import color
 
     planted = PLANTED[name]
     monkeypatch.setattr(

@@ -133,7 +133,11 @@ def test_errors_name_the_line(tmp_path, lines, line, message):
         ('{"version": 1}', 1, "operations must be a list"),
         ('{"version": 1, "operations": ["flip"]}', 1, "must be one of .*CenterCrop, .* got 'flip'"),
         ('{"version": 1, "operations": [{"name": ["a"]}]}', 1, r"must be one of .* got \['a'\]"),
-        ('{"version": 1, "operations": [{"name": "Gated"}]}', 1, "must be one of .* got 'Gated'"),
+        (
+            '{"version": 1, "operations": [{"name": "WithProbability"}]}',
+            1,
+            "must be one of .* got 'WithProbability'",
+        ),
         ('{"version": 1, "operations": [{"name": "CenterCrop", "sise": 3}]}', 1, "no field 'sise'"),
         (
             '{"version": 1, "operations": [{"name": "CenterCrop", "size": "3"}]}',

@@ -31,9 +31,9 @@ from gpu_aug import (
     ZoomBlur,
 )
 from gpu_aug.draws import uniforms
-from gpu_aug.engines.hosted import hosted
-from gpu_aug.engines.kornia.filters import convolve, median, zoom_blur
-from gpu_aug.engines.kornia.step import host_step
+from gpu_aug.engines.backends.cpu_only import cpu_only_function
+from gpu_aug.engines.backends.filters import convolve_torch, median, zoom_blur
+from gpu_aug.engines.backends.step import host_step_torch
 from tests.support.engines import noise, render
 
 
@@ -60,10 +60,13 @@ def test_any_kernel_fits_any_image(size, width):
         return float(np.abs(ours[0].permute(1, 2, 0).numpy() - theirs.reshape(image.shape)).max())
 
     separable = cv2.sepFilter2D(image, -1, row, row[::-1], borderType=cv2.BORDER_REFLECT_101)
-    assert apart(convolve(x, np.stack([row[::-1], row])[None]), separable) < 1e-5 * separable.max()
+    assert (
+        apart(convolve_torch(x, np.stack([row[::-1], row])[None]), separable)
+        < 1e-5 * separable.max()
+    )
     if width > 2:
         full = cv2.filter2D(image, -1, square, borderType=cv2.BORDER_REFLECT_101)
-        assert apart(convolve(x, square[None]), full) < 1e-5 * full.max()
+        assert apart(convolve_torch(x, square[None]), full) < 1e-5 * full.max()
 
 
 SMALL = [
@@ -111,7 +114,7 @@ def test_the_zoom_for_devices_is_opencvs(size):
     drawn = operation.draw(u, np.full((3, 2), size))
     planar = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
 
-    expected = host_step(*hosted(operation))(planar, drawn)
+    expected = host_step_torch(*cpu_only_function(operation))(planar, drawn)
     assert (zoom_blur(planar, drawn) - expected).abs().max() * 255 < operation.tolerance
     other = zoom_blur(planar, drawn | {"largest": drawn["largest"] + 0.3})
     assert size == (1, 1) or (other - expected).abs().max() * 255 > operation.tolerance
@@ -153,7 +156,7 @@ def test_a_host_step_gets_what_it_asked_for(dtype, white):
         seen.append((image.dtype.name, image.shape, float(params["weight"][row])))
         return white - image
 
-    step = host_step(invert, dtype)
+    step = host_step_torch(invert, dtype)
     images = torch.from_numpy(pixels((4, 5), 2)).permute(0, 3, 1, 2).contiguous()
     params = {"apply": np.ones(2, bool), "weight": np.array([3.0, 4.0])}
 

@@ -252,7 +252,7 @@ def test_another_law_is_noticed(transform, other, name):
 
 def test_shot_noise_has_albumentations_pixels_law():
     """Values that Albumentations' class makes of one gray, and ours, have one distribution."""
-    from gpu_aug.engines.kornia.step import prepare
+    from gpu_aug.engines.backends.step import prepare_torch
 
     transform = A.ShotNoise((0.1, 0.1), p=1)
     transform.set_random_seed(3)
@@ -261,7 +261,7 @@ def test_shot_noise_has_albumentations_pixels_law():
 
     operation = imported(transform)
     drawn = draw(operation, (30, 50), 1)
-    ours = prepare(operation, CPU)(torch.full((1, 3, 30, 50), 0.6), drawn).numpy().ravel()
+    ours = prepare_torch(operation, CPU)(torch.full((1, 3, 30, 50), 0.6), drawn).numpy().ravel()
 
     assert apart(np.round(ours, 5), np.round(theirs, 5)) < 1
 

@@ -31,7 +31,7 @@ from gpu_aug import (
     ThinPlateSpline,
 )
 from gpu_aug.ops.geometric.spatial import Remap
-from gpu_aug.ops.geometric.warps import Bordered, normals
+from gpu_aug.ops.geometric.warps import WarpWithBorder, normals
 from gpu_aug.random_fields import normal_field, uniform_field
 
 CPU = torch.device("cpu")
@@ -74,7 +74,7 @@ def albumentations_params(call: Any, u: Any, deviates: Any = None) -> dict[str, 
     return call.get_params_dependent_on_data(call.update_transform_params({}, data), data)
 
 
-def draws(operation: Bordered) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def draws(operation: WarpWithBorder) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     u = np.random.default_rng(0).random((NUM, operation.num_uniforms))
     return u, operation.draw(u, np.tile(SIZE, (NUM, 1)))
 

@@ -25,7 +25,7 @@ from gpu_aug import (
     SafeRotate,
     ThinPlateSpline,
 )
-from gpu_aug.ops.geometric.warps import Bordered
+from gpu_aug.ops.geometric.warps import WarpWithBorder
 from tests.support.rows.row import SIZE, Oracle, Row, interleaved, planar
 
 HEIGHT, WIDTH = SIZE
@@ -42,7 +42,7 @@ SHIFTED = {"matrix": 0.002}  # 1/500 of a pixel
 MOVED = {"apply": 1} | SHIFTED
 
 
-def by_opencv(operation: Bordered) -> Oracle:
+def by_opencv(operation: WarpWithBorder) -> Oracle:
     """OpenCV's own warps, with its constant as OpenCV takes it: one value per channel."""
     fill = np.broadcast_to(operation.fill, 3).tolist()
     settings = {
@@ -71,7 +71,7 @@ def by_albumentations(call: Any) -> Oracle:
     return apply
 
 
-def by_maps(operation: Bordered, maps: Callable[[dict[str, Any]], tuple[Any, Any]]) -> Oracle:
+def by_maps(operation: WarpWithBorder, maps: Callable[[dict[str, Any]], tuple[Any, Any]]) -> Oracle:
     """Albumentations' remapping along its own maps."""
 
     def remap(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:

@@ -29,19 +29,19 @@ def prepare_step(operation: Operation, device: torch.device) -> tuple[str, Apply
     Raises:
         EngineError: Neither can.
     """
+    from gpu_aug.engines.backends.step import prepare_numpy, prepare_torch
+
     if isinstance(operation, BatchFunction):
         return "you", _together(batch_function(operation))
     if device.type == "cpu":
         try:
-            from gpu_aug.engines.albumentations.step import prepare as prepare_one
+            import albumentations  # noqa: F401 - if it is missing, torch takes its place now and not in the middle of a run
 
-            return "albumentations", _one_by_one(prepare_one(operation))
+            return "albumentations", _one_by_one(prepare_numpy(operation))
         except (EngineError, ModuleNotFoundError):
             pass
-    from gpu_aug.engines.kornia.step import prepare
-
     try:
-        return "kornia", _together(prepare(operation, device))
+        return "kornia", _together(prepare_torch(operation, device))
     except EngineError as error:
         name = type(operation).__name__
         raise EngineError(
@@ -51,16 +51,14 @@ def prepare_step(operation: Operation, device: torch.device) -> tuple[str, Apply
 
 def prepare_mixing(operation: Operation, device: torch.device) -> tuple[str, Apply]:
     """Return the same for an operation that mixes images, whose step takes all images of a batch."""
-    if device.type == "cpu":
-        from gpu_aug.engines.albumentations.step import prepare as prepare_one
+    from gpu_aug.engines.backends.step import prepare_numpy, prepare_torch
 
-        step = prepare_one(operation)
+    if device.type == "cpu":
+        step = prepare_numpy(operation)
         return "albumentations", lambda images, params: [
             as_image(array) for array in step([image.numpy() for image in images], params)
         ]
-    from gpu_aug.engines.kornia.step import prepare
-
-    return "kornia", _together(prepare(operation, device))
+    return "kornia", _together(prepare_torch(operation, device))
 
 
 def _one_by_one(step: Any) -> Apply:

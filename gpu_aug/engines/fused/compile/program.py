@@ -159,8 +159,7 @@ class Stage(IntEnum):
 
     0: ``colours[b, n]``;
     1: uniform noise of the key ``keys[b, int(v[3])]``: ``gpu_aug.random_fields.uniform_field(key, (3, H, W))`` of the result's
-       H and W;
-    2: ``gpu_aug.random_fields.normal_field`` of the same."""
+       H and W."""
 
 
 class Program(NamedTuple):

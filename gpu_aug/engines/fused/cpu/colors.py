@@ -6,7 +6,7 @@ A line of W pixels is the address of float32 [3, W]; ``v`` is the address of a s
 import numpy as np
 
 from gpu_aug.compiled.jit import inner
-from gpu_aug.engines.fused.cpu.memory import Real, Whole, floats_at
+from gpu_aug.engines.fused.cpu.memory import Integer, Real, floats_at
 
 _ZERO, _ONE, _TWO, _THREE, _FOUR, _SIX = (np.float32(number) for number in (0, 1, 2, 3, 4, 6))
 _LARGEST = np.float32(255)
@@ -15,7 +15,7 @@ _RED, _GREEN, _BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 
 
 @inner
-def scale(line: Whole, width: Whole, v: Whole) -> None:
+def scale(line: Integer, width: Integer, v: Integer) -> None:
     """SCALE."""
     arguments = floats_at(v, 18)
     for channel in range(3):
@@ -27,7 +27,7 @@ def scale(line: Whole, width: Whole, v: Whole) -> None:
 
 
 @inner
-def matrix(line: Whole, width: Whole, v: Whole) -> None:
+def matrix(line: Integer, width: Integer, v: Integer) -> None:
     """MATRIX."""
     red, green, blue = (
         floats_at(line, width),
@@ -48,7 +48,7 @@ def matrix(line: Whole, width: Whole, v: Whole) -> None:
 
 
 @inner
-def hue(line: Whole, width: Whole, v: Whole) -> None:
+def hue(line: Integer, width: Integer, v: Integer) -> None:
     """HUE."""
     red, green, blue = (
         floats_at(line, width),
@@ -71,7 +71,7 @@ def hue(line: Whole, width: Whole, v: Whole) -> None:
 
 
 @inner
-def gamma(line: Whole, width: Whole, v: Whole) -> None:
+def gamma(line: Integer, width: Integer, v: Integer) -> None:
     """GAMMA."""
     values, power = floats_at(line, 3 * width), floats_at(v, 1)[0]
     for x in range(3 * width):
@@ -79,7 +79,7 @@ def gamma(line: Whole, width: Whole, v: Whole) -> None:
 
 
 @inner
-def solarize(line: Whole, width: Whole, v: Whole) -> None:
+def solarize(line: Integer, width: Integer, v: Integer) -> None:
     """SOLARIZE."""
     values, threshold = floats_at(line, 3 * width), floats_at(v, 1)[0]
     for x in range(3 * width):
@@ -88,7 +88,7 @@ def solarize(line: Whole, width: Whole, v: Whole) -> None:
 
 
 @inner
-def table(line: Whole, width: Whole, tables: Whole) -> None:
+def table(line: Integer, width: Integer, tables: Integer) -> None:
     """TABLE; ``tables`` is the address of float32 [3, 256]."""
     for channel in range(3):
         values = floats_at(line + 4 * width * channel, width)
@@ -99,7 +99,7 @@ def table(line: Whole, width: Whole, tables: Whole) -> None:
 
 
 @inner
-def whole(line: Whole, width: Whole, to_nearest: bool, v: Whole) -> None:
+def whole(line: Integer, width: Integer, to_nearest: bool, v: Integer) -> None:
     """ROUND and FLOOR."""
     values, summand = floats_at(line, 3 * width), floats_at(v, 1)[0]
     for x in range(3 * width):
@@ -109,7 +109,7 @@ def whole(line: Whole, width: Whole, to_nearest: bool, v: Whole) -> None:
 
 
 @inner
-def gray(line: Whole, width: Whole, middle: bool) -> None:
+def gray(line: Integer, width: Integer, middle: bool) -> None:
     """GRAY_MAX and GRAY_MIDDLE."""
     red, green, blue = (
         floats_at(line, width),
@@ -126,7 +126,7 @@ def gray(line: Whole, width: Whole, middle: bool) -> None:
 
 
 @inner
-def add_gray(line: Whole, width: Whole, total: Whole) -> None:
+def add_gray(line: Integer, width: Integer, total: Integer) -> None:
     """Add 0.299 r + 0.587 g + 0.114 b to ``total``, the address of float32 [W]."""
     red, green, blue = (
         floats_at(line, width),
@@ -139,7 +139,7 @@ def add_gray(line: Whole, width: Whole, total: Whole) -> None:
 
 
 @inner
-def mix(line: Whole, width: Whole, other: Whole, own: Real, theirs: Real) -> None:
+def mix(line: Integer, width: Integer, other: Integer, own: Real, theirs: Real) -> None:
     """BLEND with another line."""
     values, more = floats_at(line, 3 * width), floats_at(other, 3 * width)
     for x in range(3 * width):
@@ -147,7 +147,7 @@ def mix(line: Whole, width: Whole, other: Whole, own: Real, theirs: Real) -> Non
 
 
 @inner
-def paste(line: Whole, width: Whole, other: Whole, left: Whole, right: Whole) -> None:
+def paste(line: Integer, width: Integer, other: Integer, left: Integer, right: Integer) -> None:
     """CUT: take a part of another line."""
     values, more = floats_at(line, 3 * width), floats_at(other, 3 * width)
     for channel in range(3):

@@ -10,14 +10,14 @@ import numpy as np
 
 from gpu_aug.compiled.jit import inner
 from gpu_aug.engines.fused.compile.program import Stage
-from gpu_aug.engines.fused.cpu.memory import Real, Whole
+from gpu_aug.engines.fused.cpu.memory import Integer, Real
 
 _SLACK = np.float32(1e-6)
 """How far rounding may carry a value over a limit, which then does not count."""
 
 
 @inner
-def fold(codes: Any, values: Any, first: Whole, last: Whole, low: Real, high: Real) -> Any:
+def fold(codes: Any, values: Any, first: Integer, last: Integer, low: Real, high: Real) -> Any:
     """Merge the stages ``first`` to ``last`` (half open); merged ones become NOTHING.
 
     Args:
@@ -87,7 +87,7 @@ def _is_free(v: Any) -> Any:
 
 
 @inner
-def _multiply(codes: Any, values: Any, one: Whole, two: Whole) -> None:
+def _multiply(codes: Any, values: Any, one: Integer, two: Integer) -> None:
     """Let stage ``two`` do what ``one``, which limits nothing, does before it."""
     a, b = values[one], values[two]
     for row in range(0, 12, 4):
@@ -100,7 +100,7 @@ def _multiply(codes: Any, values: Any, one: Whole, two: Whole) -> None:
 
 
 @inner
-def _rescale(codes: Any, values: Any, one: Whole, two: Whole) -> None:
+def _rescale(codes: Any, values: Any, one: Integer, two: Integer) -> None:
     """Let stage ``two``, which scales each channel by a factor above 0, do what ``one`` does before it."""
     a, b = values[one], values[two]
     for channel in range(3):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpu_aug.compiled.jit import inner, signed
-from gpu_aug.engines.fused.cpu.memory import Whole, floats_at
+from gpu_aug.engines.fused.cpu.memory import Integer, floats_at
 
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
@@ -13,10 +13,10 @@ _SHIFT = np.uint64(32)
 
 @inner
 def paint(
-    line: Whole,
-    width: Whole,
-    y: Whole,
-    height: Whole,
+    line: Integer,
+    width: Integer,
+    y: Integer,
+    height: Integer,
     hole: Any,
     colour: Any,
     is_noise: bool,
@@ -48,7 +48,7 @@ def paint(
 
 
 @inner
-def _noise(line: Whole, left: Whole, right: Whole, first: Whole, key: Any) -> None:
+def _noise(line: Integer, left: Integer, right: Integer, first: Integer, key: Any) -> None:
     """Write the uniform numbers ``first`` + x of a field."""
     values = floats_at(line, right)
     k0, k1 = np.uint64(key[0]), np.uint64(key[1])

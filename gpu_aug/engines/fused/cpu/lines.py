@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu_aug.compiled.jit import inner
 from gpu_aug.engines.fused.cpu.memory import (
-    Whole,
+    Integer,
     bytes_at,
     floats_at,
     half_bits,
@@ -24,7 +24,9 @@ _LARGEST = np.float32(255)
 
 
 @inner
-def read_bytes(address: Whole, count: Whole, line: Whole, width: Whole, backwards: bool) -> None:
+def read_bytes(
+    address: Integer, count: Integer, line: Integer, width: Integer, backwards: bool
+) -> None:
     """Read ``count`` neighbouring pixels, uint8, divided by 255.
 
     Args:
@@ -56,7 +58,9 @@ def read_bytes(address: Whole, count: Whole, line: Whole, width: Whole, backward
 
 
 @inner
-def read_floats(address: Whole, count: Whole, line: Whole, width: Whole, backwards: bool) -> None:
+def read_floats(
+    address: Integer, count: Integer, line: Integer, width: Integer, backwards: bool
+) -> None:
     """Read ``count`` neighbouring pixels, float32, as they are; see ``read_bytes``."""
     values = floats_at(address, 3 * count)
     red = floats_at(line, count)
@@ -72,13 +76,13 @@ def read_floats(address: Whole, count: Whole, line: Whole, width: Whole, backwar
 
 @inner
 def write(
-    address: Whole,
-    dtype: Whole,
-    across: Whole,
-    along: Whole,
-    line: Whole,
-    width: Whole,
-    spare: Whole,
+    address: Integer,
+    dtype: Integer,
+    across: Integer,
+    along: Integer,
+    line: Integer,
+    width: Integer,
+    spare: Integer,
 ) -> None:
     """Write a line as another type.
 
@@ -121,7 +125,7 @@ def write(
 
 
 @inner
-def _interleave(values: Any, width: Whole, out: Any) -> None:
+def _interleave(values: Any, width: Integer, out: Any) -> None:
     for x in range(width):
         out[3 * x] = values[x]
         out[3 * x + 1] = values[x + width]
@@ -129,7 +133,7 @@ def _interleave(values: Any, width: Whole, out: Any) -> None:
 
 
 @inner
-def _spread(values: Any, width: Whole, out: Any, along: Whole) -> None:
+def _spread(values: Any, width: Integer, out: Any, along: Integer) -> None:
     if along == 1:
         for x in range(width):
             out[x] = values[x]
@@ -139,7 +143,7 @@ def _spread(values: Any, width: Whole, out: Any, along: Whole) -> None:
 
 
 @inner
-def _to_bytes(line: Whole, count: Whole, spare: Whole) -> None:
+def _to_bytes(line: Integer, count: Integer, spare: Integer) -> None:
     values, out = floats_at(line, count), bytes_at(spare, count)
     for x in range(count):
         whole = np.rint(values[x] * _LARGEST)
@@ -147,7 +151,7 @@ def _to_bytes(line: Whole, count: Whole, spare: Whole) -> None:
 
 
 @inner
-def _to_bfloats(line: Whole, count: Whole, spare: Whole) -> None:
+def _to_bfloats(line: Integer, count: Integer, spare: Integer) -> None:
     bits, out = ints_at(line, count), shorts_at(spare, count)
     for x in range(count):
         value = np.uint32(bits[x])
@@ -157,7 +161,7 @@ def _to_bfloats(line: Whole, count: Whole, spare: Whole) -> None:
 
 
 @inner
-def _to_halves(line: Whole, count: Whole, spare: Whole) -> None:
+def _to_halves(line: Integer, count: Integer, spare: Integer) -> None:
     values, out = floats_at(line, count), shorts_at(spare, count)
     for x in range(count):
         out[x] = half_bits(values[x])

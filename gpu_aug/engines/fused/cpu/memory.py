@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from gpu_aug.compiled.jit import inlined
 
-Whole = Any
+Integer = Any
 """A whole number of Python, NumPy or compiled code, ``int64`` there."""
 
 Real = Any
@@ -71,24 +71,24 @@ half_bits = _to_half()
 
 
 @inlined
-def bytes_at(address: Whole, count: Whole) -> Any:
+def bytes_at(address: Integer, count: Integer) -> Any:
     """Return uint8 [count] at an address."""
     return carray(_point_to_bytes(address), count)
 
 
 @inlined
-def shorts_at(address: Whole, count: Whole) -> Any:
+def shorts_at(address: Integer, count: Integer) -> Any:
     """Return uint16 [count] at an address."""
     return carray(_point_to_shorts(address), count)
 
 
 @inlined
-def ints_at(address: Whole, count: Whole) -> Any:
+def ints_at(address: Integer, count: Integer) -> Any:
     """Return int32 [count] at an address."""
     return carray(_point_to_ints(address), count)
 
 
 @inlined
-def floats_at(address: Whole, count: Whole) -> Any:
+def floats_at(address: Integer, count: Integer) -> Any:
     """Return float32 [count] at an address."""
     return carray(_point_to_floats(address), count)

@@ -10,7 +10,7 @@ from gpu_aug.engines.fused.cpu import colors
 from gpu_aug.engines.fused.cpu.fold import fold
 from gpu_aug.engines.fused.cpu.holes import paint
 from gpu_aug.engines.fused.cpu.lines import UINT8, write
-from gpu_aug.engines.fused.cpu.memory import Real, Whole, floats_at
+from gpu_aug.engines.fused.cpu.memory import Integer, Real, floats_at
 from gpu_aug.engines.fused.cpu.points import Between
 from gpu_aug.engines.fused.cpu.sampling import (
     EDGE,
@@ -46,7 +46,7 @@ _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 
 @kernel
-def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory: Any) -> None:
+def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any) -> None:
     """Carry out a program.
 
     Args:
@@ -63,7 +63,7 @@ def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory
 
 @kernel
 def run_plain(
-    program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory: Any
+    program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any
 ) -> None:
     """Carry out a program of what `is_plain` tells, as ``run`` does; it takes half the time to compile."""
     _run(program, sources, others, outs, dtype, memory, False)
@@ -77,7 +77,7 @@ def is_plain(program: Program) -> bool:
 
 @inlined
 def _run(
-    program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory: Any, is_full: bool
+    program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any, is_full: bool
 ) -> None:
     codes = np.empty(program.codes.shape[1] + 1, np.int32)
     values = np.empty((program.codes.shape[1] + 1, NUM_VALUES), np.float32)
@@ -96,7 +96,7 @@ def _run(
 
 
 @inlined
-def _view(program: Any, image: Whole, sources: Any) -> View:
+def _view(program: Any, image: Integer, sources: Any) -> View:
     """The view of an image; that of a second source is all of it, for those that are mixed have no other."""
     fill, view = program.fill[image], program[VIEW_FIELD][image]
     is_float, row_bytes = sources[image, 1], sources[image, 2]
@@ -115,7 +115,7 @@ def _view(program: Any, image: Whole, sources: Any) -> View:
 
 
 @inlined
-def _between(program: Any, image: Whole) -> Between:
+def _between(program: Any, image: Integer) -> Between:
     m = program.before[image]
     return Between(
         np.int64(program.frame[image, 0]),
@@ -127,7 +127,7 @@ def _between(program: Any, image: Whole) -> Between:
 
 @inlined
 def _run_image(
-    program: Any, image: Whole, view: View, other: View, out: Any, dtype: Whole, codes: Any, values: Any, num: Whole, spare: Whole, is_full: bool,
+    program: Any, image: Integer, view: View, other: View, out: Any, dtype: Integer, codes: Any, values: Any, num: Integer, spare: Integer, is_full: bool,
 ) -> None:  # fmt: skip
     """Carry out the program of one image, all stages line by line, up to a mean that is wanted of all lines.
 
@@ -199,7 +199,7 @@ def _run_image(
 
 
 @inlined
-def _range(view: View, mix: Whole) -> Any:
+def _range(view: View, mix: Integer) -> Any:
     """Return the smallest and the largest value that can be loaded."""
     if view.is_float or mix != NO_MIX:
         return np.float32(-np.inf), np.float32(np.inf)
@@ -223,13 +223,13 @@ def _use_mean(mean: Real, v: Any) -> None:
 @inlined
 def _carry_out(
     program: Any,
-    image: Whole,
-    y: Whole,
-    line: Whole,
-    width: Whole,
-    height: Whole,
-    code: Whole,
-    v: Whole,
+    image: Integer,
+    y: Integer,
+    line: Integer,
+    width: Integer,
+    height: Integer,
+    code: Integer,
+    v: Integer,
 ) -> None:
     """Carry out one of the less usual stages on line ``y``."""
     if code == GAMMA:

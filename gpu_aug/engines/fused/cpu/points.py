@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_aug.compiled.jit import inlined, inner
-from gpu_aug.engines.fused.cpu.memory import Real, Whole, floats_at, ints_at
+from gpu_aug.engines.fused.cpu.memory import Integer, Real, floats_at, ints_at
 
 _FAR = 1e9
 _ZERO, _ONE = np.float32(0), np.float32(1)
@@ -21,14 +21,14 @@ class Between(NamedTuple):
         is_edge: Whether what lies beside the frame is its nearest pixel.
     """
 
-    height: Whole
-    width: Whole
+    height: Integer
+    width: Integer
     before: Any
     is_edge: bool
 
 
 @inner
-def find(back: Any, y: Whole, middle: Real, spare: Whole, width: Whole) -> None:
+def find(back: Any, y: Integer, middle: Real, spare: Integer, width: Integer) -> None:
     """Write the column and line of the pixel left above each point, int32, and how far it is from it, float32."""
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
     right, below = floats_at(spare + 8 * width, width), floats_at(spare + 12 * width, width)
@@ -48,7 +48,7 @@ def find(back: Any, y: Whole, middle: Real, spare: Whole, width: Whole) -> None:
 
 
 @inner
-def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Whole) -> None:
+def find_between(between: Between, back: Any, y: Integer, spare: Integer, width: Integer) -> None:
     """Do the same along both maps, and write the weight of the frame's pixels behind the taps, float32.
 
     A point beside the frame becomes the nearest one that no pixel beside it has a share in.
@@ -85,7 +85,7 @@ def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Who
 
 
 @inner
-def stays_inside(between: Between, back: Any, y: Whole, width: Whole) -> Any:
+def stays_inside(between: Between, back: Any, y: Integer, width: Integer) -> Any:
     """Whether no point of line ``y`` needs what lies beside the frame: of a straight line its ends say it."""
     if _is_projective(back):
         return False
@@ -114,7 +114,7 @@ def product(one: Any, two: Any) -> Any:
 
 
 @inner
-def hide(line: Whole, width: Whole, spare: Whole, fill: Any, is_twice: bool) -> None:
+def hide(line: Integer, width: Integer, spare: Integer, fill: Any, is_twice: bool) -> None:
     """Let ``fill``, three float32, stand where the frame between has no pixels.
 
     Args:
@@ -137,7 +137,7 @@ def hide(line: Whole, width: Whole, spare: Whole, fill: Any, is_twice: bool) -> 
 
 
 @inlined
-def _row(back: Any, y: Whole) -> Any:
+def _row(back: Any, y: Integer) -> Any:
     """Return what a line adds to all its points."""
     down = y + 0.5
     return back[1] * down + back[2], back[4] * down + back[5], back[7] * down + back[8]

@@ -7,7 +7,7 @@ import numpy as np
 from gpu_aug.compiled.jit import inner
 from gpu_aug.engines.fused.compile.program import Border, Kind
 from gpu_aug.engines.fused.cpu.lines import read_bytes, read_floats
-from gpu_aug.engines.fused.cpu.memory import Real, Whole, bytes_at, floats_at, ints_at, load_le32
+from gpu_aug.engines.fused.cpu.memory import Integer, Real, bytes_at, floats_at, ints_at, load_le32
 from gpu_aug.engines.fused.cpu.points import (
     Between,
     find,
@@ -40,19 +40,19 @@ class View(NamedTuple):
         blue: ...
     """
 
-    address: Whole
-    is_float: Whole
-    stride: Whole
-    height: Whole
-    width: Whole
-    border: Whole
+    address: Integer
+    is_float: Integer
+    stride: Integer
+    height: Integer
+    width: Integer
+    border: Integer
     red: Real
     green: Real
     blue: Real
 
 
 @inner
-def load_whole(view: View, back: Any, y: Whole, line: Whole, width: Whole) -> None:
+def load_whole(view: View, back: Any, y: Integer, line: Integer, width: Integer) -> None:
     """Load line ``y`` of the result, whole pixels of the view.
 
     Args:
@@ -73,7 +73,13 @@ def load_whole(view: View, back: Any, y: Whole, line: Whole, width: Whole) -> No
 
 @inner
 def load_sampled(
-    view: View, is_nearest: bool, back: Any, y: Whole, line: Whole, width: Whole, spare: Whole
+    view: View,
+    is_nearest: bool,
+    back: Any,
+    y: Integer,
+    line: Integer,
+    width: Integer,
+    spare: Integer,
 ) -> None:
     """Load line ``y`` of the result, samples at any points of the view; see ``load_whole``.
 
@@ -92,7 +98,13 @@ def load_sampled(
 
 @inner
 def load_between(
-    view: View, back: Any, between: Between, y: Whole, line: Whole, width: Whole, spare: Whole
+    view: View,
+    back: Any,
+    between: Between,
+    y: Integer,
+    line: Integer,
+    width: Integer,
+    spare: Integer,
 ) -> None:
     """Load line ``y`` of two warps; see ``load_sampled``.
 
@@ -115,7 +127,7 @@ def load_between(
 
 
 @inner
-def _sample(view: View, is_nearest: bool, line: Whole, width: Whole, spare: Whole) -> None:
+def _sample(view: View, is_nearest: bool, line: Integer, width: Integer, spare: Integer) -> None:
     """Sample the view at the points of a line that were found."""
     none = np.int64(0)
     start, stop = _inner(view, is_nearest, width, spare)
@@ -135,7 +147,9 @@ def _sample(view: View, is_nearest: bool, line: Whole, width: Whole, spare: Whol
 
 
 @inner
-def _load_line(view: View, first: Whole, step: Whole, y: Whole, line: Whole, width: Whole) -> None:
+def _load_line(
+    view: View, first: Integer, step: Integer, y: Integer, line: Integer, width: Integer
+) -> None:
     """Load a line that is a line of the view, forwards or backwards, from column ``first``."""
     none = np.int64(0)
     if not 0 <= y < view.height and (_is_constant(view) or view.height * view.width == 0):
@@ -164,14 +178,14 @@ def _load_line(view: View, first: Whole, step: Whole, y: Whole, line: Whole, wid
 @inner
 def _load_pixels(
     view: View,
-    x: Whole,
-    dx: Whole,
-    y: Whole,
-    dy: Whole,
-    start: Whole,
-    stop: Whole,
-    line: Whole,
-    width: Whole,
+    x: Integer,
+    dx: Integer,
+    y: Integer,
+    dy: Integer,
+    start: Integer,
+    stop: Integer,
+    line: Integer,
+    width: Integer,
 ) -> None:
     """Load the pixels (y + dy * n, x + dx * n) for n from ``start`` to ``stop``."""
     for pixel in range(start, stop):
@@ -179,7 +193,9 @@ def _load_pixels(
 
 
 @inner
-def _load_pixel(view: View, x: Whole, y: Whole, pixel: Whole, line: Whole, width: Whole) -> None:
+def _load_pixel(
+    view: View, x: Integer, y: Integer, pixel: Integer, line: Integer, width: Integer
+) -> None:
     values = floats_at(line, 3 * width)
     if not (0 <= y < view.height and 0 <= x < view.width):
         if _is_constant(view) or view.height * view.width == 0:
@@ -192,7 +208,7 @@ def _load_pixel(view: View, x: Whole, y: Whole, pixel: Whole, line: Whole, width
 
 
 @inner
-def _pixel(view: View, x: Whole, y: Whole) -> Any:
+def _pixel(view: View, x: Integer, y: Integer) -> Any:
     """Return the values of a pixel of the view."""
     if view.is_float:
         values = floats_at(view.address + y * view.stride + 12 * x, 3)
@@ -211,7 +227,7 @@ def _is_constant(view: View) -> Any:
 
 
 @inner
-def _fold(pixel: Whole, length: Whole, border: Whole) -> Whole:
+def _fold(pixel: Integer, length: Integer, border: Integer) -> Integer:
     """Return which pixel of a line of ``length`` is seen at one of these numbers, which may lie beside it."""
     if 0 <= pixel < length:
         return pixel
@@ -226,7 +242,7 @@ def _fold(pixel: Whole, length: Whole, border: Whole) -> Whole:
 
 
 @inner
-def _inner(view: View, is_nearest: bool, width: Whole, spare: Whole) -> Any:
+def _inner(view: View, is_nearest: bool, width: Integer, spare: Integer) -> Any:
     """Return between which pixels of the line none needs what lies beside the view, or the bytes behind it."""
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
     margin = 0 if is_nearest else 1
@@ -251,7 +267,7 @@ def _inner(view: View, is_nearest: bool, width: Whole, spare: Whole) -> Any:
 
 @inner
 def _take(
-    address: Whole, stride: Whole, count: Whole, line: Whole, width: Whole, spare: Whole
+    address: Integer, stride: Integer, count: Integer, line: Integer, width: Integer, spare: Integer
 ) -> None:
     """Take one pixel each, by four bytes, of which the last belongs to the next pixel."""
     columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
@@ -266,7 +282,9 @@ def _take(
 
 
 @inner
-def _gather(address: Whole, stride: Whole, count: Whole, width: Whole, spare: Whole) -> None:
+def _gather(
+    address: Integer, stride: Integer, count: Integer, width: Integer, spare: Integer
+) -> None:
     """Read four neighbours of each pixel, four bytes each, of which the last belongs to the next pixel."""
     columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
     a, b = ints_at(spare + 16 * width, count), ints_at(spare + 20 * width, count)
@@ -280,7 +298,7 @@ def _gather(address: Whole, stride: Whole, count: Whole, width: Whole, spare: Wh
 
 
 @inner
-def _blend(count: Whole, line: Whole, width: Whole, spare: Whole) -> None:
+def _blend(count: Integer, line: Integer, width: Integer, spare: Integer) -> None:
     """Weigh the four neighbours."""
     right, below = floats_at(spare + 8 * width, count), floats_at(spare + 12 * width, count)
     a, b = ints_at(spare + 16 * width, count), ints_at(spare + 20 * width, count)
@@ -299,7 +317,7 @@ def _blend(count: Whole, line: Whole, width: Whole, spare: Whole) -> None:
 
 @inner
 def _blend_floats(
-    address: Whole, stride: Whole, count: Whole, line: Whole, width: Whole, spare: Whole
+    address: Integer, stride: Integer, count: Integer, line: Integer, width: Integer, spare: Integer
 ) -> None:
     """Weigh the four neighbours of each pixel, float32."""
     columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
@@ -323,7 +341,13 @@ def _blend_floats(
 
 @inner
 def _load_slowly(
-    view: View, is_nearest: bool, start: Whole, stop: Whole, line: Whole, width: Whole, spare: Whole
+    view: View,
+    is_nearest: bool,
+    start: Integer,
+    stop: Integer,
+    line: Integer,
+    width: Integer,
+    spare: Integer,
 ) -> None:
     """Load pixels that may lie beside the view, or have neighbours there."""
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
@@ -343,13 +367,13 @@ def _load_slowly(
 @inner
 def _blend_pixel(
     view: View,
-    x: Whole,
-    y: Whole,
+    x: Integer,
+    y: Integer,
     constant: bool,
-    pixel: Whole,
-    line: Whole,
-    width: Whole,
-    spare: Whole,
+    pixel: Integer,
+    line: Integer,
+    width: Integer,
+    spare: Integer,
 ) -> None:
     """Weigh the four neighbours of one pixel, of which some may lie beside the view."""
     values = floats_at(line, 3 * width)

@@ -146,6 +146,7 @@ class TestFetchThatHangs:
         with storage(tmp_path / "served") as server:
             url = f"{server.url}/train-000.tar"
             data = open_dataset(url)
+            assert not data.class_names  # which would be asked for by a log at INFO
             server.faults(delay=60)
             with looping(load(data)) as loop:
                 wait_until(lambda: "delayed" in server.count())

@@ -1,19 +1,33 @@
-"""Operations that mix each pixel with its neighbours, in Kornia's engine.
+"""Mix each pixel with its neighbours.
 
-Kornia has one kernel size per batch and other borders, so that these are torch.
+Kornia has one kernel size per batch and other borders, so the batches are filtered in torch. On one image OpenCV does it, as in
+Albumentations.
 """
 
 from functools import partial
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
-from gpu_aug.engines.hosted import hosted
-from gpu_aug.engines.kornia.step import Step, carries_out, host_step, on_rows, prepare
+from gpu_aug.engines.backends.cpu_only import cpu_only_function
+from gpu_aug.engines.backends.step import (
+    Image,
+    NumpyStep,
+    TorchStep,
+    host_step_numpy,
+    host_step_torch,
+    numpy_step,
+    on_rows,
+    prepare_numpy,
+    prepare_torch,
+    torch_step,
+)
 from gpu_aug.engines.layout import to_unit_
 from gpu_aug.ops import (
     JPEG,
@@ -22,6 +36,7 @@ from gpu_aug.ops import (
     Filter,
     GlassBlur,
     MedianBlur,
+    Operation,
     Spatter,
     Superpixels,
     UnsharpMask,
@@ -34,27 +49,45 @@ from gpu_aug.ops.blur.lens import zoom_window, zooms
 from gpu_aug.upload import upload
 
 
-@carries_out
-def _filter(operation: Filter, x: Tensor, params: Params) -> Tensor:
-    filtered = convolve(x, operation.kernel(params))
+@torch_step
+def _filter_torch(operation: Filter, x: Tensor, params: Params) -> Tensor:
+    filtered = convolve_torch(x, operation.kernel(params))
     return filtered.clamp_(0, 1) if operation.clamps else filtered
 
 
-@carries_out
-def _unsharp(operation: UnsharpMask, x: Tensor, params: Params) -> Tensor:
+@numpy_step
+def _filter_numpy(operation: Filter, image: Image, params: Params, row: int) -> Image:
+    [kernel] = operation.kernel(row_of(params, row))
+    filtered = convolve_numpy(image, kernel)
+    return np.clip(filtered, 0, 1, out=filtered) if operation.clamps else filtered
+
+
+@torch_step
+def _unsharp_torch(operation: UnsharpMask, x: Tensor, params: Params) -> Tensor:
     threshold = (operation.threshold + THRESHOLD_MARGIN) / 255
     kernel = operation.kernel(params)
-    residual = x - convolve(x, kernel)
-    mask = convolve((residual.abs() > threshold).float(), kernel)
+    residual = x - convolve_torch(x, kernel)
+    mask = convolve_torch((residual.abs() > threshold).float(), kernel)
     alpha = upload(params["alpha"].astype(np.float32), x.device)[:, None, None, None]
     sharp = residual.mul_(alpha).add_(x).clamp_(0, 1)
     return sharp.mul_(mask).add_(x * (1 - mask)).clamp_(0, 1)
 
 
-@prepare.register
-def _zoom(operation: ZoomBlur, device: torch.device) -> Step:
+@numpy_step
+def _unsharp_numpy(operation: UnsharpMask, image: Image, params: Params, row: int) -> Image:
+    threshold = np.float32((operation.threshold + THRESHOLD_MARGIN) / 255)
+    [kernel] = operation.kernel(row_of(params, row))
+    residual = image - convolve_numpy(image, kernel)
+    mask = convolve_numpy((np.abs(residual) > threshold).astype(np.float32), kernel)
+    sharp = np.clip(image + np.float32(params["alpha"][row]) * residual, 0, 1)
+    blended: Image = np.clip(sharp * mask + image * (1 - mask), 0, 1)
+    return blended
+
+
+@prepare_torch.register
+def _zoom(operation: ZoomBlur, device: torch.device) -> TorchStep:
     # On a CPU, OpenCV takes a twentieth of the time.
-    return host_step(*hosted(operation)) if device.type == "cpu" else zoom_blur
+    return host_step_torch(*cpu_only_function(operation)) if device.type == "cpu" else zoom_blur
 
 
 def zoom_blur(x: Tensor, params: Params) -> Tensor:
@@ -98,12 +131,12 @@ def _interpolate(
     return torch.lerp(first, second, upload(weight, x.device).view(shape))
 
 
-@prepare.register
-def _median(operation: MedianBlur, device: torch.device) -> Step:
+@prepare_torch.register
+def _median_torch(operation: MedianBlur, device: torch.device) -> TorchStep:
     sizes = operation.kernel_size
     low, high = (sizes, sizes) if isinstance(sizes, int) else sizes
     if device.type == "cpu":
-        return host_step(_median_on_host, "uint8")
+        return host_step_torch(_median_on_host, "uint8")
 
     def apply(x: Tensor, params: Params) -> Tensor:
         for size in range(low, high + 1, 2):
@@ -111,6 +144,15 @@ def _median(operation: MedianBlur, device: torch.device) -> Step:
         return x
 
     return apply
+
+
+@prepare_numpy.register
+def _median_numpy(_: MedianBlur) -> NumpyStep:
+    def apply(image: Image, params: Params, row: int) -> Image:
+        result: Image = cv2.medianBlur(image, int(params["size"][row]))
+        return result
+
+    return host_step_numpy(apply, "uint8")
 
 
 def _median_on_host(image: NDArray[np.uint8], params: Params, row: int) -> NDArray[np.uint8]:
@@ -137,10 +179,10 @@ def median(x: Tensor, size: int) -> Tensor:
     return result.to(torch.uint8) if x.dtype == torch.uint8 else to_unit_(result.float())
 
 
-@prepare.register
-def _downscale(operation: Downscale, _device: torch.device) -> Step:
+@prepare_torch.register
+def _downscale(operation: Downscale, _device: torch.device) -> TorchStep:
     if not operation.is_nearest:
-        return host_step(*hosted(operation))
+        return host_step_torch(*cpu_only_function(operation))
 
     def apply(x: Tensor, params: Params) -> Tensor:
         for axis in (2, 3):
@@ -153,20 +195,20 @@ def _downscale(operation: Downscale, _device: torch.device) -> Step:
     return apply
 
 
-@prepare.register(JPEG)
-@prepare.register(WebP)
-@prepare.register(ChromaticAberration)
-@prepare.register(GlassBlur)
-@prepare.register(Spatter)
-@prepare.register(Superpixels)
+@prepare_torch.register(JPEG)
+@prepare_torch.register(WebP)
+@prepare_torch.register(ChromaticAberration)
+@prepare_torch.register(GlassBlur)
+@prepare_torch.register(Spatter)
+@prepare_torch.register(Superpixels)
 def _on_host(
     operation: JPEG | WebP | ChromaticAberration | GlassBlur | Spatter | Superpixels,
     _device: torch.device,
-) -> Step:
-    return host_step(*hosted(operation))
+) -> TorchStep:
+    return host_step_torch(*cpu_only_function(operation))
 
 
-def convolve(x: Tensor, kernel: Kernels) -> Tensor:
+def convolve_torch(x: Tensor, kernel: Kernels) -> Tensor:
     """Convolve each image [n, C, H, W] with its kernel, mirroring it at its border.
 
     Args:
@@ -192,6 +234,16 @@ def convolve(x: Tensor, kernel: Kernels) -> Tensor:
     return x
 
 
+def convolve_numpy(image: Image, kernel: Kernels) -> Image:
+    """Convolve with a kernel [k, k], or [2, k]: a column and a row; mirror at the border."""
+    if kernel.shape[0] == kernel.shape[1]:
+        result: Image = cv2.filter2D(image, -1, kernel, borderType=cv2.BORDER_REFLECT_101)
+    else:
+        column, row = kernel
+        result = cv2.sepFilter2D(image, -1, row, column, borderType=cv2.BORDER_REFLECT_101)
+    return result
+
+
 def mirrored(x: Tensor, tall: int, wide: int) -> Tensor:
     """Add ``tall`` rows above and below and ``wide`` columns beside, mirrored without the edge."""
     height, width = x.shape[2:]
@@ -202,3 +254,15 @@ def mirrored(x: Tensor, tall: int, wide: int) -> Tensor:
         pixel = np.arange(-margin, length + margin) % period
         x = x.index_select(axis, upload(np.minimum(pixel, period - pixel) % length, x.device))
     return x
+
+
+@prepare_numpy.register(JPEG)
+@prepare_numpy.register(WebP)
+@prepare_numpy.register(ZoomBlur)
+@prepare_numpy.register(ChromaticAberration)
+@prepare_numpy.register(Downscale)
+@prepare_numpy.register(GlassBlur)
+@prepare_numpy.register(Spatter)
+@prepare_numpy.register(Superpixels)
+def _cpu_only_numpy(operation: Operation) -> NumpyStep:
+    return host_step_numpy(*cpu_only_function(operation))

@@ -1,6 +1,6 @@
-"""The Albumentations engine. Importing it registers its function for every family of operations."""
+"""Operations in torch and Kornia, and in NumPy, OpenCV and Albumentations. Importing this registers all functions."""
 
-from gpu_aug.engines.albumentations import (
+from gpu_aug.engines.backends import (
     color,
     erase,
     filters,
@@ -12,10 +12,8 @@ from gpu_aug.engines.albumentations import (
     tables,
     warps,
 )
-from gpu_aug.engines.albumentations.engine import AlbumentationsEngine
 
 __all__ = [
-    "AlbumentationsEngine",
     "color",
     "erase",
     "filters",

@@ -1,8 +1,8 @@
-"""Operations that change values, in Kornia."""
+"""Change values: torch and Kornia on batches, NumPy, OpenCV and Albumentations on one image."""
 
 from collections.abc import Iterator
 
-import kornia.augmentation as K
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -10,7 +10,21 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import Step, carries_out, host_step, module, on_rows, prepare
+from gpu_aug.engines.backends.step import (
+    Image,
+    NumpyStep,
+    TorchStep,
+    albumentations_transform,
+    host_step_torch,
+    inject,
+    module,
+    numpy_step,
+    on_rows,
+    prepare_numpy,
+    prepare_torch,
+    torch_step,
+    transform,
+)
 from gpu_aug.engines.layout import to_unit_
 from gpu_aug.ops import (
     CLAHE,
@@ -30,9 +44,14 @@ from gpu_aug.upload import upload
 _ONE_STEP = float(np.float32(1 / 255))
 
 
-@prepare.register
-def normalize(operation: Normalize, device: torch.device, *, unit: float = 1.0) -> Step:
+_SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13
+
+
+@prepare_torch.register
+def normalize_torch(operation: Normalize, device: torch.device, *, unit: float = 1.0) -> TorchStep:
     """Normalize values in [0, unit]."""
+    import kornia.augmentation as K
+
     mean, std = (
         (torch.tensor(values, dtype=torch.float64) * unit).float().to(device)
         for values in (operation.mean, operation.std)
@@ -42,14 +61,24 @@ def normalize(operation: Normalize, device: torch.device, *, unit: float = 1.0) 
     return lambda x, params: (of_each if x.shape[1] == len(mean) else of_all)(x, params)
 
 
-@prepare.register
-def _grayscale(operation: Grayscale, _device: torch.device) -> Step:
+@prepare_numpy.register
+def normalize_numpy(operation: Normalize, *, unit: float = 1.0) -> NumpyStep:
+    """Normalize values in [0, unit]."""
+    import albumentations as A
+
+    return transform(A.Normalize(operation.mean, operation.std, max_pixel_value=unit))
+
+
+@prepare_torch.register
+def _grayscale_torch(operation: Grayscale, _device: torch.device) -> TorchStep:
+    import kornia.augmentation as K
+
     if operation.method == "weighted_average":
         return module(K.RandomGrayscale(p=1.0))
     if operation.method == "from_lab":
         from gpu_aug.engines.opencv import lightness
 
-        return host_step(lambda image, _params, _row: lightness(image), "uint8")
+        return host_step_torch(lambda image, _params, _row: lightness(image), "uint8")
 
     def gray(x: Tensor, _: Params) -> Tensor:
         if operation.method == "average":
@@ -63,8 +92,18 @@ def _grayscale(operation: Grayscale, _device: torch.device) -> Step:
     return gray
 
 
-@prepare.register
-def _jitter(_: ColorJitter, device: torch.device) -> Step:
+@numpy_step
+def _grayscale_numpy(operation: Grayscale, image: Image, _params: Params, _row: int) -> Image:
+    from albumentations.augmentations.pixel import functional as pixel
+
+    # The class ToGray loses an axis of images that are one pixel wide or high.
+    return np.repeat(pixel.to_gray(image, 1, operation.method)[..., None], 3, axis=2)
+
+
+@prepare_torch.register
+def _jitter_torch(_: ColorJitter, device: torch.device) -> TorchStep:
+    import kornia.augmentation as K
+
     kornia = K.ColorJitter(p=1.0)
 
     def jitter(x: Tensor, params: Params) -> Tensor:
@@ -75,6 +114,11 @@ def _jitter(_: ColorJitter, device: torch.device) -> Step:
         return x
 
     return jitter
+
+
+@prepare_numpy.register
+def _jitter_numpy(_: ColorJitter) -> NumpyStep:
+    return transform(albumentations_transform("ColorJitter"), *FACTORS, "order")
 
 
 def _order_groups(
@@ -94,35 +138,69 @@ def _order_groups(
             yield stage == function, np.array([function])
 
 
-@prepare.register
-def _jitter_step(operation: JitterStep, _device: torch.device) -> Step:
+@prepare_torch.register
+def _jitter_step_torch(operation: JitterStep, _device: torch.device) -> TorchStep:
+    import kornia.augmentation as K
+
     step = module(K.ColorJitter(p=1.0), order=torch.tensor([FACTORS.index(operation.step)]))
     return lambda x, params: step(x, {f"{name}_factor": params["factor"] for name in FACTORS})
 
 
-@prepare.register
-def _gamma(_: Gamma, _device: torch.device) -> Step:
+@prepare_numpy.register
+def _jitter_step_numpy(operation: JitterStep) -> NumpyStep:
+    from albumentations.augmentations.pixel import functional as pixel
+
+    functions = {
+        "brightness": pixel.adjust_brightness_torchvision,
+        "contrast": pixel.adjust_contrast_torchvision,
+        "saturation": pixel.adjust_saturation_torchvision,
+        "hue": pixel.adjust_hue_torchvision,
+    }
+    function = functions[operation.step]
+    return lambda image, params, row: function(image, params["factor"][row])
+
+
+@prepare_torch.register
+def _gamma_torch(_: Gamma, _device: torch.device) -> TorchStep:
     return lambda x, params: x.clamp_min(0).pow(per_image(params["gamma"], x.device))
 
 
-@prepare.register
-def _invert(_: Invert, _device: torch.device) -> Step:
+@numpy_step
+def _gamma_numpy(_: Gamma, image: Image, params: Params, row: int) -> Image:
+    return np.asarray(np.power(np.maximum(image, 0), np.float32(params["gamma"][row])))
+
+
+@prepare_torch.register
+def _invert_torch(_: Invert, _device: torch.device) -> TorchStep:
     return lambda x, _: _inverse(x)
 
 
-@carries_out
-def _solarize(_: Solarize, x: Tensor, params: Params) -> Tensor:
+@prepare_numpy.register
+def _invert_numpy(_: Invert) -> NumpyStep:
+    return transform(albumentations_transform("InvertImg"))
+
+
+@torch_step
+def _solarize_torch(_: Solarize, x: Tensor, params: Params) -> Tensor:
     threshold = per_image(params["threshold"], x.device)
     value = x if x.dtype == torch.float32 else to_unit_(x.float())
     return torch.where(value >= threshold, _inverse(x), x)
+
+
+@numpy_step
+def _solarize_numpy(_: Solarize, image: Image, params: Params, row: int) -> Image:
+    whole = image.dtype == np.uint8
+    value = image.astype(np.float32) / np.float32(255) if whole else image
+    inverse = image.dtype.type(255 if whole else 1) - image
+    return np.where(value >= np.float32(params["threshold"][row]), inverse, image)
 
 
 def _inverse(x: Tensor) -> Tensor:
     return 255 - x if x.dtype == torch.uint8 else 1 - x
 
 
-@carries_out
-def _sharpness(_: Sharpness, x: Tensor, params: Params) -> Tensor:
+@torch_step
+def _sharpness_torch(_: Sharpness, x: Tensor, params: Params) -> Tensor:
     # By pooling: a convolution on a GPU would round to 10 bits.
     if min(x.shape[2:]) <= 2:
         return x
@@ -132,11 +210,22 @@ def _sharpness(_: Sharpness, x: Tensor, params: Params) -> Tensor:
     return smooth.lerp_(x, per_image(params["factor"], x.device)).clamp_(0, 1)
 
 
-@prepare.register
-def _clahe(operation: CLAHE, _device: torch.device) -> Step:
+@numpy_step
+def _sharpness_numpy(_: Sharpness, image: Image, params: Params, row: int) -> Image:
+    if min(image.shape[:2]) <= 2:
+        return image
+    smooth = image.copy()
+    smooth[1:-1, 1:-1] = cv2.filter2D(image, -1, _SMOOTH)[1:-1, 1:-1]
+    factor = float(params["factor"][row])
+    blended: Image = np.clip(cv2.addWeighted(image, factor, smooth, 1 - factor, 0), 0, 1)
+    return blended
+
+
+@prepare_torch.register
+def _clahe_torch(operation: CLAHE, _device: torch.device) -> TorchStep:
     from gpu_aug.engines.opencv import clahe
 
-    return host_step(
+    return host_step_torch(
         lambda image, params, row: clahe(
             image, params["clip_limit"][row], operation.tile_grid_size
         ),
@@ -144,15 +233,30 @@ def _clahe(operation: CLAHE, _device: torch.device) -> Step:
     )
 
 
-@carries_out
-def _to_dtype(operation: ToDtype, x: Tensor, _params: Params) -> Tensor:
+@prepare_numpy.register
+def _clahe_numpy(operation: CLAHE) -> NumpyStep:
+    import albumentations as A
+
+    return transform(A.CLAHE(tile_grid_size=operation.tile_grid_size), "clip_limit")
+
+
+@torch_step
+def _to_dtype_torch(operation: ToDtype, x: Tensor, _params: Params) -> Tensor:
     if x.dtype == torch.uint8 or operation.dtype != "uint8":
         return x
     return to_unit_(x.mul(255).round_().clamp_(0, 255))
 
 
-@carries_out
-def _shift_hsv(_: HueSaturationValue, x: Tensor, params: Params) -> Tensor:
+@numpy_step
+def _to_dtype_numpy(operation: ToDtype, image: Image, _params: Params, _row: int) -> Image:
+    if image.dtype == np.uint8 or operation.dtype != "uint8":
+        return image
+    rounded: Image = (np.clip(np.rint(image * 255), 0, 255) / 255).astype(np.float32)
+    return rounded
+
+
+@torch_step
+def _shift_hsv_torch(_: HueSaturationValue, x: Tensor, params: Params) -> Tensor:
     whole = x if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255)
     hue, saturation, value = to_hsv(whole.to(torch.int32))
     tables = upload(hsv_tables(params), x.device).flatten(1)
@@ -161,6 +265,17 @@ def _shift_hsv(_: HueSaturationValue, x: Tensor, params: Params) -> Tensor:
         for number, channel in enumerate((hue, saturation, value))
     ]
     return to_unit_(from_hsv(*moved))
+
+
+@prepare_numpy.register
+def _shift_hsv_numpy(_: HueSaturationValue) -> NumpyStep:
+    call = albumentations_transform("HueSaturationValue")
+    names = ("hue_shift", "sat_shift", "val_shift")
+
+    def shift(image: Image, params: Params, row: int) -> Image:
+        return inject(call, image, **{name: float(params[name][row]) for name in names})
+
+    return shift
 
 
 def hsv_tables(params: Params) -> NDArray[np.int32]:

@@ -1,4 +1,4 @@
-"""Images of any number of channels, given in threes to what takes RGB images.
+"""Images of any number of channels, given three channels at a time to what takes RGB images.
 
 It is for operations that treat all channels alike, of which each channel is moved or changed as if it were a colour.
 """
@@ -20,7 +20,7 @@ from gpu_aug.recipe import Recipe
 Function = Callable[..., NDArray[Any]]
 
 
-class ByThrees:
+class EngineByChannelTriplets:
     """An engine for RGB images that carries out a recipe on other numbers of channels; see Engine.
 
     Args:
@@ -32,7 +32,7 @@ class ByThrees:
     def __init__(self, make: Callable[[Recipe], Engine], recipe: Recipe, channels: int) -> None:
         made: dict[str, Engine] = {}
         self._parts: list[tuple[list[int], int, Engine]] = []
-        for numbers, count in threes(channels):
+        for numbers, count in channel_triplets(channels):
             own = _of_channels(recipe, numbers, channels)
             engine = made.setdefault(own.fingerprint, made.get(own.fingerprint) or make(own))
             self._parts.append((numbers, count, engine))
@@ -48,7 +48,7 @@ class ByThrees:
                 target.copy_(whole[:, :count])
 
 
-def threes(channels: int) -> list[tuple[list[int], int]]:
+def channel_triplets(channels: int) -> list[tuple[list[int], int]]:
     """Return three channel numbers for each part of an image, and how many of them are its own.
 
     The last one is repeated where there are fewer.
@@ -60,7 +60,7 @@ def threes(channels: int) -> list[tuple[list[int], int]]:
     ]
 
 
-def by_threes(function: Function) -> Function:
+def by_channel_triplets(function: Function) -> Function:
     """Make of a function on one RGB image [H, W, 3] one on images of any number of channels."""
 
     def apply(image: NDArray[Any], *args: Any) -> NDArray[Any]:
@@ -68,7 +68,7 @@ def by_threes(function: Function) -> Function:
             return function(image, *args)
         parts = [
             function(np.ascontiguousarray(image[..., numbers]), *args)[..., :count]
-            for numbers, count in threes(image.shape[2])
+            for numbers, count in channel_triplets(image.shape[2])
         ]
         return np.concatenate(parts, axis=2)
 
@@ -79,7 +79,7 @@ def of_three_channels(recipe: Recipe) -> Recipe:
     """Return a recipe for the first three channels of the images that it is for."""
     counts = [len(leaf.mean) for leaf in recipe.leaves if isinstance(leaf, Normalize)]
     channels = next((count for count in counts if count != 3), 3)
-    return _of_channels(recipe, threes(channels)[0][0], channels)
+    return _of_channels(recipe, channel_triplets(channels)[0][0], channels)
 
 
 def _taken(images: Images, numbers: list[int]) -> Images:

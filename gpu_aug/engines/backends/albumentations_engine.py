@@ -1,11 +1,12 @@
 """The Albumentations engine: Albumentations' own transforms, on the CPU, with our parameters."""
 
+import albumentations  # noqa: F401 - a missing package is reported when an engine is made
 import numpy as np
 import torch
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.albumentations.color import normalize
-from gpu_aug.engines.albumentations.step import Image, prepare
+from gpu_aug.engines.backends.color import normalize_numpy
+from gpu_aug.engines.backends.step import Image, prepare_numpy
 from gpu_aug.engines.engine import Images, leading_normalize, num_uint8
 from gpu_aug.engines.layout import write
 from gpu_aug.errors import EngineError
@@ -29,11 +30,11 @@ class AlbumentationsEngine:
             )
         leaves = recipe.batch_leaves
         self._num_uint8 = num_uint8(leaves)
-        self._steps = [prepare(leaf) for leaf in leaves]
+        self._steps = [prepare_numpy(leaf) for leaf in leaves]
         first = leading_normalize(recipe, self._num_uint8)
         self._divide = first is None
         if first is not None:
-            self._steps[self._num_uint8] = normalize(first, unit=255.0)
+            self._steps[self._num_uint8] = normalize_numpy(first, unit=255.0)
         together = [
             number
             for number, leaf in enumerate(leaves)

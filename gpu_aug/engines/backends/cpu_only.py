@@ -37,13 +37,13 @@ _COLORS = {"rain": (238, 238, 175), "mud": (20, 42, 63)}  # Albumentations' defa
 
 
 @singledispatch
-def hosted(operation: Operation) -> tuple[Function, Dtype]:
+def cpu_only_function(operation: Operation) -> tuple[Function, Dtype]:
     """Return what carries out ``operation`` on one image, and the type of image that it takes."""
     raise EngineError(f"{type(operation).__name__} has no function for the CPU")
 
 
 def cv2_sampling(name: str) -> int:
-    """Return OpenCV's number of a sampling; see gpu_aug.ops.blur.lens.SAMPLINGS."""
+    """Return OpenCV's number of a sampling; see gpu_aug.ops.blur.lens.Sampling."""
     import cv2
 
     flags = {
@@ -63,7 +63,7 @@ def _runs_on(dtype: Dtype) -> Callable[[F], F]:
 
     def register(function: F) -> F:
         kind = next(iter(function.__annotations__.values()))
-        hosted.register(kind, lambda operation: (partial(function, operation), dtype))
+        cpu_only_function.register(kind, lambda operation: (partial(function, operation), dtype))
         return function
 
     return register

@@ -1,0 +1,140 @@
+"""Add noise. Kornia draws its fields itself, so batches get ours in torch."""
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpu_aug.draw_operations import row_of
+from gpu_aug.draws import Params
+from gpu_aug.engines.backends.step import (
+    Image,
+    albumentations_transform,
+    inject,
+    numpy_step,
+    torch_step,
+)
+from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise
+from gpu_aug.random_fields import poisson
+from gpu_aug.upload import upload
+
+_CPU = torch.device("cpu")
+
+
+@torch_step
+def _noise_torch(operation: Noise, x: Tensor, params: Params) -> Tensor:
+    field = operation.field(params, (x.shape[2], x.shape[3]), x.device)
+    noisy = x * field if operation.multiplies else x + field
+    return noisy.clamp_(0, 1) if operation.clamps else noisy
+
+
+@numpy_step
+def _noise_numpy(operation: Noise, image: Image, params: Params, row: int) -> Image:
+    field = operation.field(row_of(params, row), image.shape[:2], _CPU)[0]
+    whole = field.permute(1, 2, 0).expand(image.shape).contiguous().numpy()
+    if operation.multiplies:
+        return inject(albumentations_transform("MultiplicativeNoise"), image, multiplier=whole)
+    return (
+        inject(albumentations_transform("GaussNoise"), image, noise_map=whole)
+        if operation.clamps
+        else image + whole
+    )
+
+
+@torch_step
+def _salt_torch(operation: SaltAndPepper, x: Tensor, params: Params) -> Tensor:
+    ranks = operation.ranks(params, (x.shape[2], x.shape[3]), x.device)
+    changed, salt = (
+        upload(params[name], x.device)[:, None, None, None] for name in ("num_changed", "num_salt")
+    )
+    white = 255 if x.dtype == torch.uint8 else 1
+    return x.masked_fill(ranks < changed, 0).masked_fill(ranks < salt, white)
+
+
+@numpy_step
+def _salt_numpy(operation: SaltAndPepper, image: Image, params: Params, row: int) -> Image:
+    ranks = operation.ranks(row_of(params, row), image.shape[:2], _CPU)[0, 0].numpy()
+    changed, salt = params["num_changed"][row], params["num_salt"][row]
+    result = inject(
+        albumentations_transform("SaltAndPepper"),
+        image,
+        salt_mask=ranks < salt,
+        pepper_mask=(salt <= ranks) & (ranks < changed),
+    )
+    return result.astype(image.dtype)
+
+
+@torch_step
+def _shot_torch(operation: ShotNoise, x: Tensor, params: Params) -> Tensor:
+    scale = upload(params["scale"], x.device)[:, None, None, None]
+    rate = x.double().clamp_(0).pow_(2.2).div_(scale).add_(1e-6)
+    dice = operation.dice(params, (x.shape[2], x.shape[3]), x.device)
+    count = poisson(dice, rate, 1 / float(params["scale"].min()) + 1e-6)
+    # In float64: on a CPU, torch's float32 powers depend on the place in memory by a last bit.
+    return count.double().mul_(scale).clamp_(0, 1).pow_(1 / 2.2).float()
+
+
+@numpy_step
+def _shot_numpy(operation: ShotNoise, image: Image, params: Params, row: int) -> Image:
+    scale = float(params["scale"][row])
+    # Albumentations' own function rounds the rates to float32, which moves some thresholds.
+    rate = np.maximum(image, 0).astype(np.float64) ** 2.2 / scale + 1e-6
+    dice = operation.dice(row_of(params, row), image.shape[:2], _CPU)[0].permute(1, 2, 0)
+    count = poisson(dice, torch.from_numpy(rate), 1 / scale + 1e-6).double().numpy()
+    bright: Image = (np.clip(count * scale, 0, 1) ** (1 / 2.2)).astype(np.float32)
+    return bright
+
+
+@torch_step
+def _iso_torch(operation: ISONoise, x: Tensor, params: Params) -> Tensor:
+    size = (int(x.shape[2]), int(x.shape[3]))
+    hue, lightness, saturation = _rgb_to_hls(x)
+    intensity = upload(params["intensity"], x.device)[:, None, None]
+    deviation = lightness.double().var(dim=(1, 2), correction=0, keepdim=True).sqrt_()
+    dice = operation.lightness_dice(params, size, x.device)
+    count = poisson(dice, deviation * intensity, operation.largest_rate)
+    lightness = lightness + count.mul_(intensity.float()).mul_(1 - lightness)
+    hue = hue + operation.hue_noise(params, size, x.device)
+    return _hls_to_rgb(hue, lightness.clamp_(0, 1), saturation)
+
+
+@numpy_step
+def _iso_numpy(operation: ISONoise, image: Image, params: Params, row: int) -> Image:
+    # As Albumentations' iso_noise, with our numbers, and hues wrapped: OpenCV's vector code
+    # continues negative hues beyond the colours there are, its scalar code does not.
+    intensity, mine = np.float32(params["intensity"][row]), row_of(params, row)
+    hls = cv2.cvtColor(image, cv2.COLOR_RGB2HLS)
+    size, (hue, lightness, _) = image.shape[:2], cv2.split(hls)
+    deviation = cv2.meanStdDev(hls)[1][1] * params["intensity"][row]
+    dice = operation.lightness_dice(mine, size, _CPU)[0]
+    count = poisson(dice, torch.from_numpy(deviation), operation.largest_rate).numpy()
+    hls[..., 0] = (hue + operation.hue_noise(mine, size, _CPU)[0].numpy()) % 360
+    hls[..., 1] = np.clip(lightness + count * intensity * (1 - lightness), 0, 1)
+    noisy: Image = np.clip(cv2.cvtColor(hls, cv2.COLOR_HLS2RGB), 0, 1)
+    return noisy
+
+
+def _rgb_to_hls(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return hue in degrees, lightness and saturation, [n, H, W] each, as OpenCV does."""
+    red, green, blue = x.unbind(1)
+    high, low = x.amax(1), x.amin(1)
+    spread, total = high - low, high + low
+    gray = spread <= torch.finfo(torch.float32).eps
+    divisor = spread.masked_fill(gray, 1)
+    hue = torch.where(
+        high == red,
+        (green - blue) / divisor,
+        torch.where(high == green, (blue - red) / divisor + 2, (red - green) / divisor + 4),
+    )
+    saturation = spread / torch.where(total < 1, total, 2 - total).masked_fill(gray, 1)
+    return (hue * 60).masked_fill_(gray, 0), total / 2, saturation.masked_fill_(gray, 0)
+
+
+def _hls_to_rgb(hue: Tensor, lightness: Tensor, saturation: Tensor) -> Tensor:
+    """Return [n, 3, H, W] in [0, 1]; hue is any angle in degrees."""
+    strength = saturation * torch.minimum(lightness, 1 - lightness)
+    channels = []
+    for offset in (0, 8, 4):
+        angle = torch.remainder(hue / 30 + offset, 12)
+        channels.append(lightness - strength * torch.minimum(angle - 3, 9 - angle).clamp_(-1, 1))
+    return torch.stack(channels, dim=1).clamp_(0, 1)

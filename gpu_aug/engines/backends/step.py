@@ -1,0 +1,210 @@
+"""How both library engines carry out one operation: the registries, and code that the functions share.
+
+An engine calls a step with the rows whose gate is open. Kornia's modules are called through
+``apply_transform(images, params, flags, transform)``, which reads nothing but its arguments. Their ``forward`` would
+store the last parameters on the module, so that threads could not share it, and would compute the rows whose gate is
+off as well. Albumentations' transforms are called through ``apply_with_params``, which draws nothing and stores
+nothing either.
+
+On CUDA nothing here waits for the device: the host decides which rows are computed, and row
+numbers go up from pinned memory. Kornia moves its parameters from the host without waiting.
+"""
+
+import os
+from collections.abc import Callable
+from functools import cache, partial, singledispatch
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.draws import Params
+from gpu_aug.engines.channel_triplets import by_channel_triplets
+from gpu_aug.engines.layout import to_unit_
+from gpu_aug.errors import EngineError
+from gpu_aug.ops import OnTargets, Operation
+from gpu_aug.upload import upload
+
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # importing it would look on the network
+
+TorchStep = Callable[[Tensor, Params], Tensor]
+"""Planar images [n, C, H, W] and their parameters in, new planar images out; C is 3, or any where operations treat
+all channels alike.
+
+Images are float32, or uint8 where only operations that move pixels came before. A step gets the
+rows whose gate is open; one that mixes images gets all rows, and ``partners`` in its parameters.
+"""
+
+Image = NDArray[Any]
+"""[H, W, 3], float32, or uint8 where only operations that move pixels came before."""
+
+NumpyStep = Callable[[Image, Params, int], Image]
+"""One image [H, W, 3], the parameters of the batch and the image's row in, a new image out."""
+
+BatchStep = Callable[[list[Image], Params], list[Image]]
+"""All images and the parameters of the batch, ``partners`` among them, in; new images out: where images are mixed, or
+a function of the user takes them together."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@singledispatch
+def prepare_torch(operation: Operation, device: torch.device) -> TorchStep:  # noqa: ARG001 - for registered
+    """Return the function that carries out ``operation`` on the rows it applies to.
+
+    The function may write to the images it is given.
+    """
+    raise EngineError(
+        f"engine 'kornia' cannot carry out {type(operation).__name__}: "
+        "take it out of the recipe or register a function with gpu_aug.engines.backends.step.prepare_torch"
+    )
+
+
+def torch_step(function: F) -> F:
+    """Register ``function(operation, x, params)`` as the step of the operations that its first parameter names."""
+    kind = next(iter(function.__annotations__.values()))
+    prepare_torch.register(kind, lambda operation, _device: partial(function, operation))
+    return function
+
+
+@torch_step
+def _keep_torch(_: OnTargets, x: Tensor, _params: Params) -> Tensor:
+    """Boxes, keypoints and masks are changed outside of the engines."""
+    return x
+
+
+def module(call: Any, **fixed: Tensor) -> TorchStep:
+    """Call a Kornia module with the drawn parameters as they are, kept on the host."""
+
+    def apply(x: Tensor, params: Params) -> Tensor:
+        tensors = {name: host(values) for name, values in params.items()} | fixed
+        images: Tensor = call.apply_transform(x, tensors, call.flags)
+        return images
+
+    return apply
+
+
+def on_rows(step: TorchStep, x: Tensor, params: Params) -> Tensor:
+    """Run ``step`` on the images whose gate is open; the others stay bit-identical."""
+    applied = params["apply"]
+    if applied.all():
+        return step(x, params)
+    rows = np.flatnonzero(applied)
+    if len(rows) == 0:
+        return x
+    index = upload(rows, x.device)
+    chosen = {name: values[rows] for name, values in params.items()}
+    changed = step(x.index_select(0, index), chosen)
+    if x.device.type != "cpu":
+        return x.index_copy_(0, index, changed)
+    for row, image in zip(rows, changed, strict=True):  # index_copy_ costs 15 times as much here
+        x[row].copy_(image)
+    return x
+
+
+def host(values: NDArray[Any]) -> Tensor:
+    """Return float32 parameters on the host."""
+    return torch.from_numpy(np.ascontiguousarray(values, np.float32))
+
+
+def host_step_torch(
+    function: Callable[[NDArray[Any], Params, int], NDArray[Any]],
+    dtype: Literal["uint8", "float32"],
+) -> TorchStep:
+    """Make a step of a function on one image that exists on the CPU only.
+
+    On CUDA the images go to the host and back, which waits for the device and is slow.
+
+    Args:
+        function: An image [H, W, 3] of ``dtype``, the parameters and the image's row in, a new
+            image out: a Step of the Albumentations engine. It does not write to its image. Images
+            must all come out with one size, uint8 or float32.
+        dtype: "uint8" rounds 255 times the value to 8 bits, and divides what comes back by 255.
+            Images that are uint8 already stay uint8.
+    """
+
+    def apply(x: Tensor, params: Params) -> Tensor:
+        device, is_uint8 = x.device, x.dtype == torch.uint8
+        if dtype == "uint8" and x.dtype != torch.uint8:
+            x = x.mul(255).round_().clamp_(0, 255).to(torch.uint8)
+        elif dtype == "float32" and x.dtype == torch.uint8:
+            x = to_unit_(x.float())
+        images = x.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        changed = np.stack(
+            [by_channel_triplets(function)(image, params, row) for row, image in enumerate(images)]
+        )
+        result = torch.from_numpy(changed).to(device).permute(0, 3, 1, 2).contiguous()
+        return to_unit_(result.float()) if result.dtype == torch.uint8 and not is_uint8 else result
+
+    return apply
+
+
+@singledispatch
+def prepare_numpy(operation: Operation) -> Any:
+    """Return the Step that carries out ``operation`` on one image; a BatchStep where it takes all at once.
+
+    The function does not write to the images it is given.
+    """
+    raise EngineError(
+        f"engine 'albumentations' cannot carry out {type(operation).__name__}: use engine 'kornia'"
+    )
+
+
+def numpy_step(function: F) -> F:
+    """Register ``function(operation, image, params, row)`` as the step of what its first parameter names.
+
+    Where that takes all images at once it is ``function(operation, images, params)``.
+    """
+    kind = next(iter(function.__annotations__.values()))
+    prepare_numpy.register(kind, lambda operation: partial(function, operation))
+    return function
+
+
+@numpy_step
+def _keep_numpy(_: OnTargets, image: Image, _params: Params, _row: int) -> Image:
+    """Boxes, keypoints and masks are changed outside of the engines."""
+    return image
+
+
+def transform(call: Any, *names: str) -> NumpyStep:
+    """Call a transform with the named parameters as they were drawn."""
+
+    def apply(image: Image, params: Params, row: int) -> Image:
+        return inject(call, image, **{name: params[name][row] for name in names})
+
+    return apply
+
+
+@cache
+def albumentations_transform(name: str) -> Any:
+    """Return a transform of Albumentations with its default arguments; threads may share it, see above."""
+    import albumentations
+
+    return getattr(albumentations, name)()
+
+
+def inject(call: Any, image: Image, **params: Any) -> Image:
+    """Call a transform with these parameters."""
+    result: Image = call.apply_with_params(params, image=image)["image"]
+    return result
+
+
+def host_step_numpy(function: NumpyStep, dtype: Literal["uint8", "float32"]) -> NumpyStep:
+    """Make a step of a function that takes images of ``dtype``.
+
+    "uint8" rounds 255 times the value to 8 bits. What comes back as 8 bits is divided by 255, but where images are
+    uint8 already.
+    """
+
+    def apply(image: Image, params: Params, row: int) -> Image:
+        given = image
+        if dtype == "uint8" and image.dtype != np.uint8:
+            given = np.clip(np.rint(image * np.float32(255)), 0, 255).astype(np.uint8)
+        result = function(given, params, row)
+        if result.dtype == np.uint8 and image.dtype != np.uint8:
+            return result.astype(np.float32) / np.float32(255)
+        return result
+
+    return apply

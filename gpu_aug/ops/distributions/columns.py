@@ -1,0 +1,114 @@
+"""Random columns: which uniform numbers of a sample become which parameter of an operation's draw."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.ops.distributions.uniform import Uniforms, between, whole_between
+from gpu_aug.random_fields import keys
+
+__all__ = ["Column", "Drawn", "Integer", "Key", "Law", "Numbers", "Random", "Uniform"]
+
+Count = int | Callable[[Any], int]
+"""How many uniform numbers a sample takes, or a function of the operation that returns that."""
+
+
+class Column(ABC):
+    """How uniform numbers of a sample become one parameter.
+
+    Args:
+        count: How many numbers; see `Count`.
+    """
+
+    def __init__(self, count: Count) -> None:
+        self._count = count
+
+    def count(self, operation: Any) -> int:
+        """Return how many uniform numbers a sample takes."""
+        return self._count if isinstance(self._count, int) else self._count(operation)
+
+    def take(self, operation: Any, name: str, u: Uniforms) -> NDArray[Any]:
+        """Return the parameter `name` of float64 [B, count] in [0, 1)."""
+        return self.values(operation, name, u[:, 0] if self._count == 1 else u)
+
+    @abstractmethod
+    def values(self, operation: Any, name: str, u: Uniforms) -> NDArray[Any]:
+        """Return the parameter `name` of float64 [B], or [B, count] if the count is not 1."""
+
+
+class Numbers(Column):
+    """Hand uniform numbers on to `Operation.parameters`: float64 [B], or [B, count] if `count` is not 1."""
+
+    def __init__(self, count: Count = 1) -> None:
+        super().__init__(count)
+
+    def values(self, operation: Any, name: str, u: Uniforms) -> NDArray[Any]:
+        return u
+
+
+class Key(Column):
+    """Draw a key from which the device makes random numbers: uint32 [B, 2]."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+    def values(self, operation: Any, name: str, u: Uniforms) -> NDArray[Any]:
+        return keys(u)
+
+
+class Law(Column):
+    """Apply a function to uniform numbers and the value of a field.
+
+    Args:
+        function: Takes float64 [B], or [B, count] if `count` is not 1, and the field's value.
+        field: Name of the field; by default that of the parameter.
+        count: How many numbers; see `Count`.
+    """
+
+    def __init__(
+        self, function: Callable[[Uniforms, Any], NDArray[Any]], field: str = "", count: Count = 1
+    ) -> None:
+        super().__init__(count)
+        self._function, self._field = function, field
+
+    def values(self, operation: Any, name: str, u: Uniforms) -> NDArray[Any]:
+        return self._function(u, getattr(operation, self._field or name))
+
+
+class Uniform(Law):
+    """Draw evenly over the range (smallest, largest) in a field: float64 [B], or [B, count] if `count` is not 1.
+
+    Args:
+        field: Name of the field; by default that of the parameter.
+        count: How many numbers; see `Count`.
+        at_least: Smaller numbers become this one; it keeps results away from a division by 0.
+    """
+
+    def __init__(self, field: str = "", count: Count = 1, at_least: float | None = None) -> None:
+        super().__init__(between, field, count)
+        self._at_least = at_least
+
+    def values(self, operation: Any, name: str, u: Uniforms) -> NDArray[Any]:
+        drawn = super().values(operation, name, u)
+        return drawn if self._at_least is None else np.maximum(drawn, self._at_least)
+
+
+class Integer(Law):
+    """Draw a whole number from the range (smallest, largest) in a field, both included: int64 [B].
+
+    Args:
+        field: Name of the field; by default that of the parameter.
+    """
+
+    def __init__(self, field: str = "") -> None:
+        super().__init__(whole_between, field)
+
+
+Random = Mapping[str, Column]
+"""Name of a parameter -> the uniform numbers it is made of, in the order of these numbers."""
+
+Drawn = dict[str, NDArray[Any]]
+"""What the columns of an operation became, by name; the first axis is the batch."""
