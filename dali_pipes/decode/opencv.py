@@ -47,7 +47,11 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     cv2 = opencv_5()
     if header.has_alpha and header.format in _BLENDED:
         cv2 = None
-    image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
+    if cv2 is None:
+        image = _decode_with_pillow(data)
+    else:
+        # OpenCV reads two bytes as the orientation, whatever its type; see readers.image.header.
+        image = imdecode(cv2, data, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
     if header.format != "tiff":  # both turn a TIFF upright themselves
         image = np.ascontiguousarray(upright(image, header.orientation))
     if image.shape != (*size, 3):
@@ -66,21 +70,26 @@ def opencv_5() -> ModuleType | None:
     return cv2 if int(cv2.__version__.split(".")[0]) >= 5 else None
 
 
-def _decode_with_opencv(cv2: Any, data: Payload) -> NDArray[np.uint8]:
+def imdecode(cv2: Any, data: Payload, flags: int) -> NDArray[Any]:
+    """Decode an image with OpenCV.
+
+    Args:
+        cv2: See `opencv_5`.
+        data: The encoded bytes.
+        flags: As for `cv2.imdecode`.
+
+    Raises:
+        DecodeError: OpenCV does not decode it.
+    """
     try:
-        # OpenCV reads two bytes as the orientation, whatever its type; see readers.image.header.
-        flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     except Exception as error:  # mostly cv2.error; any other error also concerns this image alone
         raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or error_text(error)}") from error
     if image is None:
-        reason = "truncated or damaged"
-        if bytes(data[:2]) in (b"II", b"MM"):
-            reason += (
-                ", or no TIFF of RGB or gray in 8 or 16 bits, which needs channels= and depth="
-            )
-        raise DecodeError(f"OpenCV cannot decode it: {reason}")
-    return np.asarray(image, np.uint8)
+        raise DecodeError(
+            "OpenCV cannot decode it: truncated or damaged, or of a kind that needs channels= and depth="
+        )
+    return np.asarray(image)
 
 
 def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:

@@ -139,15 +139,11 @@ class Clips(IndexedDataset):
         return int(self._first[-1])
 
     def __repr__(self) -> str:
-        """Its settings, without the dataset; defaults are left out."""
-        given = {
-            "sampling": (self._sampling, "random"),
-            "clips_per_video": (self._clips_per_video, 1),
-            "padding": (self._padding, "edge"),
-            "on_damaged_video": (self.on_damaged_video, "raise"),
-        }
-        others = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
-        return f"Clips({', '.join([f'num_frames={self.num_frames}', str(self._rate), *others])})"
+        """Its settings, without the dataset."""
+        how = (self._sampling, self._clips_per_video, self._padding, self.on_damaged_video)
+        names = ("sampling", "clips_per_video", "padding", "on_damaged_video")
+        settings = (f"{name}={value!r}" for name, value in zip(names, how, strict=True))
+        return f"Clips(num_frames={self.num_frames}, {self._rate}, {', '.join(settings)})"
 
     @property
     def class_names(self) -> tuple[str, ...]:

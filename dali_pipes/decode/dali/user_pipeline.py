@@ -147,7 +147,6 @@ def _input_of(pipeline: Any) -> str:
                 raise LoaderError(
                     f"the input {instance.name!r} has a source, but the loader feeds it; leave source out"
                 )
-            _require_takes_bytes(instance.name, operator)
             inputs.append(instance.name)
         elif operator.schema.HasRandomSeedArg():
             raise LoaderError(
@@ -158,14 +157,3 @@ def _input_of(pipeline: Any) -> str:
         named = ", ".join(map(repr, inputs)) or "none"
         raise LoaderError(f"the pipeline must have one input, but has {named}; {_NEXT}")
     return str(inputs[0])
-
-
-def _require_takes_bytes(name: str, operator: Any) -> None:
-    """Refuse an input that was declared for something else, for which every sample would be bad."""
-    dtype, ndim, layout = operator._dtype, operator._ndim, operator._layout
-    other_type = dtype is not None and str(dtype) != "DALIDataType.UINT8"
-    if other_type or ndim not in (None, 1) or len(layout or "-") != 1:
-        raise LoaderError(
-            f"the input {name!r} was declared with {dtype=!s}, {ndim=}, {layout=}, but encoded bytes are uint8 "
-            f"[num_bytes]; declare dtype=types.UINT8 and ndim=1, or leave these out"
-        )
