@@ -11,6 +11,7 @@ import torch
 
 from dali_pipes.decode.dali.base import DecoderByDali
 from dali_pipes.decode.dali.loan import Loan
+from dali_pipes.decode.remaining_rows import start_rendering
 from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvas_memory import ViewCanvases
 from dali_pipes.stages.cuda_streams import SideStream
@@ -20,7 +21,6 @@ from dali_pipes.video.dali.canvases import render_canvases
 from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.dali.feed import ClipFeed, inputs_of
 from dali_pipes.video.dali.support import Refusals
-from dali_pipes.video.render_clip import ClipRenderer
 from gpu_aug.upload import upload
 from readers.video import VideoError
 
@@ -144,25 +144,18 @@ class DaliClipDecoder(DecoderByDali):
     def _augment(self, fetched: Fetched, rendered: Rendered) -> Pending:
         """Render the other rows on the CPU, and augment all."""
         others = [row for row in range(len(fetched)) if row not in rendered]
-        engines = self._augmenter.engines_of(fetched)
-        on_cpu = engines.canvases(len(others))
-        renderer = ClipRenderer(self._fetcher, fetched, others)
-
-        def render(number: int) -> Fetched:
-            return renderer.render(fetched, others[number], on_cpu, number, others[number])
-
-        step = fetched
+        remaining = start_rendering(self._fetcher, self._augmenter, fetched, others)
         with self._recorder.measure("decode", by_others=True):
-            for row, one in zip(others, self._pool.map(render, range(len(others))), strict=True):
-                step = step if one is fetched else step.replaced(row, one)
+            decoded = remaining.wait(Decoded(fetched, [NO_TARGETS] * len(fetched)))
+        engines = self._augmenter.engines_of(fetched)
 
         def canvases() -> list[ViewCanvases]:
             return [
-                join(rendered, view, uploaded, others, len(step))
-                for view, uploaded in enumerate(engines.upload(on_cpu))
+                join(rendered, view, uploaded, others, len(fetched))
+                for view, uploaded in enumerate(engines.upload(remaining.canvases))
             ]
 
-        return self._augmenter.launch(Decoded(step, [NO_TARGETS] * len(step)), canvases)
+        return self._augmenter.launch(decoded, canvases)
 
 
 def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:
