@@ -213,9 +213,7 @@ class Clips(IndexedDataset):
     def parts(self, index: int) -> list[Part]:
         """See `ClipSource.parts`."""
         [video] = self.videos(np.array([index])).tolist()
-        info = self.info(video)
-        if isinstance(info, VideoError):
-            raise info
+        info, _ = self._remembered(video)
         return [Part(slice(None), video, info, partial(self._fetch_frames, video))]
 
     def frames(
@@ -313,8 +311,8 @@ class Clips(IndexedDataset):
         now, indexed = read_seconds(entry), self._seconds(video)
         if now != indexed:  # the frames are chosen by the index
             reason = (
-                f"its clip is {_seconds_in_words(now)}, but was {_seconds_in_words(indexed)} when the videos were "
-                f"indexed: delete {self._index.path}"
+                f"its clip is of the seconds {now}, but was of {indexed} when the videos were indexed (None is the whole "
+                f"video): delete {self._index.path}"
             )
             return BadSample(clip, key, "header", reason)
         size = (info.height, info.width)
@@ -390,10 +388,6 @@ def _without_selections(dataset: Dataset) -> Dataset:
     while isinstance(dataset, Subset):
         dataset = dataset.whole
     return dataset
-
-
-def _seconds_in_words(seconds: tuple[float, float] | None) -> str:
-    return f"{seconds[0]:g} to {seconds[1]:g} s" if seconds else "the whole video"
 
 
 def _require_videos(dataset: Dataset) -> None:

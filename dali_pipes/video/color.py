@@ -142,9 +142,11 @@ def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray
     wide = layout.depth > 8
     limit = frame.width + frame.width % 2  # FFmpeg's rows are longer than those of odd width
     luma, blue, red, *_ = frame.planes
-    if factors is None or limit < STEP or luma.line_size < limit << wide:
-        return None
-    if blue.line_size != red.line_size or blue.line_size < limit >> layout.shifts[1] << wide:
+    is_as_usual = (
+        luma.line_size >= limit << wide
+        and red.line_size == blue.line_size >= limit >> layout.shifts[1] << wide
+    )
+    if factors is None or limit < STEP or not is_as_usual:
         return None
     begin = min(left - left % 2, limit - STEP)
     end = max(left + width + (left + width) % 2, begin + STEP)

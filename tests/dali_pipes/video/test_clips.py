@@ -459,7 +459,7 @@ class TestSegments:
         [bad] = other.fetch([0])
         anew = Clips(other.dataset, num_frames=3, stride=2, sampling="first")
 
-        assert "its clip is 0.2 to 0.8 s, but was 0.4 to 0.8 s when" in bad.reason
+        assert "its clip is of the seconds (0.2, 0.8), but was of (0.4, 0.8) when" in bad.reason
         assert (before, frames_of(anew)) == ([[10, 12, 14]], [[5, 7, 9]])
         assert anew.fingerprint != clips.fingerprint
 

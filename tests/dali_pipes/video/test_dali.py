@@ -25,7 +25,7 @@ from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import clip_decoder, nvdec, support
 from dali_pipes.video.dali.canvases import color_correction, render_canvases
-from dali_pipes.video.dali.excerpt import Excerpt, Group, make_excerpt, write_matroska
+from dali_pipes.video.dali.excerpt import Excerpt, Packet, make_excerpt, write_matroska
 from dali_pipes.video.dali.feed import ClipFeed, inputs_of
 from dali_pipes.video.dali.nvdec import Nvdec, find_nvdec
 from dali_pipes.video.dali.support import Refusals, decodes
@@ -121,12 +121,12 @@ def test_matroska_is_read_back(folder: Path) -> None:
         extradata = source.codec_context.extradata
     places = np.argsort(np.argsort([packet.pts for packet in packets])).tolist()
     keys = [number for number, packet in enumerate(packets) if packet.is_keyframe]
-    groups = [
-        Group(places[start:stop], [bytes(packet) for packet in packets[start:stop]])
-        for start, stop in itertools.pairwise([*keys, NUM])
+    written = [
+        Packet(place, packet.is_keyframe, bytes(packet))
+        for place, packet in zip(places, packets, strict=True)
     ]
 
-    with av.open(io.BytesIO(write_matroska("h264", extradata, SIZE, groups))) as container:
+    with av.open(io.BytesIO(write_matroska("h264", extradata, SIZE, written))) as container:
         stream = container.streams.video[0]
         found = [packet for packet in container.demux(stream) if packet.size]
         container.seek(places[keys[1]], stream=stream)
