@@ -13,7 +13,6 @@ from dali_pipes.samples.image_fields import warn_of_losses
 from readers import HeaderError, read_header
 from readers.sample import Payload
 
-_NPY = b"\x93NUMPY"
 # OpenCV blends transparent pixels of these formats with black; for all others it returns the stored colour, as Pillow does.
 _BLENDED = ("gif", "tiff")
 _NUMBERS = "an array of NumPy's, which is read as it is stored: give the Loader its channels= and depth=, such as depth=16"
@@ -35,8 +34,6 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     Raises:
         DecodeError: If the bytes do not decode, or decode to another size.
     """
-    if bytes(data[:6]) == _NPY:
-        raise DecodeError(_NUMBERS)
     try:
         header = read_header(data)
         warn_of_losses(header)
@@ -44,6 +41,8 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
         raise DecodeError(str(error)) from error
     except UserWarning as error:  # an error of this image, which is no end of a thread
         raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
+    if header.format == "npy":
+        raise DecodeError(_NUMBERS)
     cv2 = opencv_5()
     if header.has_alpha and header.format in _BLENDED:
         cv2 = None

@@ -132,7 +132,6 @@ class Clips(IndexedDataset):
         self._index = VideoIndex.open(dataset)
         self.cameras: dict[str, slice] = {}
         self.sizes: set[tuple[int, int]] = set()
-        self._remember()
         self._first = np.concatenate([[0], np.cumsum(self._counts(), dtype=np.int64)])
 
     def __len__(self) -> int:
@@ -293,11 +292,8 @@ class Clips(IndexedDataset):
 
     def _fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
         """Read encoded frames of a video whose frames are files of their own."""
-        dataset: Any = self.dataset
-        while isinstance(dataset, Subset):
-            [video] = dataset.indices_in_whole([video]).tolist()
-            dataset = dataset.whole
-        pictures: list[Payload | BadSample] = dataset.fetch_frames(video, frames)
+        dataset, number = _in_whole(self.dataset, video)
+        pictures: list[Payload | BadSample] = dataset.fetch_frames(number, frames)
         return pictures
 
     def _clip(self, entry: Sample | BadSample, clip: int, video: int) -> Sample | BadSample:
@@ -342,15 +338,13 @@ class Clips(IndexedDataset):
             )
         return info, cut(info, self._seconds(video))
 
-    def _remember(self) -> None:
-        self._remembered: Callable[[int], _Known] = lru_cache(_MOST_REMEMBERED)(self._read)
+    @cached_property
+    def _remembered(self) -> Callable[[int], _Known]:
+        """Reads the metadata of a video as `_read` does, and remembers those of some videos."""
+        return lru_cache(_MOST_REMEMBERED)(self._read)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_remembered"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._remember()
 
     def _counts(self) -> NDArray[np.int64]:
         """Return the number of clips of each video, int64 [n]; a bad video has one or more, which report it."""
@@ -376,18 +370,20 @@ def _require_video_dataset(dataset: Dataset) -> None:
         raise LoaderError("Clips takes a dataset of videos, got one of clips; give it their videos")
     if isinstance(dataset, IndexedDataset):
         dataset._require_selectable("Clips")
-    if isinstance(_without_selections(dataset), LeRobotDataset):
+    whole, _ = _in_whole(dataset, 0)
+    if isinstance(whole, LeRobotDataset):
         raise LoaderError(
             "Clips takes a dataset of videos, got a LeRobot dataset; give the Loader the dataset itself, and "
             "choose frames by open_dataset(..., delta_timestamps=...)"
         )
 
 
-def _without_selections(dataset: Dataset) -> Dataset:
-    """Return the dataset that selections were made of."""
+def _in_whole(dataset: Dataset, index: int) -> tuple[Any, int]:
+    """Return the dataset that selections were made of, and the index of a sample there."""
     while isinstance(dataset, Subset):
+        [index] = dataset.indices_in_whole([index]).tolist()
         dataset = dataset.whole
-    return dataset
+    return dataset, index
 
 
 def _require_videos(dataset: Dataset) -> None:
