@@ -54,6 +54,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--write-image-kinds", action="store_true", help="write the table of docs/images.md anew"
     )
     parser.addoption(
+        "--write-public-names", action="store_true", help="write tests/data/public_names.txt anew"
+    )
+    parser.addoption(
         "--whole",
         action="store_true",
         help="fail unless each promise of tests/groups.toml has a test that passed",
