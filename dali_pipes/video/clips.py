@@ -138,11 +138,15 @@ class Clips(IndexedDataset):
         return int(self._first[-1])
 
     def __repr__(self) -> str:
-        """Its settings, without the dataset."""
-        how = (self._sampling, self._clips_per_video, self._padding, self.on_damaged_video)
-        names = ("sampling", "clips_per_video", "padding", "on_damaged_video")
-        settings = (f"{name}={value!r}" for name, value in zip(names, how, strict=True))
-        return f"Clips(num_frames={self.num_frames}, {self._rate}, {', '.join(settings)})"
+        """Its settings, without the dataset; defaults are left out."""
+        given = {
+            "sampling": (self._sampling, "random"),
+            "clips_per_video": (self._clips_per_video, 1),
+            "padding": (self._padding, "edge"),
+            "on_damaged_video": (self.on_damaged_video, "raise"),
+        }
+        others = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
+        return f"Clips({', '.join([f'num_frames={self.num_frames}', str(self._rate), *others])})"
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -285,7 +289,7 @@ class Clips(IndexedDataset):
 
     def _start(self, segment: Segment, span: int, number: int, word: int) -> int:
         """Return the position where the `number`-th clip of a video begins; `word` is its random number."""
-        if self._sampling in ("first", "all"):
+        if self._sampling == "first" or self._sampling == "all":
             return number * self.num_frames * self._rate.step(segment)
         room = self._rate.length(segment) - 1 - span
         return clip_start(self._sampling, room, number, self._clips_per_video, word)

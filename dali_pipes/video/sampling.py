@@ -186,7 +186,8 @@ def padded_frames(
 
     With padding="repeat" these are the frames that repeat the frame before them.
     """
-    beyond = np.array(positions) >= rate.length(segment)
+    length = rate.length(segment)
+    beyond = np.array([position >= length for position in positions])
     if padding == "repeat" and beyond.any():
-        return np.diff(choose_frames(rate, segment, positions, padding), prepend=-1) == 0
+        beyond = np.diff(choose_frames(rate, segment, positions, padding), prepend=-1) == 0
     return beyond

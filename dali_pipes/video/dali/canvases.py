@@ -33,11 +33,11 @@ def render_canvases(frames: torch.Tensor, info: VideoInfo, crops: Crops, row: in
     cut = frames[:, top : top + height, left : left + width]
     cut = torch.rot90(cut, -info.rotation // 90, dims=(1, 2))
     rendered = _resample(cut, tuple(crops.resize[row].tolist()), info.matrix, crops.antialias)
-    place, canvas = tuple(crops.paste[row].tolist()), tuple(crops.canvas[row].tolist())
-    if place == (0, 0) and canvas == tuple(rendered.shape[1:3]):
+    (top, left), canvas = crops.paste[row].tolist(), tuple(crops.canvas[row].tolist())
+    if top == left == 0 and canvas == tuple(rendered.shape[1:3]):
         return rendered
     canvases = rendered.new_empty((len(rendered), *canvas, 3))
-    paste(rendered, *place, canvases)
+    paste(rendered, top, left, canvases)
     return canvases
 
 
