@@ -174,9 +174,8 @@ class Batch:
     def __repr__(self) -> str:
         dtype = str(self.images.dtype).removeprefix("torch.")
         shapes = " and ".join(str(list(view.shape)) for view in self.views)
-        names = ("masks", "boxes", "keypoints")
-        targets = [f"with {name}" for name in names if getattr(self, name) is not None]
-        targets += [f"with {name}" for name in self.fields]
+        names = ("masks", "boxes", "keypoints", *self.fields)
+        targets = [f"with {name}" for name in names if name in self]
         parts = [
             f"images={dtype} {shapes} on {self.images.device}",
             *targets,

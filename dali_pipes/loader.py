@@ -38,15 +38,22 @@ from dali_pipes.stages.assemble import batch_of, no_batch
 from dali_pipes.stages.endings import LOOPS
 from dali_pipes.stages.loops import Loops
 from dali_pipes.stages.production import Production
-from dali_pipes.state import About, LoaderState, RunIdentity, about, check_state, identity_of
+from dali_pipes.state import (
+    About,
+    LoaderState,
+    RunIdentity,
+    check_state,
+    describe_dataset,
+    describe_recipe,
+    identity_of,
+)
 from dali_pipes.steps.epochs import Epochs
-from dali_pipes.steps.schedule import LastBatch, total
+from dali_pipes.steps.schedule import BucketSteps, LastBatch, total
 from dali_pipes.steps.streams.order import UNKNOWN
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
 from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from readers import Dataset
-from readers.bucket_order import BucketOrder
 from readers.buckets import Buckets, Size
 from readers.stream import Stream
 
@@ -260,6 +267,7 @@ class Loader:
         return self._loop()
 
     def _loop(self) -> Generator[Batch]:
+        """Yield the batches of the next loop, and close it as soon as it is left."""
         loop = self._begin()
         try:
             for batch in loop:
@@ -274,15 +282,14 @@ class Loader:
                 loop.close()
 
     def _begin(self) -> Generator[Batch]:
+        """Return the next loop: the next epoch, or the rest of one whose state was loaded."""
         process, epochs, steps = self._ranks.settle(), self._epochs, self.steps
         epochs.warn_of_a_short_loop(steps.length)
-        follows, number = epochs.began, epochs.begin(steps)
-        if not follows:
-            order = self._setup.fetcher.order
-            had = [(0, total(epochs.consumed))]
-            if isinstance(order, BucketOrder):
-                had = order.had(epochs.consumed)
-            self._audit.begin(epochs.epoch, had, process, lambda: self._identity)
+        is_next_epoch = epochs.began  # of the same attempt
+        number = epochs.begin(steps)
+        if not is_next_epoch:
+            consumed = steps.consumed_ranges(epochs.consumed)
+            self._audit.begin(epochs.epoch, consumed, process, lambda: self._identity)
         loop = self._loops.run(steps, process, number)
         epochs.set_loop(loop)
         LOOPS.add(loop)
@@ -372,8 +379,15 @@ class Loader:
             True
         """
         expected = self._expected
-        upcoming, turns = self._epochs.upcoming(expected), {"num_steps": steps, "rounds": rounds}
-        return measure_headroom(self._production, expected, upcoming, step, kept=kept, **turns)
+        return measure_headroom(
+            self._production,
+            expected,
+            self._epochs.upcoming(expected),
+            step,
+            num_steps=steps,
+            rounds=rounds,
+            kept=kept,
+        )
 
     @property
     def steps(self) -> AnySteps:
@@ -431,8 +445,8 @@ class Loader:
             "about": self._about,
             "attempt": self._audit.attempts.latest,
         }
-        if isinstance(order := self._setup.fetcher.order, BucketOrder):
-            state["buckets"] = [stop - start for start, stop in order.had(consumed)]
+        if isinstance(self.steps, BucketSteps):
+            state["buckets"] = list(self.steps.consumed_of_each(consumed))
         if isinstance(self.steps, StreamSteps):
             state["stream"] = self.steps.state(self._epochs.epoch, total(consumed))
         return cast(LoaderState, state)
@@ -446,10 +460,9 @@ class Loader:
         Raises:
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.
         """
-        order = self._setup.fetcher.order
-        lengths = order.lengths if isinstance(order, BucketOrder) else ()
+        lengths = self.steps.order.lengths if isinstance(self.steps, BucketSteps) else ()
         epoch, consumed = check_state(state, self.state_dict(), lengths)
-        self._audit.attempts.load(state.get("attempt", ""))
+        self._audit.attempts.latest = state.get("attempt", "")
         over = isinstance(self.steps, StreamSteps) and self.steps.load(state)
         if self.steps.num_steps(consumed) > 0 and not over:
             self._epochs.move_to(epoch, consumed)
@@ -527,7 +540,8 @@ class Loader:
 
     @cached_property
     def _about(self) -> About:
-        return about(self._setup.options.dataset, self._setup.fetcher.variants)
+        dataset, variants = self._setup.options.dataset, self._setup.fetcher.variants
+        return {"dataset": describe_dataset(dataset), "recipe": describe_recipe(variants)}
 
     @property
     def _expected(self) -> AnySteps:

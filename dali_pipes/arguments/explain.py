@@ -8,7 +8,7 @@ from dali_pipes.arguments.setup import Setup
 from dali_pipes.monitoring.stats import on_ray
 from dali_pipes.samples.targets import KINDS
 from dali_pipes.stages.canvas_memory import View
-from dali_pipes.state import name_of, shown_sizes, steps_of
+from dali_pipes.state import describe_dataset, shown_sizes, steps_of
 from dali_pipes.steps.schedule import BucketSteps
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
 from dali_pipes.steps.variants import MultiScale
@@ -30,7 +30,7 @@ def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
     if steps is not None:
         batch_size, last_batch = steps.batch_size, steps.last_batch
     return (
-        f"Loader({name_of(options.dataset)}, [{steps_of(setup.fetcher.variants)}], {batch_size=}, "
+        f"Loader({describe_dataset(options.dataset)}, [{steps_of(setup.fetcher.variants)}], {batch_size=}, "
         f"shuffle={order.name!r}, {last_batch=}, epoch={epoch}, "
         f"{choice.decoder}+{choice.engine} on {choice.device})"
     )

@@ -23,16 +23,13 @@ class Attempts:
     through the group's store, without waiting for each other. No clock is asked (DECISIONS.md, "Attempts of a run").
 
     Attributes:
-        latest: Name of the attempt of this loader, or of the one whose state was loaded; "" before there was one.
+        latest: Name of the attempt of this loader, or of the one whose state was loaded; "" before there was one, or if the
+            state names none.
     """
 
     def __init__(self) -> None:
         self.latest = ""
         self._number = -1  # of the latest attempt of this loader
-
-    def load(self, name: str) -> None:
-        """Continue from a state of this attempt; "" if the state names none."""
-        self.latest = name
 
     def begin(self, start: tuple[int, int], process: Process) -> tuple[str, str]:
         """Begin the next attempt.

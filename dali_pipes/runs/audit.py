@@ -88,7 +88,7 @@ class Audit:
     def begin(
         self,
         epoch: int,
-        had: Sequence[tuple[int, int]],
+        handed_over: Sequence[tuple[int, int]],
         process: Process,
         run: Callable[[], Mapping[str, Any]],
     ) -> None:
@@ -96,22 +96,22 @@ class Audit:
 
         Args:
             epoch: Epoch of the loop.
-            had: Positions of that epoch that were handed over before, to all ranks, as (start, stop), half open; one
-                pair for each bucket.
+            handed_over: Positions of that epoch that all ranks together received before, as (start, stop), half open;
+                one pair for each bucket.
             process: Rank and world size.
             run: Returns the identity of the run; only called if a file is written.
         """
         self.tally = Tally(epoch=epoch)
         self._ranks = {"rank": process.rank, "world_size": process.world_size}
-        consumed = sum(stop - start for start, stop in had)
+        consumed = sum(stop - start for start, stop in handed_over)
         if self._has_path:
             name, after = self.attempts.begin((epoch, consumed), process)
         if self._journal is not None:
             now = round(time.time(), 3)  # for people: it decides nothing
             line: dict[str, Any] = {"begin": [epoch, consumed], "attempt": name, "after": after}
             line |= {**self._ranks, "time": now, **run()}
-            if len(had) > 1:
-                line["had"] = [list(pair) for pair in had]
+            if len(handed_over) > 1:
+                line["had"] = [list(pair) for pair in handed_over]
             self._journal.append([json.dumps(line)], process.rank)
 
     def count(self, finished: Finished) -> None:

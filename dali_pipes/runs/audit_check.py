@@ -1,11 +1,12 @@
 """Check by its audit files that a run handed over each sample of each epoch exactly once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.runs.audit import HASH_MASK, sums
@@ -26,53 +27,45 @@ _UNKNOWN_LENGTH = 1 << 62
 
 
 @dataclass(frozen=True)
+class Faults:
+    """What a run lacks or repeats in an epoch.
+
+    Attributes:
+        missing: Expected positions that no rank received.
+        doubled: Positions that were handed over more than once.
+        is_dropped: Whether only the rest is missing that last_batch="drop" leaves out at an end.
+        num_skipped: Number of samples that were skipped as bad.
+    """
+
+    missing: list[Range]
+    doubled: list[Range]
+    is_dropped: bool
+    num_skipped: int
+
+    def lines(self) -> Iterator[str]:
+        """Yield a part of a sentence for each kind of fault."""
+        if self.missing:
+            end = ', which is what last_batch="drop" leaves out' if self.is_dropped else ""
+            yield f"lacks {describe_ranges(self.missing)}{end}"
+        if self.doubled:
+            yield f"has more than once {describe_ranges(self.doubled)}"
+        if self.num_skipped:
+            yield f"skipped {counted(self.num_skipped, 'sample')} as bad"
+
+
+@dataclass(frozen=True)
 class EpochCheck:
     """One epoch of a run.
 
     Attributes:
         epoch: Number of the epoch.
-        count: Number of samples that were handed over, without skipped ones.
-        missing: Positions that no rank received, though the run came that far.
-        doubled: Positions that were handed over more than once.
-        skipped: Number of samples that were skipped as bad.
-        is_open: Whether the run ends within this epoch, with all positions up to there.
-        is_dropped: Whether only the rest is missing that last_batch="drop" leaves out at an end.
-        has_other_samples: Whether each position came once, but not each sample.
+        once: Whether each sample came exactly once, up to the end of the run.
+        line: The result in words.
     """
 
     epoch: int
-    count: int
-    missing: list[Range]
-    doubled: list[Range]
-    skipped: int
-    is_open: bool
-    is_dropped: bool
-    has_other_samples: bool
-
-    @property
-    def once(self) -> bool:
-        """Whether each sample came exactly once, up to the end of the run."""
-        return not (self.missing or self.doubled or self.skipped or self.has_other_samples)
-
-    def line(self) -> str:
-        """Return the result in one line."""
-        if self.once:
-            end = ", so far: the run ends within it" if self.is_open else ""
-            end = ', but for what last_batch="drop" leaves out' if self.is_dropped else end
-            return f"epoch {self.epoch}: {self.count} samples, each exactly once{end}"
-        faults = []
-        if self.missing:
-            faults.append(f"lacks {describe_ranges(self.missing)}")
-        if self.doubled:
-            faults.append(f"has more than once {describe_ranges(self.doubled)}")
-        if self.skipped:
-            faults.append(f"skipped {self.skipped} samples as bad")
-        if self.has_other_samples:
-            faults.append(
-                "each position came once, but not each sample: some came again in place of others, as in a mixture by "
-                'weights or with on_bad_sample="replace"'
-            )
-        return f"epoch {self.epoch}: {'; '.join(faults)}"
+    once: bool
+    line: str
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,7 @@ class AuditCheck:
     def lines(self) -> list[str]:
         """Return the report, line by line."""
         verdict = "each sample exactly once" if self.once else "NOT each sample exactly once"
-        return [summarize("A", self.history), *(epoch.line() for epoch in self.epochs), verdict]
+        return [summarize("A", self.history), *(epoch.line for epoch in self.epochs), verdict]
 
 
 def check_audit(*sources: str | Path) -> AuditCheck:
@@ -117,44 +110,41 @@ def check_audit(*sources: str | Path) -> AuditCheck:
         True
     """
     history = read_history(*map(str, sources))
-    ends = history.ends()
-    if not ends or ends[-1] >= _UNKNOWN_LENGTH:
+    if not history.ends or history.ends[-1] >= _UNKNOWN_LENGTH:
         raise LoaderError(
             f"{history.name}: nothing says how many samples an epoch has, as for streams of unknown length; compare it with "
             f"another run: gpu-aug audit A B"
         )
-    every = _sum_over_samples(ends[-1])
-    last = max(history.epochs)
-    epochs = [
-        _check_epoch(epoch, history.epochs.get(epoch, []), ends, every, is_last=epoch == last)
-        for epoch in range(min(history.epochs), last + 1)
-    ]
-    return AuditCheck(history, epochs)
+    expected_hash = _hash_all_samples(history.ends[-1])
+    epochs = range(min(history.epochs), max(history.epochs) + 1)
+    return AuditCheck(history, [_check_epoch(epoch, history, expected_hash) for epoch in epochs])
 
 
-def _check_epoch(
-    epoch: int, steps: Sequence[StepLine], ends: tuple[int, ...], every: int, *, is_last: bool
-) -> EpochCheck:
-    covered, doubled = coverage(steps)
-    missing = difference([(0, ends[-1])], covered)
-    skipped = num_skipped(steps)
-    is_complete = not (missing or doubled or skipped)
-    is_dropped = is_dropped_rest(steps, missing, ends)
-    is_open = is_last and bool(missing) and not is_dropped and _lacks_only_ends(missing, ends)
-    return EpochCheck(
-        epoch=epoch,
-        count=sum(step.count for step in steps),
-        missing=[] if is_open or is_dropped else missing,
-        doubled=doubled,
-        skipped=skipped,
-        is_open=is_open,
-        is_dropped=is_dropped,
-        has_other_samples=is_complete and add_hashes(steps)[1] != every,
-    )
+def _check_epoch(epoch: int, history: History, expected_hash: int) -> EpochCheck:
+    steps = history.epochs.get(epoch, [])
+    faults = find_faults(steps, [(0, history.ends[-1])], history.ends)
+    rests = [rest for rest, _ in _rests(steps, history.ends)]
+    is_open = epoch == max(history.epochs) and not subtract(faults.missing, rests)
+    is_lost = bool(faults.missing) and not (is_open or faults.is_dropped)
+    words = list(faults.lines())
+    has_other_samples = not words and sum_of_samples(steps) != expected_hash
+    once = not (is_lost or faults.doubled or faults.num_skipped or has_other_samples)
+    if has_other_samples:
+        words.append(
+            "each position came once, but not each sample: some came again in place of others, as in a mixture by "
+            'weights or with on_bad_sample="replace"'
+        )
+    elif once:
+        words = [f"{sum(step.count for step in steps)} samples, each exactly once"]
+        if faults.is_dropped:
+            words.append('but for what last_batch="drop" leaves out')
+        elif faults.missing:
+            words.append("so far: the run ends within it")
+    return EpochCheck(epoch, once, f"epoch {epoch}: {', '.join(words)}")
 
 
-def _sum_over_samples(length: int) -> int:
-    """Return the sum over samples of an epoch that has each index once."""
+def _hash_all_samples(length: int) -> int:
+    """Return the sum of the hashes of an epoch that has each index once."""
     total = 0
     for start in range(0, length, _INDICES_AT_ONCE):
         indices = np.arange(start, min(start + _INDICES_AT_ONCE, length))
@@ -162,105 +152,96 @@ def _sum_over_samples(length: int) -> int:
     return total & HASH_MASK
 
 
-def _lacks_only_ends(missing: Sequence[Range], ends: tuple[int, ...]) -> bool:
-    """Whether the missing positions are the rest of the epoch, or of its buckets, with nothing missing before."""
-    for start, end in pairwise((0, *ends)):
-        present = difference([(start, end)], missing)
-        if len(present) > 1 or (present and present[0][0] != start):
-            return False
-    return True
-
-
-def num_positions(steps: Sequence[StepLine]) -> int:
-    """Return the number of positions of steps; positions that come twice count twice."""
-    return sum(step.stop - step.start for step in steps)
-
-
-def num_skipped(steps: Sequence[StepLine]) -> int:
-    """Return the number of samples that were skipped as bad."""
-    return num_positions(steps) - sum(step.count for step in steps)
-
-
-def add_hashes(steps: Sequence[StepLine]) -> tuple[int, int]:
-    """Return the sums of `places` and `samples`."""
-    places, samples = sum(step.places for step in steps), sum(step.samples for step in steps)
-    return places & HASH_MASK, samples & HASH_MASK
+def sum_of_samples(steps: Sequence[StepLine]) -> int:
+    """Return the sum of the hashes of all samples, whatever their positions."""
+    return sum(step.samples for step in steps) & HASH_MASK
 
 
 def summarize(name: str, history: History) -> str:
     """Return what is known of a run, in one line."""
-    num_epochs = len(history.epochs)
     numbers = [
         f"{name}: {history.name}",
-        f"{num_epochs} epoch{'' if num_epochs == 1 else 's'}",  # `counted` knows batches, not epochs
+        f"epochs: {len(history.epochs)}",
         f"{counted(history.num_steps, 'line')} of steps",
         f"ranks: {', '.join(map(str, history.world_sizes))}",
+        f"attempts: {len(history.attempts)}",
     ]
     if history.num_superseded:
         numbers.append(f"{history.num_superseded} more were done again after a resume")
-    if len(history.attempts) > 1:
-        numbers.append(f"{len(history.attempts)} attempts")
-    if history.num_torn:
-        numbers.append(f"{counted(history.num_torn, 'torn line')} left out")
     return ", ".join(numbers)
 
 
-def is_dropped_rest(
-    steps: Sequence[StepLine], missing: Sequence[Range], ends: Sequence[int]
-) -> bool:
-    """Whether all missing positions lie at the end of the epoch, or of buckets, and are less than one more step."""
-    if not ends or not steps or not missing:
-        return False
-    largest = max((step.stop - step.start) * step.world_size for step in steps)
+def find_faults(
+    steps: Sequence[StepLine], expected: Sequence[Range], ends: Sequence[int]
+) -> Faults:
+    """Return what the steps of an epoch lack or repeat.
+
+    Args:
+        steps: Steps of a run, ordered by position.
+        expected: The positions that the run should have.
+        ends: Where the positions of the epoch end, or those of each bucket; empty if unknown.
+    """
+    own = ranges_of(steps)
+    edges = edges_of(own)
+    missing = subtract(expected, own)
+    droppable = [rest for rest, is_short in _rests(steps, ends) if is_short]
+    return Faults(
+        missing=missing,
+        doubled=ranges_where(coverage(own, edges) > 1, edges),
+        is_dropped=bool(missing) and not subtract(missing, droppable),
+        num_skipped=sum(step.stop - step.start - step.count for step in steps),
+    )
+
+
+def _rests(steps: Sequence[StepLine], ends: Sequence[int]) -> Iterator[tuple[Range, bool]]:
+    """Yield what follows the last step of the epoch, or of each bucket, and whether it is too short for one more step."""
+    largest = max(((step.stop - step.start) * step.world_size for step in steps), default=0)
     for start, end in pairwise((0, *ends)):
-        lacking = [low for low, high in missing if low < end and high > start]
-        own = [step for step in steps if start <= step.start < end]
         stop, size = start, largest
+        own = [step for step in steps if start <= step.start < end]
         if own:
             stop, size = own[-1].stop, (own[-1].stop - own[-1].start) * own[-1].world_size
-        if lacking and (max(lacking[0], start) < stop or end - stop >= size):
-            return False
-    return True
+        yield (stop, end), end - stop < size
 
 
-def coverage(steps: Sequence[StepLine]) -> tuple[list[Range], list[Range]]:
-    """Return the positions of ordered steps, and those of them that come more than once."""
-    covered: list[Range] = []
-    doubled: list[Range] = []
-    for step in steps:
-        if covered and step.start <= covered[-1][1]:
-            low, high = covered[-1]
-            if step.start < high:
-                doubled.append((step.start, min(high, step.stop)))
-            covered[-1] = low, max(high, step.stop)
-        else:
-            covered.append((step.start, step.stop))
-    return covered, doubled
+def ranges_of(steps: Sequence[StepLine]) -> list[Range]:
+    """Return the positions of each step."""
+    return [(step.start, step.stop) for step in steps]
 
 
-def difference(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
-    """Return the positions of `ranges` that are not in `others`; both ascend and do not touch."""
-    rest = []
-    for low, high in ranges:
-        for start, stop in others:
-            if start < high and stop > low:
-                if start > low:
-                    rest.append((low, start))
-                low = max(low, stop)
-        if low < high:
-            rest.append((low, high))
-    return rest
+def edges_of(*many: Sequence[Range]) -> NDArray[np.int64]:
+    """Return all positions at which ranges start or stop: int64 [n], ascending and each once."""
+    return np.unique(
+        np.array([edge for ranges in many for pair in ranges for edge in pair], np.int64)
+    )
+
+
+def coverage(ranges: Sequence[Range], edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many ranges have the positions between neighbouring edges: int64 [n - 1]."""
+    changes = np.zeros(len(edges), np.int64)
+    starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
+    np.add.at(changes, np.searchsorted(edges, starts), 1)
+    np.add.at(changes, np.searchsorted(edges, stops), -1)
+    return np.cumsum(changes)[:-1]
+
+
+def ranges_where(mask: NDArray[np.bool_], edges: NDArray[np.int64]) -> list[Range]:
+    """Return the positions between edges for which a mask, bool [n - 1], is True, as ranges that do not touch."""
+    turns = np.flatnonzero(np.diff(mask, prepend=False, append=False))
+    bounds = edges[turns].tolist()
+    return list(zip(bounds[::2], bounds[1::2], strict=True))
+
+
+def subtract(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
+    """Return the positions that are in `ranges` and not in `others`."""
+    edges = edges_of(ranges, others)
+    is_left = (coverage(ranges, edges) > 0) & (coverage(others, edges) == 0)
+    return ranges_where(is_left, edges)
 
 
 def describe_ranges(ranges: Sequence[Range]) -> str:
     """Return how many positions there are, and the first ranges."""
-    merged: list[Range] = []
-    for low, high in ranges:
-        if merged and low <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(high, merged[-1][1])
-        else:
-            merged.append((low, high))
-    count = sum(high - low for low, high in merged)
-    shown = ", ".join(f"{low} to {high - 1}" for low, high in merged[:_MAX_RANGES])
-    more = f" and {len(merged) - _MAX_RANGES} more ranges" if len(merged) > _MAX_RANGES else ""
+    count = sum(stop - start for start, stop in ranges)
+    shown = ", ".join(f"{start} to {stop - 1}" for start, stop in ranges[:_MAX_RANGES])
+    more = f" and {len(ranges) - _MAX_RANGES} more ranges" if len(ranges) > _MAX_RANGES else ""
     return f"{count} positions: {shown}{more}"

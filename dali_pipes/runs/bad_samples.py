@@ -24,9 +24,6 @@ Policy = Literal["raise", "replace", "skip"]
 MAX_SUBSTITUTES = 16
 """Substitutes that are tried for one sample: if half of a dataset is bad, all fail for one sample in 65,536."""
 
-_MAX_KEYS = 3
-"""Bad samples that an error names."""
-
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
@@ -114,16 +111,9 @@ class Ledger:
         if num_bad > self.budget:
             raise BadSampleError(
                 f"{counted(num_bad, 'bad sample')}, the last of them {last.key} ({last.reason}), but "
-                f"max_bad_samples={self.budget}; {self._where_to_look(bad)}, then repair the data or allow more"
+                f"max_bad_samples={self.budget}; repair the data, or allow more (a ledger, "
+                "Monitoring(ledger=...), lists all of them)"
             )
-
-    def _where_to_look(self, bad: Sequence[BadRecord]) -> str:
-        if self._journal is not None:
-            return f"look at the ledger {self._journal.path(bad[0].rank)}"
-        keys = list(dict.fromkeys(one.key for one in [*self.records, *bad] if not one.kept))
-        num_more = len(keys) - _MAX_KEYS
-        more = f" and {num_more:,} more" if num_more > 0 else ""
-        return f"look at {', '.join(keys[:_MAX_KEYS])}{more} (a ledger keeps all of them)"
 
 
 def _log_record(record: BadRecord, policy: Policy) -> None:
@@ -168,12 +158,7 @@ def no_substitute(records: Sequence[BadRecord]) -> BadSampleError:
         records: The sample, followed by the substitutes that turned out to be bad, too.
     """
     first, num_tried = records[0], len(records) - 1
-    tried = f"so are the {num_tried} samples drawn to replace it"
-    if num_tried == 0:
-        tried = "a stream has no other sample of its step or near it"
-    elif num_tried < MAX_SUBSTITUTES:  # a stream has only the samples at hand
-        tried = f"{tried}, all that a stream has of its step and near it"
     return BadSampleError(
-        f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and {tried}; most of the dataset "
-        "seems to be broken: look at it with gpu-aug inspect --verify"
+        f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and so are all that could replace it "
+        f"(tried: {num_tried}; a stream has only those near it); most of the data seem to be broken: look at them with gpu-aug inspect --verify"
     )

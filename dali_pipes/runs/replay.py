@@ -177,7 +177,9 @@ def _recording_setup(setup: Setup, variant: int) -> tuple[Setup, list[RecordingE
 def make_step(setup: Setup, plan: Plan) -> tuple[Finished, FinishedImages]:
     """Make a single step in this process, as a loop of the loader does."""
     num = len(plan.positions)
-    production = Production(setup, Steps(len(setup.fetcher.order), num, 0, 1, "partial"))
+    fetcher = setup.fetcher
+    steps = Steps(len(fetcher.order), num, 0, 1, "partial", fetcher.variants)
+    production = Production(setup, steps)
     source = production.open(num)
     try:
         source.start(plan)

@@ -64,7 +64,7 @@ class EpochSteps:
         last_batch: Handling of a last global batch that is not full. "drop" leaves it out. "partial" shares out the
             remaining samples, so that ranks may differ by one sample and one may have none. "pad" fills it up with samples
             from the start of the epoch's order, marked as not valid.
-        variants: The recipes of the run; None: no mixing, one recipe.
+        variants: The recipes of the run.
     """
 
     length: int
@@ -72,12 +72,12 @@ class EpochSteps:
     rank: int
     world_size: int
     last_batch: LastBatch
-    variants: Variants | None
+    variants: Variants
 
     @property
     def group(self) -> int:
         """Number of neighbouring positions of the order that are mixed: 1, 2 or 4."""
-        return 1 if self.variants is None else self.variants.group
+        return self.variants.group
 
     @property
     def global_batch(self) -> int:
@@ -99,20 +99,25 @@ class EpochSteps:
         del variant
         return self.largest
 
+    def consumed_ranges(self, consumed: Consumed) -> list[tuple[int, int]]:
+        """Return consumed positions as (start, stop), half open; one pair for each bucket."""
+        return [(0, total(consumed))]
+
     def _share(
-        self, batch: tuple[int, int], bounds: tuple[int, int], group: int
+        self, batch: tuple[int, int], bounds: tuple[int, int], variant: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return `positions`, `rows` and `valid` of this rank's plan.
 
         Args:
             batch: Positions of the global batch, start and stop (half open); a last one may end behind the bounds.
             bounds: Positions of the epoch, or of a bucket.
-            group: Number of neighbours that are mixed.
+            variant: Number of the recipe, which says how many neighbours are mixed.
         """
         (start, stop), (first, end) = batch, bounds
         if self.last_batch != "pad":
             stop = min(stop, end)
         share = np.arange(*part(start, stop, self.rank, self.world_size), dtype=np.int64)
+        group = self.variants.views[variant].group
         positions, rows = complete_groups((share - first) % (end - first), group, end - first)
         return first + positions, rows, share < end
 
@@ -128,7 +133,6 @@ class Steps(EpochSteps):
         seed: Seed of the changes of size.
     """
 
-    variants: Variants | None = None
     seed: int = 0
 
     def num_steps(self, consumed: Consumed = 0) -> int:
@@ -136,9 +140,8 @@ class Steps(EpochSteps):
         start, drop = total(consumed), self.last_batch == "drop"
         # Up to the next change of size; from there on changes and steps coincide.
         change = min(self._next_change(start), self.length)
-        if change == self.length:
-            return num_turns(self.length - start, self.global_batch, drop=drop)
-        first = num_turns(change - start, self.global_batch, drop=False)
+        is_last = change == self.length
+        first = num_turns(change - start, self.global_batch, drop=drop and is_last)
         return first + num_turns(self.length - change, self.global_batch, drop=drop)
 
     def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
@@ -147,28 +150,24 @@ class Steps(EpochSteps):
         for step in range(num_steps):
             full = min(start + self.global_batch, self._next_change(start))
             stop = min(full, self.length)
-            variant, group = self._variant_at(epoch, start)
+            variant = self.variants.at(epoch, self._size_at(epoch, start))
             # The samples that "drop" leaves out are consumed with the last step, so that the epoch is over.
             after = self.length if step == num_steps - 1 else stop
-            share = self._share((start, full), (0, self.length), group)
+            share = self._share((start, full), (0, self.length), variant)
             yield Plan(epoch, step, *share, after, self.rank, variant)
             start = stop
 
     def _next_change(self, position: int) -> int:
         """Return the first change of size after a position; without one a position after the epoch."""
-        sizes = None if self.variants is None else self.variants.sizes
+        sizes = self.variants.sizes
         if not isinstance(sizes, MultiScale):
             return max(self.length, position) + self.global_batch
         return position - position % sizes.every + sizes.every
 
-    def _variant_at(self, epoch: int, position: int) -> tuple[int, int]:
-        """Return the variant of a step, and how many neighbours it mixes."""
-        if self.variants is None:
-            return 0, 1
+    def _size_at(self, epoch: int, position: int) -> int:
+        """Return the number of the size of a step; 0 if sizes do not change."""
         sizes = self.variants.sizes
-        size = sizes.at(self.seed, epoch, position) if isinstance(sizes, MultiScale) else 0
-        variant = self.variants.at(epoch, size)
-        return variant, self.variants.views[variant].group
+        return sizes.at(self.seed, epoch, position) if isinstance(sizes, MultiScale) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,6 @@ class BucketSteps(EpochSteps):
         batch_sizes: Samples per rank and step, of each bucket.
     """
 
-    variants: Variants
     order: BucketOrder
     batch_sizes: tuple[int, ...]
 
@@ -203,12 +201,14 @@ class BucketSteps(EpochSteps):
     def num_steps(self, consumed: Consumed = 0) -> int:
         """Return the number of remaining steps of an epoch of which some positions are consumed."""
         drop = self.last_batch == "drop"
-        ends = zip(self.order.lengths, self._of_each(consumed), self._global_batches, strict=True)
+        ends = zip(
+            self.order.lengths, self.consumed_of_each(consumed), self._global_batches, strict=True
+        )
         return sum(num_turns(length - begin, batch, drop=drop) for length, begin, batch in ends)
 
     def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
         """Yield the remaining steps of an epoch, in order."""
-        counts, batches = list(self._of_each(consumed)), self._global_batches
+        counts, batches = list(self.consumed_of_each(consumed)), self._global_batches
         drop = self.last_batch == "drop"
         turns = take_turns(self.order, epoch, counts, batches, drop=drop).tolist()
         for step, (bucket, start) in enumerate(turns):
@@ -216,18 +216,22 @@ class BucketSteps(EpochSteps):
             batch = first + start, first + start + batches[bucket]
             counts[bucket] = min(start + batches[bucket], end - first)
             variant = self.variants.at(epoch, bucket)
-            group = self.variants.views[variant].group
             # The samples that "drop" leaves out are consumed with the last step, so that the epoch is over.
             after = self.order.lengths if step == len(turns) - 1 else tuple(counts)
-            share = self._share(batch, (first, end), group)
+            share = self._share(batch, (first, end), variant)
             yield Plan(epoch, step, *share, after, self.rank, variant, bucket)
+
+    def consumed_ranges(self, consumed: Consumed) -> list[tuple[int, int]]:
+        """Return consumed positions as (start, stop), half open; one pair for each bucket."""
+        return self.order.had(consumed)
+
+    def consumed_of_each(self, consumed: Consumed) -> tuple[int, ...]:
+        """Return the number of consumed positions of each bucket."""
+        return (0,) * len(self.batch_sizes) if isinstance(consumed, int) else consumed
 
     @property
     def _global_batches(self) -> tuple[int, ...]:
         return tuple(size * self.world_size for size in self.batch_sizes)
-
-    def _of_each(self, consumed: Consumed) -> tuple[int, ...]:
-        return (0,) * len(self.batch_sizes) if isinstance(consumed, int) else consumed
 
 
 def total(consumed: Consumed) -> int:

@@ -171,7 +171,12 @@ def make_variants(recipe: Any, sizes: Buckets | MultiScale | None) -> Variants:
     for size in sizes.sizes:
         schedule = _as_schedule(recipe(size), f"recipe({size})")
         for of_epoch in schedule.recipes:
-            _require_size(_as_views(of_epoch).recipes[0], size)
+            made = _as_views(of_epoch).recipes[0].fixed_size
+            if made != size:
+                raise LoaderError(
+                    f"the recipe for the size {size} makes images of {made}; pass the size on, as in "
+                    f"lambda size: Recipe([RandomResizedCrop(size), ...])"
+                )
         schedules.append(schedule)
     if len({len(_as_views(schedule.recipes[0])) for schedule in schedules}) > 1:
         raise LoaderError(
@@ -202,11 +207,3 @@ def _got(recipe: Any) -> str:
     return (
         f"got {type(recipe).__name__}" if isinstance(recipe, AnyRecipe) else way_to_recipe(recipe)
     )
-
-
-def _require_size(recipe: Recipe, size: Size) -> None:
-    if recipe.fixed_size != size:
-        raise LoaderError(
-            f"the recipe for the size {size} makes images of {recipe.fixed_size}; pass the size on, as in "
-            f"lambda size: Recipe([RandomResizedCrop(size), ...])"
-        )

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from dali_pipes.steps.schedule import LastBatch, Steps
+from dali_pipes.steps.variants import make_variants
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.adapters import write_tar
@@ -22,6 +23,7 @@ Rows = list[tuple[int, torch.Tensor]]
 
 NUM_IMAGES = 29
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
+VARIANTS = make_variants(RECIPE, None)
 
 
 WORLDS = [((1, 4), 7), ((2, 3), 1), ((2, 3), 4), ((3, 2), 2)]
@@ -46,7 +48,9 @@ def steps_of(
 ) -> Iterator[tuple[list[int], int]]:
     """The positions of each step of a stage, over all ranks and in their order, and the state after it."""
     ranks = [
-        Steps(length, stage.batch_size, rank, stage.world_size, last_batch).plans(0, consumed)
+        Steps(length, stage.batch_size, rank, stage.world_size, last_batch, VARIANTS).plans(
+            0, consumed
+        )
         for rank in range(stage.world_size)
     ]
     for plans in itertools.islice(zip(*ranks, strict=True), stage.steps):

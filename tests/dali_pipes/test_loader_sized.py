@@ -285,9 +285,10 @@ class TestBuckets:
         next(loop)  # lost: the state is older
         same = compare_audits(alone, audited("resumed.jsonl", state, batch_size=3))
         assert same.same
-        assert sum(stretch.stop - stretch.start for stretch in same.epochs[0].stretches) == 18
+        assert sum(stop - start for start, stop in same.epochs[0].compared) == 18
         lines = compare_audits(alone, audited("dropped.jsonl", last_batch="drop")).lines()
-        assert lines[-1].startswith("same samples in the same order, but for what")
+        assert any(line.endswith('which is what last_batch="drop" leaves out') for line in lines)
+        assert lines[-1] == "same samples in the same order"
         assert not compare_audits(alone, audited("other.jsonl", seed=4)).same
 
 
@@ -333,7 +334,6 @@ class TestSchedule:
         assert "recipe from epoch 2 on:\ndecode stage: RandomResizedCrop(size=(12, 8))" in (
             loader.explain()
         )
-        assert "; 3 recipes in all]" in repr(loader)
 
     @pytest.mark.parametrize("decoder", ["cpu", pytest.param("dali", marks=DALI)])
     def test_clips(self, tmp_path: Path, decoder: str) -> None:

@@ -185,7 +185,7 @@ class TestFile:
         advance([second])
         history = read_history(str(path))
 
-        assert (history.num_torn, len(history.attempts)) == (1, 2)
+        assert len(history.attempts) == 2
         assert [part.start for part in history.epochs[0]] == list(range(0, LENGTH, 8))
 
 
@@ -232,7 +232,7 @@ class TestComparison:
         same, text = verdict(whole, str(folder))
 
         assert same, text
-        assert f"A: {whole}, 2 epochs, 16 lines of steps, ranks: 1\n" in text
+        assert f"A: {whole}, epochs: 2, 16 lines of steps, ranks: 1, attempts: 1\n" in text
         assert "epoch 0: same, 61 positions" in text
         assert "same samples in the same order" in text
         assert ("were done again after a resume" in text) == (len(worlds) > 1)
@@ -294,7 +294,7 @@ class TestComparison:
         assert not same
         assert "epoch 0: B lacks 8 positions: 24 to 31" in text
         assert "epoch 0: B has more than once 8 positions: 40 to 47" in text
-        assert "epoch 0: same where both were, 53 positions" in text
+        assert "epoch 0: same, 45 positions in 6 stretches" in text
         assert "epoch 1: same, 61 positions" in text
 
     def test_steps_that_end_elsewhere(self, dataset: MemoryDataset, tmp_path: Path) -> None:
@@ -318,17 +318,15 @@ class TestComparison:
         advance([short])  # up to 56
         same, text = verdict(str(tmp_path / "b"), str(tmp_path / "c"))
         assert same, text
-        assert text.endswith('order, but for what last_batch="drop" left out at the end of epochs')
+        assert 'lacks 4 positions: 56 to 59, which is what last_batch="drop" leaves out' in text
+        assert text.endswith("same samples in the same order")
         advance([short], 3)
         same, text = verdict(str(tmp_path / "b"), str(tmp_path / "c"))
 
         assert not same
         assert "epoch 0: B lacks 4 positions: 56 to 59" in text
-        assert "epoch 0: same where steps of both end together, 42 positions" in text
+        assert "epoch 0: same, 42 positions in 1 stretches" in text
         assert "not compared, since steps end elsewhere: 14 positions: 42 to 55" in text
-        assert (
-            'epoch 0: what B lacks at the end is less than a step of it: last_batch="drop"' in text
-        )
         assert "epoch 1: A lacks 21 positions: 0 to 20" in text
         assert text.count("drop") == 1  # the rest of an epoch that was left early is more
 
@@ -368,7 +366,7 @@ class TestComparison:
         same, text = verdict(whole, skipped)
 
         assert not same
-        assert "skipped as bad: 0 in A, 1 in B" in text
+        assert "B skipped 1 sample as bad" in text
         assert "in 1 of 8 stretches" in text
 
     def test_rank_that_died_before_the_others_went_back(
@@ -561,7 +559,20 @@ def test_lines_without_names(short_dataset: MemoryDataset, tmp_path: Path) -> No
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
     assert check_audit(run).once
-    assert check_audit(run).history.attempts == frozenset()
+    assert len(check_audit(run).history.attempts) == 3
+
+
+def test_an_attempt_without_steps(short_dataset: MemoryDataset, tmp_path: Path) -> None:
+    """A start that was killed before its first step goes on from the longer of two runs, each in a file of its own."""
+    take(start(short_dataset, 1, tmp_path / "a.jsonl"), 3)
+    take(start(short_dataset, 1, tmp_path / "b.jsonl"), 4)
+    begin = json.loads((tmp_path / "b.jsonl").read_text().splitlines()[0])
+    killed = {**begin, "begin": [1, 0], "attempt": "1-00000000", "after": begin["attempt"]}
+    (tmp_path / "c.jsonl").write_text(f"{json.dumps(killed)}\n")
+    check = check_audit(tmp_path)
+
+    assert check.once, check.lines()
+    assert (check.history.num_steps, check.history.num_superseded) == (4, 3)
 
 
 @pytest.mark.parametrize("planted", ["lost", "repeated", "other"])

@@ -379,8 +379,7 @@ def class_folders(photos: list[Path], tmp_path: Path) -> Path:
 
 def lines(folder: Path) -> list[BeginLine | StepLine]:
     """What all ranks have written so far."""
-    found = [line for path in folder.glob("*.jsonl") for line in read_lines(path)]
-    return [line for line in found if line is not None]
+    return [line for path in folder.glob("*.jsonl") for line in read_lines(path)]
 
 
 def wait_until(
