@@ -112,7 +112,7 @@ def decode_packets(clip: Clip) -> int:
         RuntimeError: Frames are missing.
     """
     wanted = clip.info.frame_packets[np.unique(clip.frames)].tolist()
-    content, deadline = memoryview(map_file(clip.path)), ClipDeadline(DECODE_SECONDS, clip.info)
+    content, deadline = memoryview(map_file(clip.path)), ClipDeadline(DECODE_SECONDS)
     decoded = {
         packet
         for run in plan_runs(clip.info, wanted)

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from dali_pipes.decode.cuda_jpeg.on_gpu import MISSING_NVRTC
-from dali_pipes.decode.dali.feed import INSTALL_DALI
+from dali_pipes.decode.dali.driver import INSTALL_DALI
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.samples.image_fields import ImageFields

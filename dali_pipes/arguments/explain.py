@@ -1,8 +1,7 @@
 """The text of `Loader.explain`, and the repr of a loader."""
 
 from collections.abc import Iterator, Sequence
-
-import numpy as np
+from contextlib import suppress
 
 from dali_pipes.arguments.process_rank import Ranks
 from dali_pipes.arguments.setup import Setup
@@ -19,7 +18,7 @@ from dali_pipes.video.source import ClipSource
 from readers.cores import ranks_of_machine, usable_cores
 from readers.label_vector import described
 from readers.plural import counted
-from readers.video import VideoInfo
+from readers.video import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import peculiarity_lines
 
@@ -180,9 +179,11 @@ def _decoding(setup: Setup) -> str:
 def _frames(setup: Setup, clips: ClipSource) -> str:
     """Describe what decodes the frames of clips."""
     device = setup.choice.device
-    first = clips.info(int(clips.videos(np.zeros(1, np.int64))[0]))
-    if isinstance(first, VideoInfo) and first.codec == FRAMES_CODEC:
-        return "frames: files of their own, decoded as images on the CPU"
+    with suppress(
+        VideoError
+    ):  # the first video cannot be read; others are no folders of frames then
+        if clips.parts(0)[0].info.codec == FRAMES_CODEC:
+            return "frames: files of their own, decoded as images on the CPU"
     if setup.choice.decoder == "cpu":
         return "frames: decoded by FFmpeg on the CPU"
     codecs, where = LIBAVCODEC, "on the CPU"

@@ -40,7 +40,7 @@ from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.order import StreamOrder
 from dali_pipes.steps.streams.steps import AnySteps, stream_steps
 from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf, Variants, make_variants
-from dali_pipes.video.source import ClipSource, find_clips, require_clips, require_fits_cameras
+from dali_pipes.video.source import ClipSource, find_clips, require_fits_clips
 from gpu_aug import compile_engine
 from gpu_aug.engines.choose import EngineChoice, EngineName
 from gpu_aug.targets.maps import check_maps
@@ -291,8 +291,7 @@ def _require_fits_samples(
     elif options.images.fields is None:
         require_no_videos(options.dataset)
     for views in variants.views:
-        require_clips(views, clips)
-        require_fits_cameras(views, clips, options.decoder)
+        require_fits_clips(views, clips, options.decoder)
         if images.names and len(views.recipes) > 1:
             raise LoaderError(
                 f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "

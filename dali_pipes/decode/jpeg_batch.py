@@ -75,16 +75,6 @@ class JpegRenderer:
         statuses[rows] = self._render(
             start + rows, canvases.addresses(rows, start, self._fetched.draws)
         )
-        # Seek points of another file were stored for it; decode again without.
-        again = rows[(statuses[rows] != GOOD) & ~self._files["judge"][start + rows].astype(bool)]
-        if again.size:
-            files = self._files[start + again]
-            for name in ("seek_points", "num_seek_points", "every"):
-                files[name] = 0
-            files["judge"] = 1
-            self._files[start + again] = files
-            addresses = canvases.addresses(again, start, self._fetched.draws)
-            statuses[again] = self._render(start + again, addresses)
         return statuses
 
     def _look_up(self) -> None:

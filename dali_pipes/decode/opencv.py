@@ -13,7 +13,6 @@ from dali_pipes.samples.image_fields import warn_of_losses
 from readers import HeaderError, read_header
 from readers.sample import Payload
 
-_NPY = b"\x93NUMPY"
 # OpenCV blends transparent pixels of these formats with black; for all others it returns the stored colour, as Pillow does.
 _BLENDED = ("gif", "tiff")
 _NUMBERS = "an array of NumPy's, which is read as it is stored: give the Loader its channels= and depth=, such as depth=16"
@@ -35,8 +34,6 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     Raises:
         DecodeError: If the bytes do not decode, or decode to another size.
     """
-    if bytes(data[:6]) == _NPY:
-        raise DecodeError(_NUMBERS)
     try:
         header = read_header(data)
         warn_of_losses(header)
@@ -44,10 +41,16 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
         raise DecodeError(str(error)) from error
     except UserWarning as error:  # an error of this image, which is no end of a thread
         raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
+    if header.format == "npy":
+        raise DecodeError(_NUMBERS)
     cv2 = opencv_5()
     if header.has_alpha and header.format in _BLENDED:
         cv2 = None
-    image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
+    if cv2 is None:
+        image = _decode_with_pillow(data)
+    else:
+        # OpenCV reads two bytes as the orientation, whatever its type; see readers.image.header.
+        image = imdecode(cv2, data, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
     if header.format != "tiff":  # both turn a TIFF upright themselves
         image = np.ascontiguousarray(upright(image, header.orientation))
     if image.shape != (*size, 3):
@@ -66,21 +69,26 @@ def opencv_5() -> ModuleType | None:
     return cv2 if int(cv2.__version__.split(".")[0]) >= 5 else None
 
 
-def _decode_with_opencv(cv2: Any, data: Payload) -> NDArray[np.uint8]:
+def imdecode(cv2: Any, data: Payload, flags: int) -> NDArray[Any]:
+    """Decode an image with OpenCV.
+
+    Args:
+        cv2: See `opencv_5`.
+        data: The encoded bytes.
+        flags: As for `cv2.imdecode`.
+
+    Raises:
+        DecodeError: OpenCV does not decode it.
+    """
     try:
-        # OpenCV reads two bytes as the orientation, whatever its type; see readers.image.header.
-        flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     except Exception as error:  # mostly cv2.error; any other error also concerns this image alone
         raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or error_text(error)}") from error
     if image is None:
-        reason = "truncated or damaged"
-        if bytes(data[:2]) in (b"II", b"MM"):
-            reason += (
-                ", or no TIFF of RGB or gray in 8 or 16 bits, which needs channels= and depth="
-            )
-        raise DecodeError(f"OpenCV cannot decode it: {reason}")
-    return np.asarray(image, np.uint8)
+        raise DecodeError(
+            "OpenCV cannot decode it: truncated or damaged, or of a kind that needs channels= and depth="
+        )
+    return np.asarray(image)
 
 
 def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:

@@ -15,6 +15,7 @@ from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvas_memory import Canvases, ViewCanvases
 from dali_pipes.stages.data import Decoded, Fetched
 from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.video.render_clip import ClipRenderer
 from gpu_aug.errors import TargetsError
 from gpu_aug.upload import upload
 
@@ -43,19 +44,16 @@ class RemainingRows:
         return Decoded(fetched, targets)
 
 
-_NO_ROWS = RemainingRows([], Canvases((), 1, pinned=False), [])
-"""For a step that a device decodes entirely: making canvases of no rows takes 0.1 ms."""
-
-
 def start_rendering(
     fetcher: Fetcher, augmenter: Augmenter, fetched: Fetched, rows: Collection[int]
 ) -> RemainingRows:
-    """Let threads render the canvases of rows; a step without rows has canvases of no rows."""
-    if not rows and len(fetched):
-        return _NO_ROWS
+    """Let threads render the canvases of rows, of images or clips."""
     ordered = sorted(rows)
     canvases = augmenter.engines_of(fetched).canvases(len(ordered))
-    render = partial(cpu.render_row, fetcher, fetched)
+    if fetcher.clips is None:
+        render = partial(cpu.render_row, fetcher, fetched)
+    else:
+        render = partial(ClipRenderer(fetcher, fetched, ordered).render, fetched)
     submit = augmenter.workers.pool.submit
     tasks = [submit(render, row, canvases, number) for number, row in enumerate(ordered)]
     return RemainingRows(ordered, canvases, tasks)

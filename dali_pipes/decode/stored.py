@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.decode.opencv import opencv_5, upright
+from dali_pipes.decode.opencv import imdecode, opencv_5, upright
 from dali_pipes.decode.tiff import read_tiff
 from dali_pipes.errors import DecodeError, error_text
 from gpu_aug.image_kind import ImageKind
@@ -93,13 +93,7 @@ def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
         raise DecodeError(
             "other images than RGB of 8 bits need OpenCV 5: pip install 'opencv-python-headless>=5'"
         )
-    try:
-        array = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-    except Exception as error:  # mostly cv2.error; any other error also concerns this image alone
-        raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or error_text(error)}") from error
-    if array is None:
-        raise DecodeError("OpenCV cannot decode it: truncated or damaged")
-    image: NDArray[Any] = np.asarray(array)
+    image = imdecode(cv2, data, cv2.IMREAD_UNCHANGED)
     if image.ndim == 3 and image.shape[2] >= 3:  # blue comes first
         image = image[..., [2, 1, 0, *range(3, image.shape[2])]]
     if header.format == "png" and data[25] == _GRAY_WITH_ALPHA and image.ndim == 3:

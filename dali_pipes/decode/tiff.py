@@ -1,6 +1,7 @@
 """Decoding TIFF files of any number of channels with tifffile: one page with several samples, or pages of one sample."""
 
 import io
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -52,24 +53,19 @@ def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
 
 def _read_pages(file: Any, channels: int) -> NDArray[Any]:
     stack = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
-    pages: list[Any] = []
-    for page in file.pages:
-        if not page.is_reduced:
-            pages.append(page)
-        if len(pages) > channels and len(pages) > 1:
-            break
+    full = (page for page in file.pages if not page.is_reduced)
+    pages: list[Any] = list(islice(full, channels + 1))  # a hostile file has thousands
     if stack > max(len(pages), 1):
         raise DecodeError(
             f"a tiff of ImageJ with {stack} images in one page; write a page for each, or one page of {stack} samples"
         )
     if len(pages) == 1:
         return _read_page(file, pages[0])
-    several = f"more than {channels}" if len(pages) > channels else str(len(pages))
-    samples = pages[0].samplesperpixel
+    samples = pages[0].samplesperpixel if pages else 0
     if len(pages) != channels or samples != 1:
         raise DecodeError(
-            f"a tiff with {several} pages of {samples} {'sample' if samples == 1 else 'samples'}, but {channels=} "
-            "takes one page, or as many pages of one sample"
+            f"a tiff with {len(pages)} or more pages of samplesperpixel={samples}, but {channels=} takes one page, or as "
+            "many pages of one sample"
         )
     arrays = [_read_page(file, page) for page in pages]
     first = arrays[0]

@@ -3,9 +3,10 @@
 from typing import Literal
 
 from dali_pipes.arguments.setup import Setup
+from dali_pipes.decode.dali.driver import PipelineOptions
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.errors import LoaderError
-from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
+from dali_pipes.video.dali.feed import ClipFeed
 from dali_pipes.video.dali.nvdec import find_nvdec
 
 
@@ -24,16 +25,21 @@ def make_feed(setup: Setup, largest: int) -> Feed | ClipFeed:
         # DALI has a decoder at work in each of its threads.
         engines = setup.num_threads if device_id is None else find_nvdec(device_id).engines
         num_threads = min(setup.num_threads, engines)
-        return ClipFeed(ClipFeedOptions(largest, device, device_id, num_threads, depth))
+        return ClipFeed(
+            PipelineOptions(
+                batch_size=largest,
+                device=device,
+                device_id=device_id,
+                num_threads=num_threads,
+                depth=depth,
+            )
+        )
     return Feed(
         FeedOptions(
             batch_size=largest,
             antialias=_antialias_of(setup, on_gpu=on_gpu),
             device=device,
             canvases=on_gpu,
-            canvas=tuple(
-                tuple(view.recipe.decode_size for view in views) for views in setup.variants
-            ),
             device_id=device_id,
             num_threads=setup.num_threads,
             depth=depth,

@@ -20,12 +20,11 @@ from dali_pipes.video.packets import Part
 from dali_pipes.video.sampling import (
     Padding,
     Rate,
-    Start,
+    Sampling,
     choose_frames,
-    fixed_start,
-    random_start,
+    clip_start,
+    frame_offsets,
     read_rate,
-    uniform_start,
 )
 from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
@@ -38,7 +37,6 @@ from readers.sample import ColumnName, Payload, SelectionError, checked_indices
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 from readers.video.info import Segment, cut
 
-Sampling = Literal["random", "uniform", "all", "first"]
 OnDamagedVideo = Literal["raise", "truncate"]
 
 # Videos whose metadata are remembered, about as many as there are in the batches under way: the index reads and parses
@@ -133,7 +131,6 @@ class Clips(IndexedDataset):
         self._index = VideoIndex.open(dataset)
         self.cameras: dict[str, slice] = {}
         self.sizes: set[tuple[int, int]] = set()
-        self._remember()
         self._first = np.concatenate([[0], np.cumsum(self._counts(), dtype=np.int64)])
 
     def __len__(self) -> int:
@@ -218,9 +215,7 @@ class Clips(IndexedDataset):
     def parts(self, index: int) -> list[Part]:
         """See `ClipSource.parts`."""
         [video] = self.videos(np.array([index])).tolist()
-        info = self.info(video)
-        if isinstance(info, VideoError):
-            raise info
+        info, _ = self._remembered(video)
         return [Part(slice(None), video, info, partial(self._fetch_frames, video))]
 
     def frames(
@@ -252,47 +247,42 @@ class Clips(IndexedDataset):
     ) -> NDArray[np.int64]:
         """Choose the frames of clips from random numbers, as a Loader does; see `ClipSource.choose`, and `frames`."""
         chosen = np.zeros((len(indices), self.num_frames), np.int64)
-        for row, segment, start in self._starts(seed, epoch, indices, identities):
-            how = (self._rate, segment, self.num_frames, start, self._padding, int(speed[row]))
-            chosen[row] = segment.first + choose_frames(*how)
+        for row, segment, positions in self._positions(seed, epoch, indices, identities, speed):
+            frames = choose_frames(self._rate, segment, positions, self._padding)
+            chosen[row] = segment.first + frames
         return chosen
 
-    def _starts(
+    def _positions(
         self,
         seed: int,
         epoch: int,
         indices: NDArray[np.int64],
         identities: NDArray[np.int64],
-    ) -> Iterator[tuple[int, Segment, Start]]:
-        """Yield the row of each clip of a readable video, the part it is taken from, and where it begins."""
+        speed: NDArray[np.int64],
+    ) -> Iterator[tuple[int, Segment, list[int]]]:
+        """Yield the row of each clip of a readable video, the part it is taken from, and the positions of its frames."""
         [numbers] = uniforms(seed, epoch, identities, [1], slots=SLOTS["starts of clips"])
         words = (numbers[:, 0] * 2.0**32).astype(np.int64).tolist()
         videos = self.videos(indices).tolist()
         for row, (clip, video) in enumerate(zip(indices.tolist(), videos, strict=True)):
             known = self._known(video)
             if not isinstance(known, VideoError):
-                number = clip - int(self._first[video])
-                yield row, known[1], self._start(number, words[row], known[1])
+                number, segment = clip - int(self._first[video]), known[1]
+                offsets = frame_offsets(self._rate, segment, self.num_frames, int(speed[row]))
+                start = self._start(segment, offsets[-1], number, words[row])
+                yield row, segment, [start + offset for offset in offsets]
 
-    def _start(self, number: int, word: int, segment: Segment) -> Start:
-        """Return where the `number`-th clip of a video begins; `word` is its random number."""
-        match self._sampling:
-            case "random":
-                return random_start(word)
-            case "uniform":
-                return uniform_start(number, self._clips_per_video)
-            case "first":
-                return fixed_start(0)
-            case "all":
-                return fixed_start(number * self.num_frames * self._rate.step(segment))
+    def _start(self, segment: Segment, span: int, number: int, word: int) -> int:
+        """Return the position where the `number`-th clip of a video begins; `word` is its random number."""
+        if self._sampling == "first" or self._sampling == "all":
+            return number * self.num_frames * self._rate.step(segment)
+        room = self._rate.length(segment) - 1 - span
+        return clip_start(self._sampling, room, number, self._clips_per_video, word)
 
     def _fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
         """Read encoded frames of a video whose frames are files of their own."""
-        dataset: Any = self.dataset
-        while isinstance(dataset, Subset):
-            [video] = dataset.indices_in_whole([video]).tolist()
-            dataset = dataset.whole
-        pictures: list[Payload | BadSample] = dataset.fetch_frames(video, frames)
+        dataset, number = _in_whole(self.dataset, video)
+        pictures: list[Payload | BadSample] = dataset.fetch_frames(number, frames)
         return pictures
 
     def _clip(self, entry: Sample | BadSample, clip: int, video: int) -> Sample | BadSample:
@@ -306,8 +296,8 @@ class Clips(IndexedDataset):
         now, indexed = read_seconds(entry), self._seconds(video)
         if now != indexed:  # the frames are chosen by the index
             reason = (
-                f"its clip is {_seconds_in_words(now)}, but was {_seconds_in_words(indexed)} when the videos were "
-                f"indexed: delete {self._index.path}"
+                f"its clip is of the seconds {now}, but was of {indexed} when the videos were indexed (None is the whole "
+                f"video): delete {self._index.path}"
             )
             return BadSample(clip, key, "header", reason)
         size = (info.height, info.width)
@@ -337,15 +327,13 @@ class Clips(IndexedDataset):
             )
         return info, cut(info, self._seconds(video))
 
-    def _remember(self) -> None:
-        self._remembered: Callable[[int], _Known] = lru_cache(_MOST_REMEMBERED)(self._read)
+    @cached_property
+    def _remembered(self) -> Callable[[int], _Known]:
+        """Reads the metadata of a video as `_read` does, and remembers those of some videos."""
+        return lru_cache(_MOST_REMEMBERED)(self._read)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_remembered"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._remember()
 
     def _counts(self) -> NDArray[np.int64]:
         """Return the number of clips of each video, int64 [n]; a bad video has one or more, which report it."""
@@ -371,22 +359,20 @@ def _require_video_dataset(dataset: Dataset) -> None:
         raise LoaderError("Clips takes a dataset of videos, got one of clips; give it their videos")
     if isinstance(dataset, IndexedDataset):
         dataset._require_selectable("Clips")
-    if isinstance(_without_selections(dataset), LeRobotDataset):
+    whole, _ = _in_whole(dataset, 0)
+    if isinstance(whole, LeRobotDataset):
         raise LoaderError(
             "Clips takes a dataset of videos, got a LeRobot dataset; give the Loader the dataset itself, and "
             "choose frames by open_dataset(..., delta_timestamps=...)"
         )
 
 
-def _without_selections(dataset: Dataset) -> Dataset:
-    """Return the dataset that selections were made of."""
+def _in_whole(dataset: Dataset, index: int) -> tuple[Any, int]:
+    """Return the dataset that selections were made of, and the index of a sample there."""
     while isinstance(dataset, Subset):
+        [index] = dataset.indices_in_whole([index]).tolist()
         dataset = dataset.whole
-    return dataset
-
-
-def _seconds_in_words(seconds: tuple[float, float] | None) -> str:
-    return f"{seconds[0]:g} to {seconds[1]:g} s" if seconds else "the whole video"
+    return dataset, index
 
 
 def _require_videos(dataset: Dataset) -> None:

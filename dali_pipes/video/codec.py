@@ -28,25 +28,12 @@ _EXPLODING = frozenset({"mjpeg"})
 
 
 class ClipDeadline(Deadline):
-    """The time limit for decoding a clip.
-
-    Args:
-        seconds: Time from now on.
-        info: Metadata of its video, which may explain why decoding is slow.
-    """
-
-    def __init__(self, seconds: float, info: VideoInfo | None = None) -> None:
-        super().__init__(seconds)
-        self._is_slow = info is not None and info.is_slow
+    """The time limit for decoding a clip."""
 
     def check(self) -> None:
         """Raise DecodeError after the time limit."""
-        if not self.has_passed:
-            return
-        why = ", since all of its container must be read up to the clip: copy its streams to .mkv or .mp4"
-        raise DecodeError(
-            f"it takes longer than {self.seconds:g} s to decode{why if self._is_slow else ''}"
-        )
+        if self.has_passed:
+            raise DecodeError(f"it takes longer than {self.seconds:g} s to decode")
 
 
 class UndecodableError(Exception):

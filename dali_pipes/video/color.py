@@ -103,11 +103,7 @@ def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.
     upright = part or (0, 0, info.height, info.width)
     stored = stored_rect(upright, stored_size(info), info.rotation)
     layout = layout_of(frame.format.name)
-    rgb: NDArray[np.uint8] | None = None
-    if layout is not None and info.matrix == YCGCO:
-        rgb = _convert_ycgco(frame, info, layout, stored)
-    elif layout is not None:
-        rgb = _convert(frame, info, layout, stored)
+    rgb = None if layout is None else _convert(frame, info, layout, stored)
     if rgb is None:
         top, left, height, width = stored
         rgb = _convert_by_ffmpeg(frame, info)[top : top + height, left : left + width]
@@ -134,17 +130,21 @@ def stored_rect(upright: Rect, size: tuple[int, int], rotation: int) -> Rect:
 
 
 def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray[np.uint8] | None:
-    """Convert with our own kernel; None for a matrix or a memory layout that it does not support."""
+    """Convert with our own kernel, or YCgCo; None for a matrix or a memory layout that neither supports."""
     from dali_pipes.video.yuv import STEP, write_rgb
 
+    if info.matrix == YCGCO:
+        return _convert_ycgco(frame, info, layout, part)
     factors = _factors(_matrix_of(info), layout.depth, layout.is_full or info.full_range)
     top, left, height, width = part
     wide = layout.depth > 8
     limit = frame.width + frame.width % 2  # FFmpeg's rows are longer than those of odd width
     luma, blue, red, *_ = frame.planes
-    if factors is None or limit < STEP or luma.line_size < limit << wide:
-        return None
-    if blue.line_size != red.line_size or blue.line_size < limit >> layout.shifts[1] << wide:
+    is_as_usual = (
+        luma.line_size >= limit << wide
+        and red.line_size == blue.line_size >= limit >> layout.shifts[1] << wide
+    )
+    if factors is None or limit < STEP or not is_as_usual:
         return None
     begin = min(left - left % 2, limit - STEP)
     end = max(left + width + (left + width) % 2, begin + STEP)

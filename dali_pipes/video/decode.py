@@ -53,7 +53,7 @@ def read_frames(
         DecodeError: A frame cannot be decoded, FFmpeg reports it as damaged, or its size differs from that of the
             first frame.
     """
-    deadline = deadline or ClipDeadline(DECODE_SECONDS, info)
+    deadline = deadline or ClipDeadline(DECODE_SECONDS)
     wanted = np.unique(frames)
     left = dict(zip(info.frame_packets[wanted].tolist(), wanted.tolist(), strict=True))
     tried: set[tuple[int, int]] = set()
@@ -110,7 +110,7 @@ def read_readable(
     Raises:
         DecodeError: No frame before an undecodable one is good, or the time limit was exceeded.
     """
-    deadline = ClipDeadline(DECODE_SECONDS, info)
+    deadline = ClipDeadline(DECODE_SECONDS)
     left = set(np.unique(frames).tolist())
     undecodable: list[int] = []
     while left:

@@ -24,8 +24,6 @@ class Part(NamedTuple):
         info: Metadata of the video.
         read: Reads its frames, if each is a picture in a file of its own.
         field: The field of the sample that holds the video; "" for the field that holds the sample's image.
-        alone: Whether clips of the video that have no packets in common are decoded separately, so that several
-            threads share the work.
     """
 
     columns: slice
@@ -33,7 +31,6 @@ class Part(NamedTuple):
     info: VideoInfo
     read: ReadPictures
     field: str = ""
-    alone: bool = False
 
 
 class Run(NamedTuple):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
 from dali_pipes.errors import DecodeError
+from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.canvas_memory import Canvases
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
@@ -55,14 +56,19 @@ class ClipRenderer:
         """Render consecutive rows of the step, beginning with row `start`."""
         rows = fetched
         for row in range(len(fetched)):
-            one = self.render(fetched, row, canvases, row, start + row)
+            one, _ = self.render(fetched, row, canvases, row, start + row)
             if one is not fetched:
                 rows = rows.replaced(row, one)
         return Decoded(rows, [NO_TARGETS] * len(rows))
 
     def render(
-        self, fetched: Fetched, of_row: int, canvases: Canvases, row: int, number: int
-    ) -> Fetched:
+        self,
+        fetched: Fetched,
+        of_row: int,
+        canvases: Canvases,
+        row: int,
+        number: int | None = None,
+    ) -> tuple[Fetched, SampleTargets]:
         """Render a clip, or its substitute if it cannot be decoded.
 
         Args:
@@ -70,11 +76,12 @@ class ClipRenderer:
             of_row: The clip's row in `fetched`.
             canvases: Canvases to render on.
             row: The clip's row in `canvases`.
-            number: The clip's row in the step.
+            number: The clip's row in the step; None if `fetched` is the step.
 
         Returns:
-            `fetched` or, for a damaged clip, a single row that replaces it.
+            `fetched` or, for a damaged clip, a single row that replaces it; and that clips have no targets.
         """
+        number = of_row if number is None else number
         shared = self._shared.get(number, {})
         while fetched.data[of_row] is not None:
             held: dict[int, int] = {}
@@ -85,13 +92,13 @@ class ClipRenderer:
                     decoded = pictures or self._decode(fetched, of_row, part, frames, held)
                     self._render_part(decoded, part, fetched, of_row, canvases, row)
                 if held:
-                    return self._fetcher.record_damage(fetched, of_row, held, len(part.info))
-                return fetched
+                    fetched = self._fetcher.record_damage(fetched, of_row, held, len(part.info))
+                return fetched, NO_TARGETS
             except DecodeError as error:
                 fetched, of_row = self._fetcher.replace_row(fetched, of_row, error), 0
                 shared = {}  # a substitute shows another video
         canvases.blacken(row, fetched.draws, of_row)
-        return fetched
+        return fetched, NO_TARGETS
 
     def _render_part(
         self,
@@ -151,7 +158,8 @@ class ClipRenderer:
                 continue
             part = next(iter(parts.values()))
             frames = {row: np.unique(fetched.frames[row, part.columns]) for row in parts}
-            for group in overlapping_clips(part.info, frames) if part.alone else [frames]:
+            # Clips without common packets are decoded separately, so that several threads share the work.
+            for group in overlapping_clips(part.info, frames):
                 together = np.unique(np.concatenate(list(group.values())))
                 size_bytes = len(together) * part.info.height * part.info.width * 3
                 if len(group) > 1 and size_bytes <= _SHARED_BYTES:

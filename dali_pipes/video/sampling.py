@@ -5,7 +5,7 @@ rounds to another frame.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -19,9 +19,7 @@ from gpu_aug.ops.temporal import SPEED_UNIT
 from readers.video.info import Segment
 
 Padding = Literal["edge", "loop", "repeat"]
-
-Start = Callable[[int], int]
-"""Maps the last position at which the clip fits (negative if the clip is too long) to the position where it begins."""
+Sampling = Literal["random", "uniform", "all", "first"]
 
 # 29.97 and 30000 / 1001 are different fractions with denominators below this, and both are met exactly.
 _LARGEST_DENOMINATOR = 100_000
@@ -29,30 +27,24 @@ _LARGEST_DENOMINATOR = 100_000
 _LARGEST_FPS = 1_000_000  # a larger number is a mistake, such as a time stamp
 
 
-def random_start(word: int) -> Start:
-    """Begin at any position at which the clip fits, all equally likely.
+def clip_start(
+    sampling: Literal["random", "uniform"], room: int, number: int, count: int, word: int
+) -> int:
+    """Return the position where a clip begins, 0 if it fits nowhere.
 
     Args:
+        sampling: "random" takes any position at which the clip fits, all equally likely; "uniform" spreads `count` clips
+            evenly from the first to the last one, and puts a single clip in the middle.
+        room: The last position at which the clip fits, negative if it is too long.
+        number: Number of the clip among those of its video.
+        count: Number of clips of the video.
         word: A random integer, 0 <= word < 2**32.
     """
-    return lambda room: max(room + 1, 0) * word >> 32
-
-
-def uniform_start(number: int, count: int) -> Start:
-    """Spread `count` clips evenly from the first to the last position; a single clip begins in the middle.
-
-    Args:
-        number: Number of the clip, 0 <= number < count.
-        count: Number of clips, at least 1.
-    """
+    if sampling == "random":
+        return max(room + 1, 0) * word >> 32
     if count == 1:
-        return lambda room: max(room, 0) // 2
-    return lambda room: max(room, 0) * number // (count - 1)
-
-
-def fixed_start(position: int) -> Start:
-    """Begin at a position, whether the clip fits or not."""
-    return lambda room: position  # noqa: ARG005 - a Start
+        return max(room, 0) // 2
+    return max(room, 0) * number // (count - 1)
 
 
 @dataclass(frozen=True)
@@ -151,29 +143,31 @@ def read_rate(stride: int | None, fps: float | Fraction | None) -> Rate:
     return ByTime(rate)
 
 
-def choose_frames(
-    rate: Rate,
-    segment: Segment,
-    num_frames: int,
-    start: Start,
-    padding: Padding,
-    speed: int = SPEED_UNIT,
-) -> NDArray[np.int64]:
-    """Choose the frames of a clip.
+def frame_offsets(rate: Rate, segment: Segment, num_frames: int, speed: int) -> list[int]:
+    """Return the distance of each frame of a clip from its first one, in positions.
 
     Args:
         rate: The step from frame to frame.
         segment: The part of the video that clips are taken from.
         num_frames: Frames of the clip, T.
-        start: Where it begins.
-        padding: What happens to a clip that reaches beyond the end; see Clips.
-        speed: Factor on the step, in units of 1 / SPEED_UNIT; positions are rounded down.
+        speed: Factor on the step, in units of 1 / SPEED_UNIT; distances are rounded down.
+    """
+    step = rate.step(segment) * speed
+    return [number * step // SPEED_UNIT for number in range(num_frames)]
 
-    Returns:
-        int64 [T], numbers in the segment in the order of presentation.
+
+def choose_frames(
+    rate: Rate, segment: Segment, positions: Sequence[int], padding: Padding
+) -> NDArray[np.int64]:
+    """Return the frames of a clip, int64 [T], numbers in the segment in the order of presentation.
+
+    Args:
+        rate: Has the unit of the positions.
+        segment: The part of the video that clips are taken from.
+        positions: Of the T frames, ascending, some of them perhaps after the end of the segment.
+        padding: What happens to a clip that reaches beyond the end; see Clips.
     """
     length = rate.length(segment)
-    positions = _positions(rate, segment, num_frames, start, speed)
     if padding == "loop":
         inside = [position % length for position in positions]
     else:
@@ -181,15 +175,5 @@ def choose_frames(
     frames = rate.frames_at(segment, inside)
     if padding == "repeat" and positions[-1] >= length:
         first = int(frames[0])
-        return first + np.arange(num_frames) * (len(segment.pts) - first) // num_frames
+        return first + np.arange(len(positions)) * (len(segment.pts) - first) // len(positions)
     return frames
-
-
-def _positions(
-    rate: Rate, segment: Segment, num_frames: int, start: Start, speed: int
-) -> list[int]:
-    """Return the positions of a clip's frames, some of which may lie after the end of the segment."""
-    step = rate.step(segment) * speed
-    offsets = [number * step // SPEED_UNIT for number in range(num_frames)]
-    begin = start(rate.length(segment) - 1 - offsets[-1])
-    return [begin + offset for offset in offsets]

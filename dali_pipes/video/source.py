@@ -17,7 +17,7 @@ from readers import Dataset
 from readers.dataset import Balanced, Subset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.mixture import Mixture
-from readers.video import VideoError, VideoInfo
+from readers.video import VideoError
 
 _Rows = NDArray[np.int64]
 
@@ -39,9 +39,6 @@ class ClipSource(Protocol):
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a number for the video of each clip, int64 [n]."""
-
-    def info(self, video: int) -> VideoInfo | VideoError:
-        """Return the metadata of a video, or the reason why no clip can be taken from it."""
 
     def parts(self, index: int) -> list[Part]:
         """Return the parts of a clip, one for each video that it shows.
@@ -124,36 +121,22 @@ def clip_seconds(
     return seconds
 
 
-def require_clips(views: Views, clips: ClipSource | None) -> None:
-    """Refuse operations on the time of clips where samples are images.
+def require_fits_clips(views: Views, clips: ClipSource | None, decoder: object) -> None:
+    """Refuse recipes and decoders that do not work with the samples: images, clips, or the cameras of a robot.
 
     Raises:
-        LoaderError: The recipe has one.
+        LoaderError: The recipe moves frames in time, and samples are images or frames with actions; cameras of several sizes
+            stay so; or DALI is to decode cameras.
     """
     operations = views.recipes[0].temporal_operations
-    if operations and clips is None:
+    if operations and (clips is None or clips.cameras):
         name = type(operations[0]).__name__
         raise LoaderError(
-            f"{name} moves the frames of clips in time, and the samples of the dataset are images; give the "
-            f"loader Clips(dataset, ...), or take {name} out of the recipe"
+            f"{name} moves frames in time, but the samples are {'images' if clips is None else 'frames with actions'}; "
+            f"give the loader Clips(dataset, ...), or take {name} out of the recipe (robots: see delta_timestamps)"
         )
-
-
-def require_fits_cameras(views: Views, clips: ClipSource | None, decoder: object) -> None:
-    """Refuse recipes and decoders that do not work with the cameras of a robot; other clips work with all of them.
-
-    Raises:
-        LoaderError: The recipe moves frames in time, cameras of several sizes stay so, or DALI is to decode.
-    """
     if clips is None or not clips.cameras:
         return
-    operations = views.recipes[0].temporal_operations
-    if operations:
-        name = type(operations[0]).__name__
-        raise LoaderError(
-            f"{name} moves frames in time, away from the actions that belong to them; take {name} out of the recipe, "
-            f"or choose frames by delta_timestamps"
-        )
     if len(clips.sizes) > 1 and any(recipe.decode_size is None for recipe in views.recipes):
         sizes = " and ".join(f"{height}x{width}" for height, width in sorted(clips.sizes))
         raise LoaderError(
@@ -196,11 +179,6 @@ class ComposedClips:
         for part, rows, own in self._by_part(indices):
             numbers[rows] = self._parts[part].videos(own) * len(self._parts) + part
         return numbers
-
-    def info(self, video: int) -> VideoInfo | VideoError:
-        """See ClipSource."""
-        number, part = divmod(video, len(self._parts))
-        return self._parts[part].info(number)
 
     def parts(self, index: int) -> list[Part]:
         """See ClipSource."""

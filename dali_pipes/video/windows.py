@@ -12,7 +12,7 @@ from readers.formats.lerobot.cameras import Camera
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.lerobot.episodes import Place
 from readers.sample import SourceError
-from readers.video import VideoError, VideoInfo
+from readers.video import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 
 
@@ -49,10 +49,6 @@ class Windows:
         """Return the episode of each sample; see ClipSource."""
         return self._dataset.episodes_of(indices)
 
-    def info(self, video: int) -> VideoInfo | VideoError:
-        """Return the video of an episode's first camera; see ClipSource."""
-        return self._columns[0][0].info(self._dataset.episode(video))
-
     def parts(self, index: int) -> list[Part]:
         """See ClipSource."""
         place = self._dataset.place(index)
@@ -87,4 +83,4 @@ class Windows:
             raise info
         field = "" if info.codec == FRAMES_CODEC else f"{camera.name}.mp4"
         read = partial(camera.pictures, place)
-        return Part(columns, camera.video(place), info, read, field, alone=True)
+        return Part(columns, camera.video(place), info, read, field)

@@ -74,16 +74,24 @@ def resample(
     if (top, left) == (0, 0) and size == tuple(out.shape[:2]):
         out.copy_(cut)
     else:
-        _paste(cut, top, left, out)
+        paste(cut, top, left, out)
 
 
-def _paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
-    rows = _common(top, image.shape[0], out.shape[0])
-    columns = _common(left, image.shape[1], out.shape[1])
+def paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
+    """Lay images [..., height, width, channels] on black canvases, cut off where they reach beyond these.
+
+    Args:
+        image: The images.
+        top: Row of the canvas where the first row comes; may be negative.
+        left: Column of the canvas where the first column comes; may be negative.
+        out: [..., canvas height, canvas width, channels], written whole.
+    """
+    rows = _common(top, image.shape[-3], out.shape[-3])
+    columns = _common(left, image.shape[-2], out.shape[-2])
     out.zero_()
-    out[rows, columns] = image[
-        rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
-    ]
+    own_rows = slice(rows.start - top, rows.stop - top)
+    own_columns = slice(columns.start - left, columns.stop - left)
+    out[..., rows, columns, :] = image[..., own_rows, own_columns, :]
 
 
 def _common(start: int, length: int, limit: int) -> slice:

@@ -2,7 +2,15 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dali_pipes.errors import LoaderError, MissingPackageError
+
+INSTALL_DALI = (
+    "NVIDIA DALI is not installed; install it with \"pip install 'gpu-aug[cuda12]'\" "
+    'or choose decoder="cpu"'
+)
 
 Inputs = Mapping[str, Any]
 """The batch of each input of the pipeline, by the name of the input."""
@@ -11,17 +19,59 @@ Outputs = Sequence[Any] | None
 """The outputs of the pipeline for a batch, a TensorList each; None if DALI refused the batch."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineOptions:
+    """The options of every pipeline of ours.
+
+    Attributes:
+        batch_size: The largest batch.
+        device: Device on which DALI decodes.
+        device_id: The GPU for "mixed", None for "cpu".
+        num_threads: Number of DALI's threads.
+        depth: How many batches DALI works on at once.
+    """
+
+    batch_size: int
+    device: Literal["cpu", "mixed"]
+    device_id: int | None
+    num_threads: int
+    depth: int
+
+
+def new_pipeline(options: PipelineOptions) -> Any:
+    """Return a pipeline of DALI without operators.
+
+    Raises:
+        MissingPackageError: DALI is not installed.
+    """
+    try:
+        from nvidia.dali import Pipeline
+    except ImportError as error:
+        raise MissingPackageError(INSTALL_DALI) from error
+
+    return Pipeline(
+        batch_size=options.batch_size,
+        num_threads=options.num_threads,
+        device_id=options.device_id,
+        prefetch_queue_depth=options.depth,
+    )
+
+
 class Driver:
     """A built DALI pipeline; one push is one run, and outputs come in the order of the pushes.
 
     Args:
         pipeline: The pipeline, with DALI's default executor.
         depth: Its prefetch_queue_depth.
+
+    Attributes:
+        depth: As given.
+        refusal: DALI's message for the batch that it refused last.
     """
 
     def __init__(self, pipeline: Any, depth: int) -> None:
-        self.refusal = ""  # the error of the batch that DALI refused last
-        self._pipeline, self._depth = pipeline, depth
+        self.depth, self.refusal = depth, ""
+        self._pipeline = pipeline
         self._is_warm = False
         self._pushed: deque[Inputs] = deque()  # DALI reads their bytes until they are taken
         self._taken_early: deque[Outputs] = deque()
@@ -37,10 +87,10 @@ class Driver:
         """
         if self._is_warm:
             return ()
-        for _ in range(self._depth):
+        for _ in range(self.depth):
             self._feed(inputs)
         self._pipeline.schedule_run()
-        taken = [self._take(None) for _ in range(self._depth)]
+        taken = [self._take(None) for _ in range(self.depth)]
         self._is_warm = True
         return taken
 
@@ -54,6 +104,12 @@ class Driver:
 
         Args:
             cuda_stream: The stream that will read the outputs; with None the host waits.
+
+        Returns:
+            The outputs, or None if DALI refused the batch. The pipeline goes on with the next batch either way.
+
+        Raises:
+            LoaderError: There is not one output for each sample that was pushed.
         """
         return self._taken_early.popleft() if self._taken_early else self._take(cuda_stream)
 
@@ -76,16 +132,22 @@ class Driver:
         self._pushed.append(inputs)
 
     def _take(self, cuda_stream: Any) -> Outputs:
+        outputs: Outputs = None
         try:
-            outputs: Sequence[Any] = self._pipeline.share_outputs(cuda_stream=cuda_stream)
-            return outputs
+            outputs = self._pipeline.share_outputs(cuda_stream=cuda_stream)
         except Exception as error:  # noqa: BLE001 - DALI raises many types; the CPU judges each sample
             self.refusal = _short(str(error))
-            return None
         finally:
             # With DALI's default executor the outputs stay valid for as long as they are referenced.
             self._pipeline.release_outputs()
-            self._pushed.popleft()
+            pushed = self._pushed.popleft()
+        count = len(next(iter(pushed.values())))
+        if outputs is not None and len(outputs[0]) != count:
+            raise LoaderError(
+                f"the pipeline makes {len(outputs[0])} images of {count}; let nothing else feed it, and leave "
+                f"the samples of a batch in their places"
+            )
+        return outputs
 
 
 def _short(refusal: str) -> str:

@@ -48,10 +48,10 @@ class DaliEligibility:
             given &= ~self._refused[fetched.indices]
         return set(np.flatnonzero(kept & ~given).tolist())
 
-    def refuse(self, index: int) -> None:
-        """Remember a sample that DALI refused by itself."""
+    def refuse(self, indices: NDArray[np.int64]) -> None:
+        """Remember samples that DALI refused by themselves, int64 [n]."""
         if self._refused is not None:
-            self._refused[index] = True
+            self._refused[indices] = True
 
 
 def read_sizes(spans: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode.cpu import render_views
+from dali_pipes.decode.dali.base import DecoderByDali
+from dali_pipes.decode.dali.driver import Outputs
 from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.decode.remaining_rows import read_targets
@@ -18,7 +20,6 @@ from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvas_memory import Canvases, View, ViewCanvases
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.stages.pipeline import Decoder
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resample
 
@@ -26,24 +27,22 @@ Pictures = dict[int, Any]
 """By row: DALI's uint8 [height, width, 3]."""
 
 
-class UserImageDecoder(Decoder):
-    """Decodes with a user's pipeline; see Decoder.
+class UserImageDecoder(DecoderByDali):
+    """Decodes with a user's pipeline; see DecoderByDali.
 
     `decoder.begin()` comes before. Rows without data are not given to the pipeline: it may refuse any placeholder of ours.
 
     Args:
-        fetcher: Deals with bad samples.
-        augmenter: Goes on from the images.
+        fetcher: As for DecoderByDali.
+        augmenter: As for DecoderByDali.
         decoder: The user's pipeline.
     """
 
     def __init__(self, fetcher: Fetcher, augmenter: Augmenter, decoder: DaliDecoder) -> None:
-        self._fetcher, self._augmenter, self._decoder = fetcher, augmenter, decoder
-        self._side = augmenter.side
+        super().__init__(fetcher, augmenter, decoder)
+        self._decoder = decoder
         # The host reads what lies on the CPU, so it waits for it.
         self._stream = None if decoder.device_id is None else self._side.stream
-        self.depth = decoder.depth
-        self.capacity = self.depth + self.lookahead
 
     def prepare(self, fetched: Fetched) -> Fetched:
         """Return the step: the pipeline gets the bytes as they are."""
@@ -53,11 +52,14 @@ class UserImageDecoder(Decoder):
         """Hand a step to the pipeline."""
         rows = _rows_with_data(prepared)
         if rows:  # DALI never recovers from an empty batch
-            self._decoder.push(_encoded(prepared, rows))
+            inputs = self._decoder.inputs(prepared, rows)
+            # A full batch, not one image: nvImageCodec gives the JPEG engine at most as many images as in the first batch.
+            self._decoder.warm_up(inputs)
+            self._decoder.push(inputs)
 
     def finish(self, prepared: Fetched) -> Pending:
         """Take a step from the pipeline, and augment it."""
-        with self._augmenter.workers.recorder.measure("decode", by_others=True):
+        with self._recorder.measure("decode", by_others=True):
             decoded, pictures = self._decode(prepared)
         if self._decoder.device_id is None:
             parts = {row: np.asarray(picture) for row, picture in pictures.items()}
@@ -66,9 +68,9 @@ class UserImageDecoder(Decoder):
         return self._augment(decoded, pictures)
 
     def close(self) -> None:
-        """Drop the steps that were started."""
+        """Drop the steps that were started, and give the pipeline back."""
+        super().close()
         self._decoder.end()
-        self._side.close()
 
     def _decode(self, fetched: Fetched) -> tuple[Decoded, Pictures]:
         """Return a step and its images, once each row and its targets are good or the row has no sample."""
@@ -89,24 +91,25 @@ class UserImageDecoder(Decoder):
         return decoded, {row: one for row, one in pictures.items() if data[row] is not None}
 
     def _match(
-        self, fetched: Fetched, rows: list[int], outputs: Any | None
+        self, fetched: Fetched, rows: list[int], outputs: Outputs
     ) -> tuple[Fetched, Pictures]:
-        """Match rows with their images; rows refused together are decoded by halves until the bad ones are known."""
+        """Match rows with their images; rows that were refused together are decoded one by one."""
         if outputs is not None:
-            return fetched, dict(zip(rows, outputs, strict=True))
-        halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-        if len(rows) == 1:
-            error = DecodeError(self._decoder.refusal)
-            fetched = fetched.replaced(rows[0], self._fetcher.replace_row(fetched, rows[0], error))
-            halves = [rows] if fetched.data[rows[0]] is not None else []
+            return fetched, dict(zip(rows, outputs[0], strict=True))
         pictures: Pictures = {}
-        for half in halves:
-            fetched, taken = self._match(fetched, half, self._decode_now(fetched, half))
-            pictures |= taken
+        for row in rows:
+            while row not in pictures and fetched.data[row] is not None:
+                alone = self._decode_now(fetched, [row])
+                if alone is not None:
+                    pictures[row] = alone[0][0]
+                else:
+                    error = DecodeError(f"DALI: {self._decoder.refusal}")
+                    substitute = self._fetcher.replace_row(fetched, row, error)
+                    fetched = fetched.replaced(row, substitute)
         return fetched, pictures
 
-    def _decode_now(self, fetched: Fetched, rows: list[int]) -> Any | None:
-        return self._decoder.decode_now(_encoded(fetched, rows), self._stream)
+    def _decode_now(self, fetched: Fetched, rows: list[int]) -> Outputs:
+        return self._decoder.run_now(self._decoder.inputs(fetched, rows), self._stream)
 
     def _augment(self, decoded: Decoded, pictures: Pictures) -> Pending:
         """Augment images on the engines' device."""
@@ -126,10 +129,6 @@ class UserImageDecoder(Decoder):
 def _rows_with_data(fetched: Fetched) -> list[int]:
     rows: list[int] = np.flatnonzero(fetched.has_sample).tolist()
     return rows
-
-
-def _encoded(fetched: Fetched, rows: Sequence[int]) -> list[NDArray[np.uint8]]:
-    return [np.frombuffer(fetched.data[row] or b"", np.uint8) for row in rows]
 
 
 def _settle(fetcher: Fetcher, fetched: Fetched, rows: Sequence[int], pictures: Pictures) -> Fetched:

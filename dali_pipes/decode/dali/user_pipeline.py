@@ -1,15 +1,14 @@
 """A user's own DALI pipeline as the decode stage of a loader."""
 
 import weakref
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dali_pipes.decode.dali.driver import Driver, Outputs
+from dali_pipes.decode.dali.driver import Driver, Inputs
 from dali_pipes.errors import LoaderError
+from dali_pipes.stages.data import Fetched
 
 _NEXT = "give one made with fn.external_source(name=...) for encoded bytes, and one output"
 
@@ -17,27 +16,19 @@ _TAKEN: weakref.WeakSet[Any] = weakref.WeakSet()
 """Pipelines that `from_dali` was given: two decoders would take each other's outputs."""
 
 
-class DaliDecoder:
+class DaliDecoder(Driver):
     """A pipeline that turns encoded bytes into images, and gets batches pushed; see `from_dali`.
 
     Attributes:
         batch_size: The largest batch that it takes.
         device_id: The GPU on which its images are; None for images on the CPU.
-        depth: How many batches it works on at once.
     """
 
     def __init__(self, pipeline: Any, name: str, device_id: int | None) -> None:
+        super().__init__(pipeline, int(pipeline.input_feed_count(name)))
         self.batch_size = int(pipeline.max_batch_size)
         self.device_id = device_id
-        self.depth = int(pipeline.input_feed_count(name))
-        self._driver, self._name = Driver(pipeline, self.depth), name
-        self._sizes: deque[int] = deque()
-        self._busy = False
-
-    @property
-    def refusal(self) -> str:
-        """DALI's message for the last refused batch."""
-        return f"DALI: {self._driver.refusal}"
+        self._name, self._busy = name, False
 
     def require_fits(self, largest: int, *, clips: bool) -> None:
         """Refuse batches of more than `largest` images, and clips.
@@ -70,47 +61,12 @@ class DaliDecoder:
 
     def end(self) -> None:
         """Wait for the pushed batches and drop them; other loops may use the pipeline."""
-        self._driver.drain()
-        self._sizes.clear()
+        self.drain()
         self._busy = False
 
-    def push(self, encoded: Sequence[NDArray[np.uint8]]) -> None:
-        """Start decoding a batch of at least one image, each uint8 [num_bytes]."""
-        # A full batch, not one image: nvImageCodec gives the JPEG engine at most as many images as in the first batch.
-        for outputs in self._driver.warm_up({self._name: list(encoded)}):
-            _images(outputs, len(encoded))
-        self._driver.push({self._name: list(encoded)})
-        self._sizes.append(len(encoded))
-
-    def take(self, cuda_stream: Any = None) -> Any | None:
-        """Wait for the oldest batch.
-
-        Args:
-            cuda_stream: The stream that will read the outputs; with None the host waits.
-
-        Returns:
-            DALI's TensorList of the images, or None when it refused the batch.
-
-        Raises:
-            LoaderError: There is not one image for each that was pushed.
-        """
-        return _images(self._driver.take(cuda_stream), self._sizes.popleft())
-
-    def decode_now(
-        self, encoded: Sequence[NDArray[np.uint8]], cuda_stream: Any = None
-    ) -> Any | None:
-        """Decode a batch out of turn; the order of the pushed batches does not change. Returns as `take`."""
-        outputs = self._driver.run_now({self._name: list(encoded)}, cuda_stream)
-        return _images(outputs, len(encoded))
-
-
-def _images(outputs: Outputs, count: int) -> Any | None:
-    if outputs is not None and len(outputs[0]) != count:
-        raise LoaderError(
-            f"the pipeline makes {len(outputs[0])} images of {count}; let nothing else feed it, and leave "
-            f"the samples of a batch in their places"
-        )
-    return None if outputs is None else outputs[0]
+    def inputs(self, fetched: Fetched, rows: Sequence[int]) -> Inputs:
+        """Return the inputs for some rows of a step, all of which have data, at least one."""
+        return {self._name: [np.frombuffer(fetched.data[row] or b"", np.uint8) for row in rows]}
 
 
 def from_dali(pipeline: Any) -> DaliDecoder:
@@ -156,10 +112,6 @@ def from_dali(pipeline: Any) -> DaliDecoder:
             "leave exec_dynamic, exec_async and exec_pipelined out"
         )
     pipeline.build()
-    if type(pipeline).iter_setup is not _base_class().iter_setup:
-        raise LoaderError(
-            f"{type(pipeline).__name__}.iter_setup feeds the pipeline, but the loader does that; leave it out"
-        )
     if pipeline._ops is None:
         raise LoaderError(
             "a pipeline that was deserialized does not tell what it does; give the one that was serialized"
@@ -195,7 +147,6 @@ def _input_of(pipeline: Any) -> str:
                 raise LoaderError(
                     f"the input {instance.name!r} has a source, but the loader feeds it; leave source out"
                 )
-            _require_takes_bytes(instance.name, operator)
             inputs.append(instance.name)
         elif operator.schema.HasRandomSeedArg():
             raise LoaderError(
@@ -206,20 +157,3 @@ def _input_of(pipeline: Any) -> str:
         named = ", ".join(map(repr, inputs)) or "none"
         raise LoaderError(f"the pipeline must have one input, but has {named}; {_NEXT}")
     return str(inputs[0])
-
-
-def _base_class() -> Any:
-    from nvidia.dali import Pipeline
-
-    return Pipeline
-
-
-def _require_takes_bytes(name: str, operator: Any) -> None:
-    """Refuse an input that was declared for something else, for which every sample would be bad."""
-    dtype, ndim, layout = operator._dtype, operator._ndim, operator._layout
-    other_type = dtype is not None and str(dtype) != "DALIDataType.UINT8"
-    if other_type or ndim not in (None, 1) or len(layout or "-") != 1:
-        raise LoaderError(
-            f"the input {name!r} was declared with {dtype=!s}, {ndim=}, {layout=}, but encoded bytes are uint8 "
-            f"[num_bytes]; declare dtype=types.UINT8 and ndim=1, or leave these out"
-        )

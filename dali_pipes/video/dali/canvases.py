@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from dali_pipes.video.color import BT601, LUMA_WEIGHTS, rgb_matrix, stored_rect
+from gpu_aug.resampling.crop_and_resize import paste
 from gpu_aug.resampling.crops import Crops
 from gpu_aug.upload import upload
 from readers.video import VideoInfo
@@ -32,8 +33,12 @@ def render_canvases(frames: torch.Tensor, info: VideoInfo, crops: Crops, row: in
     cut = frames[:, top : top + height, left : left + width]
     cut = torch.rot90(cut, -info.rotation // 90, dims=(1, 2))
     rendered = _resample(cut, tuple(crops.resize[row].tolist()), info.matrix, crops.antialias)
-    paste = (int(crops.paste[row, 0]), int(crops.paste[row, 1]))
-    return _paste(rendered, paste, tuple(crops.canvas[row].tolist()))
+    (top, left), canvas = crops.paste[row].tolist(), tuple(crops.canvas[row].tolist())
+    if top == left == 0 and canvas == tuple(rendered.shape[1:3]):
+        return rendered
+    canvases = rendered.new_empty((len(rendered), *canvas, 3))
+    paste(rendered, top, left, canvases)
+    return canvases
 
 
 def _resample(
@@ -55,21 +60,6 @@ def _resample(
             # Not as a product of matrices, which users let torch round to TF32.
             piece = torch.stack([(piece * weights).sum(-1) for weights in colours], -1)
         out[start : start + count] = piece.add_(0.5).clamp_(0, 255)  # the cast rounds down
-    return out
-
-
-def _paste(rendered: torch.Tensor, start: tuple[int, int], canvas: tuple[int, ...]) -> torch.Tensor:
-    size = (int(rendered.shape[1]), int(rendered.shape[2]))
-    if start == (0, 0) and size == canvas:
-        return rendered
-    out = rendered.new_zeros((len(rendered), *canvas, 3))
-    (top, bottom), (left, right) = (
-        (max(at, 0), max(min(at + length, limit), max(at, 0)))
-        for at, length, limit in zip(start, size, canvas, strict=True)
-    )
-    rows = slice(top - start[0], bottom - start[0])
-    columns = slice(left - start[1], right - start[1])
-    out[:, top:bottom, left:right] = rendered[:, rows, columns]
     return out
 
 

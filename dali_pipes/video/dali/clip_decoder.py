@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from dali_pipes.decode.dali.base import DecoderByDali
 from dali_pipes.decode.dali.loan import Loan
+from dali_pipes.decode.remaining_rows import start_rendering
 from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvas_memory import ViewCanvases
 from dali_pipes.stages.cuda_streams import SideStream
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.stages.pipeline import Decoder
 from dali_pipes.video.dali.canvases import render_canvases
 from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
-from dali_pipes.video.dali.feed import ClipFeed
+from dali_pipes.video.dali.feed import ClipFeed, inputs_of
 from dali_pipes.video.dali.support import Refusals
-from dali_pipes.video.render_clip import ClipRenderer
 from gpu_aug.upload import upload
-from readers.video import VideoInfo
+from readers.video import VideoError
 
 # Bytes of decoded frames that DALI holds for each push; a step with more is pushed in parts. With a depth of 2, 2 GiB of a
 # GPU are taken at most.
@@ -47,16 +47,16 @@ class Prepared:
     parts: list[list[int]]
 
 
-class DaliClipDecoder(Decoder):
-    """Decodes clips with DALI; see Decoder.
+class DaliClipDecoder(DecoderByDali):
+    """Decodes clips with DALI; see DecoderByDali.
 
     DALI gets the packets of a video that its clip needs, with frames numbered anew. Canvases are rendered by
     torch on the device where the frames lie, and the engine runs on a stream of its own. Clips that DALI must not
     decode, or refuses, are decoded on the CPU, which decides what is a bad sample.
 
     Args:
-        fetcher: Deals with bad samples.
-        augmenter: Goes on from canvases.
+        fetcher: As for DecoderByDali.
+        augmenter: As for DecoderByDali; goes on from canvases.
         feed: DALI's pipeline.
         refusals: Remembers which kinds of videos DALI refuses.
     """
@@ -64,16 +64,13 @@ class DaliClipDecoder(Decoder):
     def __init__(
         self, fetcher: Fetcher, augmenter: Augmenter, feed: ClipFeed, refusals: Refusals
     ) -> None:
-        self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
-        self._refusals = refusals
-        self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
-        self._side = augmenter.side
+        # On a CPU the engine works in the loop's own thread, so there is nothing to launch ahead.
+        self.lookahead = 1 if augmenter.side.stream is None else 2
+        super().__init__(fetcher, augmenter, feed)
+        self._feed, self._refusals = feed, refusals
+        self._pool = augmenter.workers.pool
         # Excerpts of the steps that were started: a step of many frames is several pushes.
         self._unpushed: deque[list[Excerpt]] = deque()
-        # On a CPU the engine works in the loop's own thread, so there is nothing to launch ahead.
-        self.lookahead = 1 if self._side.stream is None else 2
-        self.depth = feed.options.depth
-        self.capacity = self.depth + self.lookahead
 
     def prepare(self, fetched: Fetched) -> Prepared:
         """Cut the packets out that the clips need."""
@@ -94,29 +91,29 @@ class DaliClipDecoder(Decoder):
                 outputs = self._feed.take(self._side.stream)
             self._fill()
             if outputs is not None:
-                rendered |= self._render(prepared, rows, outputs)
+                rendered |= self._render(prepared, rows, outputs[0])
             else:
                 rendered |= self._take_apart(prepared, rows)
         return self._augment(prepared.fetched, rendered)
-
-    def close(self) -> None:
-        """Drop the steps that were started."""
-        self._feed.drain()
-        self._side.close()
 
     def _excerpt(self, fetched: Fetched, row: int) -> Excerpt | None:
         clips, data = self._fetcher.clips, fetched.data[row]
         if clips is None or data is None:
             return None
-        info = clips.info(int(clips.videos(fetched.indices[row : row + 1])[0]))
-        if not isinstance(info, VideoInfo) or self._refusals.is_hopeless(info):
+        try:
+            info = clips.parts(int(fetched.indices[row]))[0].info
+        except VideoError:  # the decoder on the CPU reports the reason
             return None
-        return make_excerpt(data, info, fetched.frames[row], self._feed.options.backend)
+        if self._refusals.is_hopeless(info):
+            return None
+        return make_excerpt(data, info, fetched.frames[row], self._feed.backend)
 
     def _fill(self) -> None:
         """Push parts while DALI has room."""
-        while self._unpushed and len(self._feed) < self._feed.options.depth:
-            self._feed.push(self._unpushed.popleft())
+        while self._unpushed and len(self._feed) < self.depth:
+            excerpts = self._unpushed.popleft()
+            self._feed.warm_up(inputs_of(excerpts[:1]))
+            self._feed.push(inputs_of(excerpts))
 
     def _take_apart(self, step: Prepared, rows: Sequence[int]) -> Rendered:
         """Decode clips one by one that DALI refused together; those that it refuses again are left to the CPU."""
@@ -124,11 +121,11 @@ class DaliClipDecoder(Decoder):
         for row in rows:
             excerpt = step.excerpts[row]
             with self._recorder.measure("decode", by_others=True):
-                frames = self._feed.take_single(excerpt, self._side.stream)
-            decoded = frames is not None
+                outputs = self._feed.run_now(inputs_of([excerpt]), self._side.stream)
+            decoded = outputs is not None
             self._refusals.note(excerpt.info, decoded=decoded, said=self._feed.refusal)
-            if frames is not None:
-                rendered |= self._render(step, [row], [frames])
+            if outputs is not None:
+                rendered |= self._render(step, [row], outputs[0])
         return rendered
 
     def _render(self, step: Prepared, rows: Sequence[int], decoded: Sequence[Any]) -> Rendered:
@@ -147,25 +144,18 @@ class DaliClipDecoder(Decoder):
     def _augment(self, fetched: Fetched, rendered: Rendered) -> Pending:
         """Render the other rows on the CPU, and augment all."""
         others = [row for row in range(len(fetched)) if row not in rendered]
-        engines = self._augmenter.engines_of(fetched)
-        on_cpu = engines.canvases(len(others))
-        renderer = ClipRenderer(self._fetcher, fetched, others)
-
-        def render(number: int) -> Fetched:
-            return renderer.render(fetched, others[number], on_cpu, number, others[number])
-
-        step = fetched
+        remaining = start_rendering(self._fetcher, self._augmenter, fetched, others)
         with self._recorder.measure("decode", by_others=True):
-            for row, one in zip(others, self._pool.map(render, range(len(others))), strict=True):
-                step = step if one is fetched else step.replaced(row, one)
+            decoded = remaining.wait(Decoded(fetched, [NO_TARGETS] * len(fetched)))
+        engines = self._augmenter.engines_of(fetched)
 
         def canvases() -> list[ViewCanvases]:
             return [
-                join(rendered, view, uploaded, others, len(step))
-                for view, uploaded in enumerate(engines.upload(on_cpu))
+                join(rendered, view, uploaded, others, len(fetched))
+                for view, uploaded in enumerate(engines.upload(remaining.canvases))
             ]
 
-        return self._augmenter.launch(Decoded(step, [NO_TARGETS] * len(step)), canvases)
+        return self._augmenter.launch(decoded, canvases)
 
 
 def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:

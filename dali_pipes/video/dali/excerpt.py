@@ -4,7 +4,7 @@ DALI reads an entire file to number its frames, and ignores edit lists and frame
 neither, and is a hundredth of a long video. Source of the format: RFC 8794 (EBML) and RFC 9559 (Matroska).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -58,19 +58,19 @@ def make_excerpt(
     runs = [_packets_of(info, run) for run in plan_runs(info, info.frame_packets[wanted].tolist())]
     pts = info.packet_pts[np.concatenate(runs)]
     shown = np.sort(pts)
-    groups = []
+    written: list[Packet] = []
     for packets in runs:
-        numbers = np.searchsorted(shown, info.packet_pts[packets])
         try:
             content = [
                 next(read_packets(data, info, packet, packet + 1)) for packet in packets.tolist()
             ]
         except VideoError:  # the decoder on the CPU reports the reason
             return None
-        if np.ptp(numbers) >= LONGEST_GROUP or not _is_unambiguous(info, packets, content, backend):
+        if not _is_unambiguous(info, packets, content, backend):
             return None
-        groups.append(Group(numbers.tolist(), content))
-    file = write_matroska(info.codec, info.extradata, stored_size(info), groups)
+        numbers = np.searchsorted(shown, info.packet_pts[packets]).tolist()
+        written += map(Packet, numbers, packets == packets[0], content)
+    file = write_matroska(info.codec, info.extradata, stored_size(info), written)
     own = np.searchsorted(shown, info.pts[wanted]).astype(np.int32)
     return Excerpt(np.frombuffer(file, np.uint8), own, picks, info)
 
@@ -102,30 +102,28 @@ CODEC_IDS = {
     "vp9": b"V_VP9",
     "vp8": b"V_VP8",
     "mpeg4": b"V_MPEG4/ISO/ASP",
-    "mjpeg": b"V_MJPEG",
 }
 """FFmpeg's names of the codecs that can be written -> Matroska's."""
-
-LONGEST_GROUP = 1 << 15
-"""The numbers of a group span less than this: blocks store them as signed 16-bit offsets."""
 
 _MILLISECOND = 1_000_000  # in nanoseconds, the unit of the format
 
 
-class Group(NamedTuple):
-    """Packets that are decoded one after the other; the first is a keyframe.
+class Packet(NamedTuple):
+    """An encoded frame.
 
     Attributes:
-        numbers: Number of each packet's frame in the order of presentation, which becomes its time in ms.
-        packets: The encoded frames.
+        number: Number of the frame in the order of presentation, which becomes its time in ms.
+        is_keyframe: Whether decoding can begin with it.
+        content: Its bytes.
     """
 
-    numbers: Sequence[int]
-    packets: Sequence[Payload]
+    number: int
+    is_keyframe: bool
+    content: Payload
 
 
 def write_matroska(
-    codec: str, extradata: bytes, size: tuple[int, int], groups: Iterable[Group]
+    codec: str, extradata: bytes, size: tuple[int, int], packets: Iterable[Packet]
 ) -> bytes:
     """Return a file with one video stream.
 
@@ -133,7 +131,7 @@ def write_matroska(
         codec: A key of CODEC_IDS.
         extradata: Codec configuration for the decoder, given before the first packet.
         size: Height and width of the frames before they are turned upright.
-        groups: Groups of packets, in the order of decoding.
+        packets: In the order of decoding.
     """
     height, width = size
     track = b"".join(
@@ -148,7 +146,7 @@ def write_matroska(
     segment = [
         _element(_INFO, _number(_TIMESTAMP_SCALE, _MILLISECOND)),
         _element(_TRACKS, _element(_TRACK_ENTRY, track)),
-        *map(_cluster, groups),
+        *map(_cluster, packets),
     ]
     return _element(_EBML, _element(_DOC_TYPE, b"matroska")) + _element(_SEGMENT, b"".join(segment))
 
@@ -158,18 +156,14 @@ _INFO, _TIMESTAMP_SCALE, _TRACKS, _TRACK_ENTRY = 0x1549A966, 0x2AD7B1, 0x1654AE6
 _TRACK_NUMBER, _TRACK_UID, _TRACK_TYPE, _LACING = 0xD7, 0x73C5, 0x83, 0x9C
 _CODEC_ID, _CODEC_PRIVATE, _VIDEO, _WIDTH, _HEIGHT = 0x86, 0x63A2, 0xE0, 0xB0, 0xBA
 _CLUSTER, _TIMESTAMP = 0x1F43B675, 0xE7
-_SIMPLE_BLOCK, _FIRST_TRACK, _KEYFRAME = b"\xa3", b"\x81", b"\x80"
+_SIMPLE_BLOCK, _FIRST_TRACK, _KEYFRAME = 0xA3, b"\x81", b"\x80"
 
 
-def _cluster(group: Group) -> bytes:
-    begin = min(group.numbers)
-    parts: list[Payload] = [_number(_TIMESTAMP, begin)]
-    flags = _KEYFRAME
-    for number, packet in zip(group.numbers, group.packets, strict=True):
-        head = _FIRST_TRACK + (number - begin).to_bytes(2, "big") + flags
-        parts += [_SIMPLE_BLOCK, _length(len(head) + len(packet)), head, packet]
-        flags = b"\x00"
-    return _element(_CLUSTER, b"".join(parts))
+def _cluster(packet: Packet) -> bytes:
+    """Return a cluster of one block: blocks of a larger one could be no more than 32,768 ms apart."""
+    flags = _KEYFRAME if packet.is_keyframe else b"\x00"
+    block = b"".join([_FIRST_TRACK, b"\x00\x00", flags, packet.content])  # 0 ms after the cluster
+    return _element(_CLUSTER, _number(_TIMESTAMP, packet.number) + _element(_SIMPLE_BLOCK, block))
 
 
 def _number(name: int, value: int) -> bytes:

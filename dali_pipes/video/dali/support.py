@@ -14,7 +14,7 @@ Backend = Literal["cpu", "mixed"]
 Kind = tuple[str, str, int, int]
 """Codec, pixel format, height and width."""
 
-# After this many refused videos of a kind, and none decoded, the kind is not tried again: one or two may be damaged.
+# After this many refused videos of a kind in a row the kind is not tried again: one or two may be damaged.
 _ENOUGH = 3
 
 
@@ -74,19 +74,17 @@ def decodes(info: VideoInfo, backend: Backend) -> bool:
 
 
 class Refusals:
-    """Counts by kind of video what DALI decoded and refused."""
+    """Counts by kind of video what DALI refused since it last decoded one alone."""
 
     def __init__(self) -> None:
-        self._decoded: set[Kind] = set()
         self._refused: Counter[Kind] = Counter()
 
     def is_hopeless(self, info: VideoInfo) -> bool:
-        """Return whether DALI has refused several videos of this kind, and decoded none."""
-        kind = _kind(info)
-        return kind not in self._decoded and self._refused[kind] >= _ENOUGH
+        """Return whether DALI has refused several videos of this kind in a row."""
+        return self._refused[_kind(info)] >= _ENOUGH
 
     def note(self, info: VideoInfo, *, decoded: bool, said: str) -> None:
-        """Count a video that DALI got; warn when its kind becomes hopeless.
+        """Count a video that DALI got alone; warn when its kind becomes hopeless.
 
         Args:
             info: Metadata of the video.
@@ -94,11 +92,8 @@ class Refusals:
             said: DALI's message if it refused the video.
         """
         kind = _kind(info)
-        if decoded:
-            self._decoded.add(kind)
-            return
-        self._refused[kind] += 1
-        if self._refused[kind] == _ENOUGH and self.is_hopeless(info):
+        self._refused[kind] = 0 if decoded else self._refused[kind] + 1
+        if self._refused[kind] == _ENOUGH:
             codec, pixel_format, height, width = kind
             warnings.warn(
                 f"DALI refuses videos of {codec}, {pixel_format}, {width}x{height}, which are decoded on the CPU "

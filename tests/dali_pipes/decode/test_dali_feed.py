@@ -2,7 +2,6 @@
 
 import io
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +49,7 @@ def feed() -> Feed:
     options: dict[str, Any] = {"device": "cpu", "canvases": False, "device_id": None}
     return Feed(
         FeedOptions(
-            batch_size=BATCH_SIZE, canvas=((None,),), antialias=(True,), num_threads=1, depth=1, hw_decoder_load=1.0, **options
+            batch_size=BATCH_SIZE, antialias=(True,), num_threads=1, depth=1, hw_decoder_load=1.0, **options
         )
     )  # fmt: skip
 
@@ -154,23 +153,6 @@ def test_bytes_stay_in_memory(photos: list[Path]) -> None:
     for number in range(50):  # would write over memory that was free
         assert len(bytes([number]) * len(photos[0].read_bytes()))
     assert bytes(np.asarray(given["encoded"][0])) == photos[0].read_bytes()
-
-
-def test_views_keep_what_they_look_at() -> None:
-    """Bytes at addresses, in any order, are there for as long as one of their views is."""
-    files: Any = np.arange(100, dtype=np.uint8).copy()
-    owner = weakref.ref(files)
-    first = files.__array_interface__["data"][0]
-    spans = np.array([(first + 90, 10), (first, 3), (first + 5, 0)])
-
-    views = feed_module.memory_of(spans, files)
-    del files
-
-    assert [list(one) for one in views] == [[*range(90, 100)], [0, 1, 2], []]
-    del views[1:]
-    assert owner() is not None
-    views.clear()
-    assert owner() is None
 
 
 def test_the_warm_up_is_as_large_as_a_batch(

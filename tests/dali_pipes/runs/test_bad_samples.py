@@ -13,6 +13,7 @@ from PIL import Image
 from dali_pipes import BadSampleError, Execution, LoaderError, Monitoring
 from dali_pipes.decode import opencv
 from dali_pipes.decode.dali.feed import Feed
+from dali_pipes.decode.dali.image_decoder import DaliImageDecoder
 from dali_pipes.errors import DecodeError
 from dali_pipes.stages import dali_feeds as make
 from dali_pipes.stages.data import Fetched
@@ -198,13 +199,16 @@ def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPat
             super().take(cuda_stream)
             return None  # every batch has one of them
 
-        def again(
-            self, fetched: Fetched, hidden: set[int], cuda_stream: Any = None
-        ) -> Sequence[Any] | None:
-            outputs = super().again(fetched, hidden, cuda_stream)
-            rows = [row for row, index in enumerate(fetched.indices) if index in (5, 11)]
-            return None if any(row not in hidden for row in rows) else outputs
+    again = DaliImageDecoder._again
 
+    def refuse_two(
+        decoder: DaliImageDecoder, fetched: Fetched, hidden: set[int]
+    ) -> Sequence[Any] | None:
+        outputs = again(decoder, fetched, hidden)
+        rows = [row for row, index in enumerate(fetched.indices) if index in (5, 11)]
+        return None if any(row not in hidden for row in rows) else outputs
+
+    monkeypatch.setattr(DaliImageDecoder, "_again", refuse_two)
     options: dict[str, Any] = {
         "on_bad_sample": "skip",
         "batch_size": 10,
@@ -213,7 +217,7 @@ def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPat
     draw_canvases_in_dali(monkeypatch, depth=1)
     expected = images_by_index(load(dataset, decoder="dali", **options))
     monkeypatch.setattr(make, "Feed", Picky)
-    with pytest.warns(RuntimeWarning, match=r"refused 1 of \d+ samples.*(05|11)\.jpg\)") as said:
+    with pytest.warns(RuntimeWarning, match=r"refused 1 of them.*(05|11)\.jpg\)") as said:
         actual = images_by_index(load(dataset, decoder="dali", **options))
 
     assert len(said) == 2
@@ -230,20 +234,22 @@ def test_dali_refuses_whatever_it_gets(
     """Or more than so many at once: then the batch is decoded here, and DALI's words are passed on."""
 
     class Picky(Feed):
-        refusal = "out of memory"
-
         def take(self, cuda_stream: Any = None) -> Sequence[Any] | None:
             outputs = super().take(cuda_stream)
+            self.refusal = "out of memory"
             return None if most < BATCH_SIZE else outputs
 
-        def again(
-            self, fetched: Fetched, hidden: set[int], cuda_stream: Any = None
-        ) -> Sequence[Any] | None:
-            outputs = super().again(fetched, hidden, cuda_stream)
-            lost = {row for row, data in enumerate(fetched.data) if data is None}
-            asked = len(fetched) - len(hidden | lost)
-            return None if asked > most or most == asked == 0 else outputs
+    again = DaliImageDecoder._again
 
+    def refuse_many(
+        decoder: DaliImageDecoder, fetched: Fetched, hidden: set[int]
+    ) -> Sequence[Any] | None:
+        outputs = again(decoder, fetched, hidden)
+        lost = {row for row, data in enumerate(fetched.data) if data is None}
+        asked = len(fetched) - len(hidden | lost)
+        return None if asked > most or most == asked == 0 else outputs
+
+    monkeypatch.setattr(DaliImageDecoder, "_again", refuse_many)
     options: dict[str, Any] = {
         "on_bad_sample": "skip",
         "batch_size": BATCH_SIZE,

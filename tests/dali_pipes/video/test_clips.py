@@ -15,12 +15,19 @@ import pytest
 import torch
 
 from dali_pipes import BadSampleError, Batch, LoaderError, StateMismatchError
-from dali_pipes.video import sampling
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.sampling import ByStride, ByTime, choose_frames, read_rate
+from dali_pipes.video.sampling import (
+    ByStride,
+    ByTime,
+    choose_frames,
+    clip_start,
+    frame_offsets,
+    read_rate,
+)
 from dali_pipes.video.scores import ViewMean
 from dali_pipes.video.source import clip_seconds
 from gpu_aug import Recipe, Resize
+from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
 from readers.mixture import mix
 from readers.video import ClipListDataset, FrameFolderDataset, VideoFolderDataset
@@ -94,6 +101,21 @@ def chosen(found: Sequence[Batch]) -> dict[str, list[int]]:
     }
 
 
+def clip_at(rate: Any, segment: Segment, num_frames: int, start: Any, padding: Any) -> Any:
+    """Frames of a clip; `start` is the position where it begins, or is called with the last one at which it fits."""
+    offsets = frame_offsets(rate, segment, num_frames, SPEED_UNIT)
+    begin = start(rate.length(segment) - 1 - offsets[-1]) if callable(start) else start
+    return choose_frames(rate, segment, [begin + offset for offset in offsets], padding)
+
+
+def random_start(word: int) -> Any:
+    return lambda room: clip_start("random", room, 0, 1, word)
+
+
+def uniform_start(number: int, count: int) -> Any:
+    return lambda room: clip_start("uniform", room, number, count, 0)
+
+
 def segment_of(count: int) -> Segment:
     """Frames 1/25 s apart."""
     return Segment(0, np.arange(count), count, Fraction(1, 25))
@@ -137,13 +159,7 @@ class TestByStride:
         theirs = np.array(caught.value.args[0]).reshape(count, 8)
 
         ours = [
-            choose_frames(
-                ByStride(stride),
-                segment_of(length),
-                8,
-                sampling.uniform_start(number, count),
-                "edge",
-            )
+            clip_at(ByStride(stride), segment_of(length), 8, uniform_start(number, count), "edge")
             for number in range(count)
         ]
 
@@ -153,8 +169,8 @@ class TestByStride:
         """At each of 0 to 9 equally often; the largest word reaches the last one, and no further."""
         words = np.linspace(0, 2**32 - 1, 5000).astype(np.int64).tolist()
         starts = [
-            int(choose_frames(ByStride(2), segment_of(16), 4, start, "edge")[0])
-            for start in map(sampling.random_start, words)
+            int(clip_at(ByStride(2), segment_of(16), 4, start, "edge")[0])
+            for start in map(random_start, words)
         ]
 
         assert np.unique(starts, return_counts=True)[1].tolist() == [500] * 10
@@ -164,15 +180,15 @@ class TestByStride:
         ("given", "start", "padding", "expected"),
         [
             # Eight frames, and a clip that goes 13 frames far.
-            ((8, 5, 3), sampling.random_start(2**31), "edge", [0, 3, 6, 7, 7]),
-            ((8, 5, 3), sampling.random_start(2**31), "loop", [0, 3, 6, 1, 4]),
-            ((8, 5, 3), sampling.random_start(2**31), "repeat", [0, 1, 3, 4, 6]),
+            ((8, 5, 3), random_start(2**31), "edge", [0, 3, 6, 7, 7]),
+            ((8, 5, 3), random_start(2**31), "loop", [0, 3, 6, 1, 4]),
+            ((8, 5, 3), random_start(2**31), "repeat", [0, 1, 3, 4, 6]),
             # As with use_offset of SlowFast: half of the room, rounded down.
-            ((17, 4, 2), sampling.uniform_start(0, 1), "edge", [5, 7, 9, 11]),
+            ((17, 4, 2), uniform_start(0, 1), "edge", [5, 7, 9, 11]),
             # As SlowFast does: torch.linspace from the first to the last place, clamped to the video.
             (
                 (20, 32, 2),
-                sampling.fixed_start(0),
+                0,
                 "edge",
                 torch.linspace(0, 31 * 2, 32).clamp(0, 20 - 1).long().tolist(),
             ),
@@ -184,7 +200,7 @@ class TestByStride:
     ) -> None:
         """Short videos are padded, and one uniform clip lies in the middle."""
         length, num_frames, stride = given
-        chosen = choose_frames(ByStride(stride), segment_of(length), num_frames, start, padding)
+        chosen = clip_at(ByStride(stride), segment_of(length), num_frames, start, padding)
         assert chosen.tolist() == expected
 
 
@@ -207,9 +223,9 @@ class TestByTime:
         """Four frames that begin at 0, 0.2, 0.9 and 1 s and end at 1.5 s, at 4 a second."""
         pts, fps = np.array([50, 52, 59, 60]), Fraction(4)
         segment = Segment(0, pts, 65, self.TENTH)
-        begin = sampling.fixed_start(int(start / self.TENTH * ByTime(fps).unit(segment)))
+        begin = int(start / self.TENTH * ByTime(fps).unit(segment))
 
-        chosen = choose_frames(ByTime(fps), segment, 5, begin, padding)
+        chosen = clip_at(ByTime(fps), segment, 5, begin, padding)
 
         assert chosen.tolist() == expected
 
@@ -219,7 +235,7 @@ class TestByTime:
         pts = np.arange(num) * 1001
         segment = Segment(0, pts, num * 1001, base)
 
-        ours = choose_frames(ByTime(fps), segment, num, sampling.fixed_start(0), "edge")
+        ours = clip_at(ByTime(fps), segment, num, 0, "edge")
 
         assert np.array_equal(ours, np.arange(num))
         floats = np.searchsorted(pts * (1 / 30000), np.arange(num) / (30000 / 1001), "right") - 1
@@ -234,8 +250,8 @@ class TestByTime:
         """The last moment lies before the end, as in clips_at_random_timestamps of torchcodec, but no sooner."""
         rate = ByTime(Fraction(10))
         first, last = (
-            choose_frames(rate, segment_of(50), 5, start, "edge").tolist()
-            for start in map(sampling.random_start, (0, 2**32 - 1))
+            clip_at(rate, segment_of(50), 5, start, "edge").tolist()
+            for start in map(random_start, (0, 2**32 - 1))
         )
 
         assert first == [0, 2, 5, 7, 10]
@@ -443,7 +459,7 @@ class TestSegments:
         [bad] = other.fetch([0])
         anew = Clips(other.dataset, num_frames=3, stride=2, sampling="first")
 
-        assert "its clip is 0.2 to 0.8 s, but was 0.4 to 0.8 s when" in bad.reason
+        assert "its clip is of the seconds (0.2, 0.8), but was of (0.4, 0.8) when" in bad.reason
         assert (before, frames_of(anew)) == ([[10, 12, 14]], [[5, 7, 9]])
         assert anew.fingerprint != clips.fingerprint
 

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from dali_pipes import Execution, Loader, LoaderError
 from dali_pipes.arguments.choose import choose
+from dali_pipes.decode.dali.driver import PipelineOptions
 from dali_pipes.machine import doctor
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import clip_decoder, nvdec, support
 from dali_pipes.video.dali.canvases import color_correction, render_canvases
-from dali_pipes.video.dali.excerpt import Excerpt, Group, make_excerpt, write_matroska
-from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
+from dali_pipes.video.dali.excerpt import Excerpt, Packet, make_excerpt, write_matroska
+from dali_pipes.video.dali.feed import ClipFeed, inputs_of
 from dali_pipes.video.dali.nvdec import Nvdec, find_nvdec
 from dali_pipes.video.dali.support import Refusals, decodes
 from dali_pipes.video.packet_headers import shows_earlier
@@ -120,12 +121,12 @@ def test_matroska_is_read_back(folder: Path) -> None:
         extradata = source.codec_context.extradata
     places = np.argsort(np.argsort([packet.pts for packet in packets])).tolist()
     keys = [number for number, packet in enumerate(packets) if packet.is_keyframe]
-    groups = [
-        Group(places[start:stop], [bytes(packet) for packet in packets[start:stop]])
-        for start, stop in itertools.pairwise([*keys, NUM])
+    written = [
+        Packet(place, packet.is_keyframe, bytes(packet))
+        for place, packet in zip(places, packets, strict=True)
     ]
 
-    with av.open(io.BytesIO(write_matroska("h264", extradata, SIZE, groups))) as container:
+    with av.open(io.BytesIO(write_matroska("h264", extradata, SIZE, written))) as container:
         stream = container.streams.video[0]
         found = [packet for packet in container.demux(stream) if packet.size]
         container.seek(places[keys[1]], stream=stream)
@@ -284,9 +285,12 @@ def test_correction_makes_the_matrix_good(matrix: int, name: str) -> None:
 def test_dali_gives_the_frames(folder: Path, name: str) -> None:
     """Each frame that DALI decodes is nearer to the frame that was asked for than to its neighbours."""
     excerpt = cut(folder / name, FRAMES, "cpu")
-    feed = ClipFeed(ClipFeedOptions(2, "cpu", None, num_threads=1, depth=2))
-    feed.push([excerpt])
-    outputs = feed.take()
+    feed = ClipFeed(
+        PipelineOptions(batch_size=2, device="cpu", device_id=None, num_threads=1, depth=2)
+    )
+    feed.warm_up(inputs_of([excerpt]))
+    feed.push(inputs_of([excerpt]))
+    [outputs] = feed.take()
     _, whole = decode_all(folder / name)
 
     everything = np.stack(whole).astype(np.float32)
@@ -354,7 +358,9 @@ def test_large_batches_are_pushed_in_parts(taken: Path, monkeypatch: pytest.Monk
     expected = images_by_index(load(taken, "dali", batch_size=7))
     pushed = []
     push = ClipFeed.push
-    monkeypatch.setattr(ClipFeed, "push", lambda *args: (pushed.append(len(args[1])), push(*args)))
+    monkeypatch.setattr(
+        ClipFeed, "push", lambda *args: (pushed.append(len(args[1]["frames"])), push(*args))
+    )
     monkeypatch.setattr(clip_decoder, "_PART_BYTES", 2 * 4 * 96 * 128 * 3)
     actual = images_by_index(load(taken, "dali", batch_size=7))
 
@@ -409,14 +415,16 @@ def test_what_dali_refuses_goes_to_the_cpu(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_kinds_that_were_decoded_are_not_given_up(folder: Path) -> None:
-    """A kind of which DALI decoded one video stays with DALI, however many damaged ones follow."""
+    """A kind of which DALI decodes a video in between stays with DALI, however many are damaged."""
     info = scan_video((folder / "vp9.webm").read_bytes())
     refusals = Refusals()
-    refusals.note(info, decoded=True, said="")
-    for _ in range(9):
-        refusals.note(info, decoded=False, said="damaged")
+    for decoded in (False, False, True, False, False):
+        refusals.note(info, decoded=decoded, said="damaged")
 
     assert not refusals.is_hopeless(info)
+    with pytest.warns(RuntimeWarning, match="refuses videos of vp9"):
+        refusals.note(info, decoded=False, said="damaged")
+    assert refusals.is_hopeless(info)
 
 
 def answer(status: int, is_supported: int, engines: int) -> Any:

@@ -18,12 +18,12 @@ from torch.utils._pytree import tree_leaves
 
 from dali_pipes import Batch, ImageOptions, Loader
 from dali_pipes.decode.dali import feed
+from dali_pipes.decode.dali.driver import PipelineOptions
 from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.decode.dali.user_pipeline import from_dali
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import feed as video_feed
 from dali_pipes.video.dali.canvases import color_correction
-from dali_pipes.video.dali.feed import ClipFeedOptions
 from dali_pipes.video.dali.nvdec import Nvdec
 from gpu_aug import (
     AutoAugment,
@@ -281,9 +281,9 @@ def test_clips(
     """Clips, with colours that are corrected, turned frames, and a video that DALI refuses."""
     build, built = video_feed._build, []
 
-    def build_without_gpu(options: ClipFeedOptions) -> Any:
+    def build_without_gpu(options: PipelineOptions) -> Any:
         built.append(options.num_threads)
-        return build(replace(options, backend="cpu", device_id=None))
+        return build(replace(options, device="cpu", device_id=None))
 
     monkeypatch.setattr(video_feed, "_build", build_without_gpu)
     for user in ("arguments.choose", "arguments.explain", "stages.dali_feeds"):
@@ -302,8 +302,8 @@ def test_clips(
 
 
 IMAGES: dict[str, Any] = {
-    "one size": {"canvas": (((32, 32),),), "antialias": (True,)},
-    "several views and sizes": {"canvas": (((32, 32), None),), "antialias": (True, False)},
+    "one view": {"antialias": (True,)},
+    "several views": {"antialias": (True, False)},
 }
 
 
@@ -316,14 +316,14 @@ def test_graph_has_the_inputs_that_are_fed(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Pipeline, "build", Pipeline._build_graph)
     common = {"batch_size": 4, "device_id": 0, "num_threads": 1, "depth": 2}
     if name == "clips":
-        pipeline = video_feed._build(ClipFeedOptions(backend="mixed", **common))
+        pipeline = video_feed._build(PipelineOptions(device="mixed", **common))
         fed = {"encoded", "frames"}
     else:
         options = FeedOptions(
             device="mixed", canvases=True, hw_decoder_load=1.0, **IMAGES[name], **common
         )
         pipeline = feed._build(options)
-        fed = {"encoded", *feed._placeholder_rects(options)}
+        fed = {"encoded", *feed._pairs(options)}
     operators = {instance.name: type(instance._op).__name__ for instance in pipeline._ops}
 
     assert {name for name, kind in operators.items() if kind == "ExternalSource"} == fed
