@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from dali_pipes.steps.variants import MultiScale as MultiScale
     from dali_pipes.video.clips import Clips as Clips
     from dali_pipes.video.scores import ViewMean as ViewMean
-    from readers.buckets import Buckets as Buckets
+    from readers.order.buckets import Buckets as Buckets
 
 _MODULES = {
     "BadRecord": "dali_pipes.runs.bad_samples",
     "BadSampleError": "dali_pipes.errors",
     "Batch": "dali_pipes.batch",
     "BlockShuffle": "dali_pipes.arguments.options",
-    "Buckets": "readers.buckets",
+    "Buckets": "readers.order.buckets",
     "Clips": "dali_pipes.video.clips",
     "ClusterError": "dali_pipes.errors",
     "DecodeError": "dali_pipes.errors",

@@ -54,8 +54,8 @@ from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
 from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from readers import Dataset
-from readers.buckets import Buckets, Size
-from readers.stream import Stream
+from readers.datasets.stream import Stream
+from readers.order.buckets import Buckets, Size
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 

@@ -16,7 +16,7 @@ from dali_pipes.steps.schedule import MAX_EPOCH, Consumed
 from dali_pipes.steps.variants import Variants
 from gpu_aug import Recipe
 from readers import Dataset
-from readers.order import AnyOrder
+from readers.order.shuffle import AnyOrder
 from readers.plural import counted
 
 # Changes only if the order or the draws of a given seed change: then no older state fits.

@@ -15,17 +15,17 @@ if sys.platform == "win32":
         "gpu-aug reads files as Linux and macOS do, and Windows does not: run it in Windows Subsystem for Linux"
     )
 
-from readers.arrays import ArrayDataset, from_arrays
-from readers.buckets import Buckets
-from readers.custom import CustomDataset
-from readers.dataset import Balanced, IndexedDataset, Subset
+from readers.datasets.arrays import ArrayDataset, from_arrays
+from readers.datasets.custom import CustomDataset
+from readers.datasets.dataset import Balanced, IndexedDataset, Subset
+from readers.datasets.mixture import Mixture, mix
 from readers.formats.folder import FolderDataset, ListDataset
 from readers.formats.tar import TarDataset
 from readers.image.header import Header, read_header
 from readers.image.restarts import restart_offsets
-from readers.mixture import Mixture, mix
 from readers.open import open_dataset
-from readers.order import Order, part
+from readers.order.buckets import Buckets
+from readers.order.shuffle import Order, part
 from readers.sample import (
     BadSample,
     Dataset,

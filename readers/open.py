@@ -9,25 +9,25 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from readers.dataset import IndexedDataset
-from readers.first_samples import probed_samples
+from readers.datasets.dataset import IndexedDataset
+from readers.datasets.first_samples import probed_samples
+from readers.detect.detect import detect, detect_named
+from readers.detect.files import MDS_INDEX, Detected, is_list, is_video
+from readers.detect.folder_warnings import class_folder_warnings
+from readers.detect.registry import FORMATS, Format, FormatName
+from readers.detect.source_paths import find_files, storage_names, texts_of
+from readers.detect.split_classes import class_mismatch_warnings, class_name_mismatch_warnings
+from readers.detect.split_column import FORMATS_WITH_COLUMN, rows_of_split
+from readers.detect.splits import UnnamedSplitsError
+from readers.detect.unused_annotations import ignored_annotation_warnings
 from readers.formats.declared import declared_counts, differing_counts, missing_shards
-from readers.formats.detect import detect, detect_named
-from readers.formats.detect_files import MDS_INDEX, Detected, is_list, is_video
-from readers.formats.folder_warnings import doubts
 from readers.formats.hub.repository import find_repository
 from readers.formats.path_table.detect import is_path_table
-from readers.formats.registry import FORMATS, Format, FormatName
-from readers.formats.split_classes import told_of_other_classes, told_of_other_names
-from readers.formats.splits import UnnamedSplitsError
-from readers.formats.unused_annotations import unread
-from readers.given_labels import GivenLabels, split_pairs
+from readers.labels.given_labels import GivenLabels, split_pairs
+from readers.labels.unlabelled import unlabelled_warnings
 from readers.sample import PathLike, SourceError
-from readers.source_paths import find_files, storage_names, texts_of
-from readers.split_column import FORMATS_WITH_COLUMN, rows_of_split
 from readers.storage.paths import has_wildcards, is_url, shown_path
-from readers.storage.unreadable import unreadable
-from readers.unlabelled import unlabelled_warnings
+from readers.storage.unreadable import oserror_as_source_error
 
 if TYPE_CHECKING:
     from readers.formats.stream import TarStream
@@ -72,7 +72,7 @@ def open_dataset(
             annotations did (Pascal VOC, YOLO, LabelMe); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
             frames look like images of a class: say ``format="frame-folder"``,
-            a file of any format in `readers.formats.registry.FORMATS`, among them tables and lists of images, lists of videos and
+            a file of any format in `readers.detect.registry.FORMATS`, among them tables and lists of images, lists of videos and
             their clips, and of folders of frames,
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
             in object stores (HTTP servers cannot be listed: braces alone),
@@ -86,7 +86,7 @@ def open_dataset(
         format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
             forward only, which is all that compressed ones, pipes and some servers allow.
         split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
-            ``val/``), by Hugging Face's rules (see `readers.formats.splits`), or a column ``split`` of tables and JSON
+            ``val/``), by Hugging Face's rules (see `readers.detect.splits`), or a column ``split`` of tables and JSON
             lines does. Several splits are never opened as one
             without a word: a list of patterns does so, and ``format="folder"`` where they are classes.
         labels: Labels in the place of those that the data has, as for `IndexedDataset.with_labels`: one for each sample in
@@ -186,11 +186,11 @@ def _of_files(
     kind, paths, options = found.format, found.paths, {**found.options, **options}
     if kind.own_splits and split is not None:
         options = {**options, "split": split}
-    with unreadable(paths[0]):
+    with oserror_as_source_error(paths[0]):
         made = _made(kind, paths, many or len(paths) > 1, options)
     _tell(made, kind, paths, time.perf_counter() - began)
-    remarks = [*getattr(made, "remarks", ()), *unread(kind, paths[0])]
-    remarks += doubts(kind, paths[0]) if format is None else ()
+    remarks = [*getattr(made, "remarks", ()), *ignored_annotation_warnings(kind, paths[0])]
+    remarks += class_folder_warnings(kind, paths[0]) if format is None else ()
     if kind.takes == "files":
         declared = declared_counts(paths)
         remarks += missing_shards(paths, declared) if _are_listed(names, paths) else ()
@@ -198,9 +198,9 @@ def _of_files(
             differing_counts(made, paths, declared) if isinstance(made, IndexedDataset) else ()
         )
     if "classes" not in options:
-        remarks += told_of_other_classes(kind, paths[0])
+        remarks += class_mismatch_warnings(kind, paths[0])
         class_names = getattr(made, "class_names", ()) if kind.name == "csv" else ()
-        remarks += told_of_other_names(paths[0], options.get("label"), class_names)
+        remarks += class_name_mismatch_warnings(paths[0], options.get("label"), class_names)
     if kind.name in FORMATS_WITH_COLUMN and by_column and isinstance(made, IndexedDataset):
         again = partial(_made, kind, paths, many or len(paths) > 1)
         made, told = rows_of_split(made, again, options, split, shown_path(paths[0]), is_named)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.describe import describe
-from readers.label_vector import Label, same_label
+from readers.labels.label_vector import Label, same_label
 
 PathLike = str | os.PathLike[str]
 
@@ -41,7 +41,7 @@ MASK_VALUES = "mask_values.json"
 
 ColumnName = Literal["label", "height", "width", "num_bytes"]
 COLUMNS: tuple[ColumnName, ...] = ("label", "height", "width", "num_bytes")
-"""The numbers that every dataset can tell of its samples; see `readers.dataset.IndexedDataset.column`."""
+"""The numbers that every dataset can tell of its samples; see `readers.datasets.dataset.IndexedDataset.column`."""
 
 FieldTypes = Mapping[str, tuple[str, tuple[int, ...]]]
 """By name, fields that hold NumPy files of one type and shape in all samples: NumPy's name of the type, and the shape."""

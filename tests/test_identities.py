@@ -16,7 +16,7 @@ import pytest
 
 import gpu_aug.ops.foreign.source
 from readers import open_dataset
-from readers.formats.registry import FORMATS
+from readers.detect.registry import FORMATS
 from tests.support.identities import ARGUMENTS, FOLDER, SOURCES, identities
 
 GOLDEN: dict[str, dict[str, str]] = json.loads((FOLDER / "golden.json").read_text("utf-8"))

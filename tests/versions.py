@@ -32,7 +32,7 @@ TESTS = (
     "dali_pipes/test_loader.py",
     "dali_pipes/test_state.py",
     "readers/formats/test_tar.py",
-    "readers/test_order.py",
+    "readers/order/test_shuffle.py",
     "test_states.py",
 )
 """What is run unless other tests are named."""

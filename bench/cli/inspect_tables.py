@@ -11,15 +11,15 @@ from bench.cli.tables import Row, listed, print_facts, print_table
 from bench.output.text import print_left_out, print_line, printable
 from dali_pipes.jpeg.seek_points import FINDER
 from readers import BadSample, Dataset, Sample
-from readers.checkpoints.store import DatasetCheckpoints
 from readers.formats.stream import TarStream
-from readers.label_vector import described, label_shape_of
+from readers.jpeg_seek_points.store import DatasetCheckpoints
+from readers.labels.label_vector import described, label_shape_of
 from readers.plural import counted
 from readers.prepare import Inspection
-from readers.prepare.findings import MOST_LISTED
-from readers.prepare.percentiles import Spread
+from readers.prepare.inspection.findings import MOST_LISTED
+from readers.prepare.inspection.percentiles import Spread
+from readers.prepare.inspection.videos import VideoFindings
 from readers.prepare.source import title_of
-from readers.prepare.video_inspection import VideoFindings
 from readers.video import FRAMES_CODEC
 from readers.video.info import peculiarity_lines
 

@@ -99,7 +99,7 @@ def inspect(
     from bench.output.quiet import hushed
     from bench.output.results import write_json
     from dali_pipes.decode.check import CHECKS
-    from readers.prepare import inspection
+    from readers.prepare.inspection import inspect_dataset as inspection
     from readers.prepare.source import open_source
 
     check_writable(json)

@@ -14,7 +14,7 @@ from bench.compare.images import as_file
 from bench.output.errors import BenchError
 from dali_pipes.video.clips import Clips
 from readers import Order, Sample
-from readers.label_vector import class_number
+from readers.labels.label_vector import class_number
 from readers.video import VideoError, VideoInfo
 
 MAX_VIDEOS = 256

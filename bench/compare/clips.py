@@ -9,8 +9,8 @@ from bench.output.errors import BenchError
 from dali_pipes.preview.decodable_samples import find_decodable_videos
 from dali_pipes.video.clips import Clips
 from readers import Dataset
-from readers.dataset import Subset
-from readers.prepare.kind import holds_videos
+from readers.datasets.dataset import Subset
+from readers.prepare.inspection.kind import holds_videos
 from readers.prepare.source import open_at_random
 
 _NUM_FRAMES, _STRIDE = 16, 4

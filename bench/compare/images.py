@@ -19,8 +19,8 @@ from dali_pipes import ImageOptions
 from dali_pipes.preview.decodable_samples import take_decodable_samples
 from readers import BadSample, Dataset, Sample, read_header
 from readers.cores import usable_cores
-from readers.dataset import IndexedDataset
-from readers.label_vector import class_number
+from readers.datasets.dataset import IndexedDataset
+from readers.labels.label_vector import class_number
 from readers.prepare.source import open_at_random
 from readers.sample import Payload
 

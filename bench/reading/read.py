@@ -29,7 +29,7 @@ from bench.reading.result import ENTRIES, Entry, Result, show
 from bench.timing import Turn, measure_in_turns
 from readers import Order, Sample, open_dataset
 from readers.cores import usable_cores
-from readers.label_vector import class_number
+from readers.labels.label_vector import class_number
 
 Progress = Callable[[str], object]
 

@@ -11,10 +11,10 @@ from bench.report.charts import size_chart
 from bench.report.numbers import NONE, Number, Share, count, plain, seconds, size
 from bench.report.pictures import look_at_samples
 from readers.formats.stream import TarStream
-from readers.label_vector import described, label_shape_of
+from readers.labels.label_vector import described, label_shape_of
 from readers.plural import counted
 from readers.prepare import Inspection
-from readers.prepare.percentiles import Spread
+from readers.prepare.inspection.percentiles import Spread
 from readers.prepare.source import files_left_out, title_of
 from readers.video.info import peculiarity_lines
 

@@ -15,8 +15,8 @@ from readers import BadSample, Dataset, HeaderError, ReadersError, Sample, read_
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.image.jpeg_process import jpeg_process
-from readers.label_vector import class_number
-from readers.prepare.kind import holds_videos, is_video
+from readers.labels.label_vector import class_number
+from readers.prepare.inspection.kind import holds_videos, is_video
 from readers.sample import mask_number
 from readers.video.frame_folder import FrameFolderDataset
 

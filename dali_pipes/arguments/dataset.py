@@ -12,13 +12,13 @@ from dali_pipes.samples.maps import MapReader
 from dali_pipes.samples.read_field import FieldError
 from dali_pipes.stages.encoded_image import VIDEOS_NEED_CLIPS
 from readers import Dataset, HeaderError, Sample, read_header
-from readers.arrays import as_array
-from readers.dataset import Balanced, Subset
+from readers.datasets.arrays import as_array
+from readers.datasets.dataset import Balanced, Subset
+from readers.datasets.first_samples import probed_samples
+from readers.datasets.stream import is_stream
 from readers.describe import describe
-from readers.first_samples import probed_samples
 from readers.sample import is_image_field, is_video_field
 from readers.storage.shards import ShardDataset
-from readers.stream import is_stream
 from readers.video.files import ClipListDataset, VideoFolderDataset
 from readers.video.frame_folder import FrameFolderDataset
 

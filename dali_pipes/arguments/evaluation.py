@@ -13,7 +13,7 @@ from gpu_aug import Recipe
 from gpu_aug.ops import Operation
 from gpu_aug.ops.foreign.foreign import Foreign
 from readers import Dataset
-from readers.order import AnyOrder
+from readers.order.shuffle import AnyOrder
 
 
 def require_options(last_batch: str, options: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from dali_pipes.video.dali.nvdec import find_nvdec
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
 from readers.cores import ranks_of_machine, usable_cores
-from readers.label_vector import described
+from readers.labels.label_vector import described
 from readers.plural import counted
 from readers.video import VideoError
 from readers.video.frame_folder import FRAMES_CODEC

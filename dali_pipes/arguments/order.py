@@ -14,12 +14,12 @@ from dali_pipes.steps.schedule import BucketSteps, LastBatch, Steps
 from dali_pipes.steps.streams.order import stream_order
 from dali_pipes.steps.variants import MultiScale, Variants
 from readers import Dataset, ReadersError
-from readers.bucket_order import BucketOrder
-from readers.buckets import Buckets, Size, batches_of
+from readers.datasets.stream import is_stream
 from readers.image.sizes import image_sizes
-from readers.order import SHUFFLES, AnyOrder, Order, Shuffle, make_order
+from readers.order.bucket_order import BucketOrder
+from readers.order.buckets import Buckets, Size, batches_of
+from readers.order.shuffle import SHUFFLES, AnyOrder, Order, Shuffle, make_order
 from readers.plural import counted
-from readers.stream import is_stream
 
 _SORTED_AT_ONCE = 1 << 18  # samples: bounds the memory for the sizes of a large dataset
 

@@ -11,10 +11,10 @@ from gpu_aug import Normalize, Recipe
 from gpu_aug.image_kind import ImageKind
 from gpu_aug.targets.soft_labels import class_count
 from readers import Dataset, Sample
-from readers.first_samples import probed_samples
-from readers.label_vector import LabelShape, class_number, label_shape_of
+from readers.datasets.first_samples import probed_samples
+from readers.datasets.stream import is_stream
+from readers.labels.label_vector import LabelShape, class_number, label_shape_of
 from readers.sample import mask_number
-from readers.stream import is_stream
 
 _NUM_PROBED = 8  # samples that a warning rests on: two requests
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)

@@ -45,8 +45,8 @@ from gpu_aug import compile_engine
 from gpu_aug.engines.choose import EngineChoice, EngineName
 from gpu_aug.targets.maps import check_maps
 from readers import Dataset
-from readers.buckets import Buckets, Size
 from readers.cores import cores_of_rank
+from readers.order.buckets import Buckets, Size
 
 # A step that waits for the GPU holds its files, a pinned copy of them, and canvases on the GPU: 90 MB for 256 photographs.
 _MOST_READ_AHEAD = 8

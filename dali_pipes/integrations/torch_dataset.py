@@ -20,11 +20,11 @@ from dali_pipes.arguments.values import require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.torch_items import ItemError, plain_file, sample_of
 from readers import BadSample, IndexedDataset, Sample
-from readers.custom import digest_of, read_columns
+from readers.datasets.custom import digest_of, read_columns
+from readers.datasets.first_samples import probed_samples
 from readers.describe import describe
-from readers.first_samples import probed_samples
 from readers.formats.columns import to_labels
-from readers.label_vector import LabelShape
+from readers.labels.label_vector import LabelShape
 from readers.sample import ColumnName, checked_indices
 from readers.storage.unreadable import is_transient, reason_of
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers import HeaderError, Sample, read_header
-from readers.arrays import as_array, channels_last
-from readers.custom import field_bytes, with_bytes
+from readers.datasets.arrays import as_array, channels_last
+from readers.datasets.custom import field_bytes, with_bytes
 from readers.describe import describe, few_of
 from readers.formats.columns import IMAGE_NAMES, LABEL_NAMES, shorten, to_label
 from readers.image.raw_pixels import row_file
-from readers.label_vector import Label, to_vector
+from readers.labels.label_vector import Label, to_vector
 from readers.sample import IMAGE_FIELDS, Payload
 from readers.storage.limits import check_bytes
 

@@ -7,9 +7,9 @@ from typing import Any
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.torch_items import ItemError, sample_of
 from readers import BadSample, Sample
+from readers.datasets.stream import Divide, Stream, checked_epoch
 from readers.describe import describe
 from readers.formats.tar.webdataset import label_of
-from readers.stream import Divide, Stream, checked_epoch
 
 _BYTES = bytes | bytearray | memoryview
 
@@ -90,7 +90,7 @@ class WebDatasetStream:
         return f"WebDatasetStream({type(self._dataset).__name__})"
 
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
-        """Yield the samples of one pass over the pipeline; see `readers.stream.Stream.read_shard`."""
+        """Yield the samples of one pass over the pipeline; see `readers.datasets.stream.Stream.read_shard`."""
         del number
         for stage in self._dataset.pipeline:
             if (

@@ -1,4 +1,4 @@
-"""Read the stored seek points of many images from their slots in files, in one compiled call; see `readers.checkpoints.layout`."""
+"""Read the stored seek points of many images from their slots in files, in one compiled call; see `readers.jpeg_seek_points.layout`."""
 
 import zlib
 from typing import Any
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dali_pipes.jpeg.file_bytes import read_bytes
 from dali_pipes.jpeg.seek_points import SEEK_POINT, UNREAD
 from gpu_aug.compiled.jit import inlined, kernel, load_i64, load_u8, record_at, signed
-from readers.checkpoints.layout import HEAD_BYTES, SLOT, SLOT_BYTES
+from readers.jpeg_seek_points.layout import HEAD_BYTES, SLOT, SLOT_BYTES
 
 _slot_at = record_at(SLOT)
 _CHECKED_BYTES = SLOT_BYTES - 4

@@ -17,10 +17,10 @@ from dali_pipes.jpeg.seek_points import (
     list_known,
     thin_out,
 )
-from readers.checkpoints.layout import SLOT_BYTES, Entry
-from readers.checkpoints.store import DatasetCheckpoints
+from readers.datasets.stream import is_stream
+from readers.jpeg_seek_points.layout import SLOT_BYTES, Entry
+from readers.jpeg_seek_points.store import DatasetCheckpoints
 from readers.sample import Dataset
-from readers.stream import is_stream
 
 _FILE_BYTES = 240  # of a file's entry without its rows: of the dictionary, the key, the tuple and the bytes object
 _SHARE_OF_ROWS = 0.75  # a verdict alone saves a pass over a file, too
@@ -109,7 +109,7 @@ class SeekPointMemory:
 
 
 class StoredSeekPoints:
-    """A `SeekPointStore` in files that processes and runs share; see `readers.checkpoints.store`.
+    """A `SeekPointStore` in files that processes and runs share; see `readers.jpeg_seek_points.store`.
 
     Where files can take no more, a warning is logged once, and this process alone remembers.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.jpeg.status import GOOD, REASONS
 from dali_pipes.jpeg.status import SEEK_POINT as SEEK_POINT
-from readers.checkpoints.layout import Kept
+from readers.jpeg_seek_points.layout import Kept
 from readers.sample import Payload
 
 EVERY = 4
@@ -70,7 +70,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class JpegFinder:
-    """Finds the seek points of baseline JPEGs; a `readers.checkpoints.finder.Finder`.
+    """Finds the seek points of baseline JPEGs; a `readers.jpeg_seek_points.finder.Finder`.
 
     Attributes:
         every: The least distance of seek points in MCUs, 1 to 65535.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dali_pipes.machine.description import machine, versions
 from readers.cores import usable_cores
-from readers.formats.registry import FORMATS
+from readers.detect.registry import FORMATS
 
 # Optional extras for formats, and the module that each installs.
 _LIBRARIES = {

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.steps.schedule import Plan
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 
 _MAX_KEYS = 3
 """Samples that are named; a batch can have hundreds."""

@@ -12,7 +12,7 @@ from dali_pipes.steps.schedule import Plan
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, Recipe
 from readers import Sample
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 
 _SIDE = 16  # pixels: few, because only decoding is checked, which judges full files
 _BATCH_SIZE = 8  # enough for the threads, and little memory where samples are clips

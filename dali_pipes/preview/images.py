@@ -27,7 +27,7 @@ from dali_pipes.preview.pictures import (
 from gpu_aug import Recipe, Schedule, Views
 from gpu_aug.engines.choose import EngineChoice
 from readers import Sample
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 
 MOST_ACROSS = 8
 """Epochs in a row of the page; further ones are in the next row."""

@@ -27,7 +27,7 @@ from gpu_aug import Draws, Engine, Recipe, compile_engine
 from gpu_aug.engines.engine import Images
 from gpu_aug.ops.operation import Operation
 from readers import Sample, read_header
-from readers.bucket_order import BucketOrder
+from readers.order.bucket_order import BucketOrder
 from readers.plural import counted
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from gpu_aug.targets.soft_labels import missing_labels
 from gpu_aug.upload import upload
 from readers import Sample
 from readers.formats.columns import LABEL_LIMIT, shorten, to_label
-from readers.label_vector import LabelShape, described, to_vector
+from readers.labels.label_vector import LabelShape, described, to_vector
 
 Vectors = list[NDArray[np.float32]]
 """Labels of several lengths."""

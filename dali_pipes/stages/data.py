@@ -34,7 +34,7 @@ class Fetched:
         plan: The step that they belong to.
         positions: int64 [n], positions in the epoch.
         indices: int64 [n], indices in the dataset.
-        repeats: int64 [n], tells apart the times that an epoch has one index; see readers.order.AnyOrder.
+        repeats: int64 [n], tells apart the times that an epoch has one index; see readers.order.shuffle.AnyOrder.
         encoded: Their images.
         sizes: int64 [n, 2], height and width of the upright images.
         records: What was bad in each row, in the order in which it was noticed.

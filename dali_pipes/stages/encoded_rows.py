@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dali_pipes.jpeg.seek_points import spans_of
 from dali_pipes.samples.labels import Labels, collect_labels
 from readers import Sample
-from readers.label_vector import LabelShape
+from readers.labels.label_vector import LabelShape
 from readers.sample import Payload
 
 T_co = TypeVar("T_co", covariant=True)

@@ -28,9 +28,9 @@ from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
 from readers import BadSample
+from readers.datasets.located import Located
 from readers.formats.columns import LABEL_LIMIT
 from readers.image.header import image_size
-from readers.located import Located
 from readers.sample import Payload
 from readers.storage.traffic import counted
 

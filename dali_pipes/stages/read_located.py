@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.stages.encoded_rows import UNREAD
-from readers.located import Located
+from readers.datasets.located import Located
 from readers.storage.limits import max_sample_bytes
 
 _FIRST_IMAGE_BYTES = 120_000  # the average of ImageNet, until the first images are read

@@ -23,10 +23,10 @@ from dali_pipes.steps.variants import Variants
 from dali_pipes.video.source import ClipSource, find_clips
 from gpu_aug.errors import TargetsError
 from readers import BadSample, Dataset, Sample
-from readers.bucket_order import BucketOrder
-from readers.first_samples import probed_samples
-from readers.label_vector import LabelShape, label_shape_of
-from readers.order import AnyOrder
+from readers.datasets.first_samples import probed_samples
+from readers.labels.label_vector import LabelShape, label_shape_of
+from readers.order.bucket_order import BucketOrder
+from readers.order.shuffle import AnyOrder
 from readers.sample import Payload
 from readers.storage.copies import copied_sample
 from readers.storage.traffic import counted

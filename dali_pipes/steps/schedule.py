@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dali_pipes.steps.variants import MultiScale, Variants
 from readers import part
-from readers.bucket_order import BucketOrder, num_turns, take_turns
-from readers.order import AnyOrder
+from readers.order.bucket_order import BucketOrder, num_turns, take_turns
+from readers.order.shuffle import AnyOrder
 
 LastBatch = Literal["drop", "partial", "pad"]
 # No training takes so many epochs, but damaged files claim to; keys of draws have 32 bits for it.
@@ -174,7 +174,7 @@ class Steps(EpochSteps):
 class BucketSteps(EpochSteps):
     """The steps of an epoch whose samples are in buckets: each takes the next samples of one bucket.
 
-    All ranks take the buckets in the same order; see `readers.bucket_order.take_turns`. `last_batch` holds within each
+    All ranks take the buckets in the same order; see `readers.order.bucket_order.take_turns`. `last_batch` holds within each
     bucket.
 
     Attributes:

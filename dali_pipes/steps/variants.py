@@ -14,8 +14,8 @@ from gpu_aug import Recipe
 from gpu_aug.expected_recipe import is_pipeline, way_to_recipe
 from gpu_aug.schedule import Schedule
 from gpu_aug.views import Views
-from readers.buckets import Buckets, Size, checked_sizes
-from readers.permutation import make_keys
+from readers.order.buckets import Buckets, Size, checked_sizes
+from readers.order.permutation import make_keys
 from readers.sample import SelectionError
 
 # Purpose of the keys that choose sizes: every purpose has a number of its own, so that their draws are independent.

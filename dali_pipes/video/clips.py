@@ -29,10 +29,10 @@ from dali_pipes.video.sampling import (
 from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
-from readers.dataset import IndexedDataset, Subset
-from readers.first_samples import probed_samples
+from readers.datasets.dataset import IndexedDataset, Subset
+from readers.datasets.first_samples import probed_samples
 from readers.formats.lerobot.dataset import LeRobotDataset
-from readers.label_vector import LabelShape, label_shape_of
+from readers.labels.label_vector import LabelShape, label_shape_of
 from readers.sample import ColumnName, Payload, SelectionError, checked_indices
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 from readers.video.info import Segment, cut

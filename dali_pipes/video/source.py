@@ -14,9 +14,9 @@ from dali_pipes.video.packets import Part
 from dali_pipes.video.windows import Windows
 from gpu_aug.views import Views
 from readers import Dataset
-from readers.dataset import Balanced, Subset
+from readers.datasets.dataset import Balanced, Subset
+from readers.datasets.mixture import Mixture
 from readers.formats.lerobot.dataset import LeRobotDataset
-from readers.mixture import Mixture
 from readers.video import VideoError
 
 _Rows = NDArray[np.int64]

@@ -18,7 +18,7 @@ from bench.compare.photographs import shipped_photographs
 from dali_pipes.preview import preview_images
 from gpu_aug import CenterCrop, Operation, Recipe, Resize, Views
 from readers import from_arrays
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 
 FOLDER = Path(__file__).resolve().parents[1] / "gallery"
 LIST = FOLDER / "pictures.json"

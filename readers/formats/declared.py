@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from readers.describe import few_of
 from readers.plural import counted
 from readers.sample import SourceError

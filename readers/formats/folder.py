@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.classes import Classes, read_classes
 from readers.describe import few_of
+from readers.detect.left_out import LeftOut
 from readers.formats.columns import to_label
 from readers.formats.declared import refuse_cut_list
 from readers.formats.files import FileDataset, Names, Sidecars
-from readers.formats.left_out import LeftOut
+from readers.labels.classes import Classes, read_classes
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
 from readers.storage.paths import leads_back
 from readers.storage.unreadable import listed, refuse_folder_error

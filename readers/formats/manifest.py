@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from readers.classes import Classes, Numbering, read_classes
 from readers.formats.boxes.checks import OTHER_NAMES
 from readers.formats.columns import (
     CORNERS,
@@ -22,6 +21,7 @@ from readers.formats.columns import (
     to_payload,
 )
 from readers.formats.files.described import DescribedFiles, FilesBelow, lines_of
+from readers.labels.classes import Classes, Numbering, read_classes
 from readers.sample import (
     VIDEO_FIELDS,
     BadSample,

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from readers.formats.columns import to_label, to_labels
 from readers.image.raw_pixels import RowFile, row_file
 from readers.python_parser import call_parser
@@ -19,7 +19,7 @@ from readers.storage.blob import open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.rows import FileRows
 from readers.storage.limits import TooLargeError, check_bytes
-from readers.storage.unreadable import is_transient, reason_of, unreadable
+from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 from readers.storage.whole_files import read_head
 
 _BLOCK_BYTES = 8 << 20
@@ -70,7 +70,7 @@ class NpyDataset(IndexedDataset):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the array's name, length and content, and the labels; see `pin_content`."""
-        with unreadable(str(self._path)):
+        with oserror_as_source_error(str(self._path)):
             content = pin_content(open_blob(self._path))
         digest = hashlib.sha256(f"{self._path.name!r} {content}\n".encode())
         digest.update(self._marked_labels().tobytes())

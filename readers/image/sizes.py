@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.cores import usable_cores
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from readers.image.header import read_header
 from readers.python_parser import call_parser
 from readers.sample import BadSample, Dataset, HeaderError, Sample

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from readers.checkpoints.checkpoint_file import CheckpointFile, open_to_add
-from readers.checkpoints.finder import NO_IMAGE, Finder
-from readers.checkpoints.layout import DamagedCheckpointsError, Entry, Head
-from readers.checkpoints.locations import (
+from readers.jpeg_seek_points.checkpoint_file import CheckpointFile, open_to_add
+from readers.jpeg_seek_points.finder import NO_IMAGE, Finder
+from readers.jpeg_seek_points.layout import DamagedCheckpointsError, Entry, Head
+from readers.jpeg_seek_points.locations import (
     beside_location,
     cache_path,
     head_of,
@@ -20,8 +20,8 @@ from readers.checkpoints.locations import (
     open_beside,
     write_beside,
 )
-from readers.checkpoints.sample_file import SampleFile
-from readers.checkpoints.store import leaves
+from readers.jpeg_seek_points.sample_file import SampleFile
+from readers.jpeg_seek_points.store import leaves
 from readers.prepare.errors import PrepareError, require_read
 from readers.prepare.executor import ArrayTask, Executor, Job
 from readers.prepare.shards.source import PlannedSource

@@ -4,7 +4,7 @@ import hashlib
 import io
 from typing import Any, BinaryIO
 
-from readers.checkpoints.layout import Entry
+from readers.jpeg_seek_points.layout import Entry
 from readers.prepare.packer import Packed, free_key
 
 

@@ -6,13 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from readers.checkpoints.finder import Finder
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.jpeg_seek_points.finder import Finder
 from readers.prepare.checkpointing import Checkpointing, find_all
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import ArrayTask, Executor, Job, LocalExecutor
-from readers.prepare.kind import holds_videos
+from readers.prepare.inspection.kind import holds_videos
 from readers.prepare.shards.source import PlannedSource, located
 from readers.prepare.source import open_at_random
 from readers.sample import Dataset

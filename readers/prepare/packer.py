@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from readers.checkpoints.finder import Finder, found_of
-from readers.checkpoints.layout import Kept
 from readers.formats.columns import to_labels
 from readers.formats.tar.dataset import TarDataset
 from readers.image.header import read_header
-from readers.label_vector import class_number
-from readers.order import Order
+from readers.jpeg_seek_points.finder import Finder, found_of
+from readers.jpeg_seek_points.layout import Kept
+from readers.labels.label_vector import class_number
+from readers.order.shuffle import Order
 from readers.prepare.errors import require_read
-from readers.prepare.kind import is_video
+from readers.prepare.inspection.kind import is_video
 from readers.sample import (
     BadSample,
     Dataset,
@@ -127,7 +127,7 @@ class Packer:
         members = _members(sample, _EXTENSIONS.get(image_kind, image_kind), in_tar=self.headers)
         for field, member in members.items():
             data = sample.fields[field]
-            if not self.headers and _is_told(field, data, name, label):
+            if not self.headers and _is_redundant(field, data, name, label):
                 continue
             fields.append((member, bytes(data) if self.copied else data))
         if self.headers and label >= 0 and "cls" not in members.values():
@@ -189,7 +189,7 @@ def _members(sample: Sample, extension: str, *, in_tar: bool) -> dict[str, str]:
     moved = {
         field
         for field, member in wanted.items()
-        if field != image and _misleads(sample, field, member, image is None, in_tar)
+        if field != image and _has_reserved_meaning(sample, field, member, image is None, in_tar)
     }
     order = sorted(
         wanted, key=lambda field: (field != image, field in moved or wanted[field] != field)
@@ -211,7 +211,9 @@ def _member(field: str, *, in_tar: bool) -> str:
     return (member if in_tar else _as_text(member)).lower()
 
 
-def _misleads(sample: Sample, field: str, member: str, has_no_image: bool, in_tar: bool) -> bool:
+def _has_reserved_meaning(
+    sample: Sample, field: str, member: str, has_no_image: bool, in_tar: bool
+) -> bool:
     """Whether a name would make readers take a field for something else."""
     if member == "cls":
         return bool(to_labels([sample.fields[field]])[0] != sample.label)
@@ -220,7 +222,7 @@ def _misleads(sample: Sample, field: str, member: str, has_no_image: bool, in_ta
     return has_no_image and is_image_field(member)
 
 
-def _is_told(field: str, data: Payload, name: str, label: int) -> bool:
+def _is_redundant(field: str, data: Payload, name: str, label: int) -> bool:
     """Whether the columns key and label of a Parquet shard say the same as a field."""
     if field == "key":
         return data == name.encode()

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from readers.checkpoints.finder import Finder
 from readers.formats.stream import TarStream
+from readers.jpeg_seek_points.finder import Finder
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import ArrayTask, Executor, Job, LocalExecutor
 from readers.prepare.packed import MANIFEST, Packing, Totals, packing_of

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from readers.formats.registry import require
+from readers.detect.registry import require
 from readers.prepare.contents import Contents
 from readers.prepare.packer import Packed
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from readers.checkpoints.layout import Entry
+from readers.jpeg_seek_points.layout import Entry
 from readers.prepare.atomic_files import atomic_file
 from readers.prepare.packer import Packed, Refused
 from readers.prepare.parquet_shards import ParquetShard

@@ -3,9 +3,9 @@
 import os
 from typing import Any
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
+from readers.detect.registry import FORMATS
 from readers.formats.folder import FolderDataset
-from readers.formats.registry import FORMATS
 from readers.formats.stream import TarStream
 from readers.open import open_dataset
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, Dataset, SourceError
@@ -23,7 +23,7 @@ def open_at_random(source: str, format: str | None = None, **options: Any) -> In
 
     Args:
         source: As for `readers.open_dataset`.
-        format: A name in `readers.formats.registry.FORMATS`; None tells it from the source.
+        format: A name in `readers.detect.registry.FORMATS`; None tells it from the source.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
@@ -46,7 +46,7 @@ def open_source(
 
     Args:
         source: As for `readers.open_dataset`, or ``pipe:COMMAND``.
-        format: A name in `readers.formats.registry.FORMATS`; None tells it from the source.
+        format: A name in `readers.detect.registry.FORMATS`; None tells it from the source.
         allow_pipe: Whether the source may be a command that is run.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from readers.checkpoints.finder import Finder
-from readers.checkpoints.locations import write_beside
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.stream import TarStream
 from readers.formats.tar.dataset import TarDataset
+from readers.jpeg_seek_points.finder import Finder
+from readers.jpeg_seek_points.locations import write_beside
 from readers.prepare.atomic_files import locked
 from readers.prepare.errors import PrepareError
 from readers.prepare.pack_progress import Manifest

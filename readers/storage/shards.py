@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.checkpoints.sample_file import SampleFile
-from readers.dataset import IndexedDataset
-from readers.located import Located, Reads
+from readers.datasets.dataset import IndexedDataset
+from readers.datasets.located import Located, Reads
+from readers.jpeg_seek_points.sample_file import SampleFile
 from readers.plural import counted
 from readers.sample import (
     BadSample,
@@ -32,7 +32,7 @@ from readers.sample import (
 )
 from readers.storage.blob import Blob, LocalBlob
 from readers.storage.blob.mapped import Descriptor, MappedFile, mapped_file
-from readers.storage.blob.mmap_pages import Extent, Foresight
+from readers.storage.blob.mmap_pages import Extent, PagePrefetcher
 from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
 from readers.storage.index.index_file import DamagedIndexError, Head, Names
@@ -41,7 +41,7 @@ from readers.storage.limits import TooLargeError, check_bytes, max_sample_bytes
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
 from readers.storage.paths import shown_path
 from readers.storage.traffic import CountingThreads
-from readers.storage.unreadable import is_transient, reason_of, unreadable
+from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
 _BLOCK_BYTES = 8_000_000
 _MOST_OPEN_SHARDS = 16_384  # two maps each, of the 65,530 that Linux grants a process
@@ -110,7 +110,7 @@ class ShardDataset(IndexedDataset):
         most = max_sample_bytes()
         self._is_small = [blob.size_bytes <= most for blob in self._blobs]
         self._is_remote = not all(isinstance(blob, LocalBlob) for blob in self._blobs)
-        self._foresight = Foresight()
+        self._foresight = PagePrefetcher()
         # Not self, whose maps should go when it goes.
         blobs, indexes, contents = self._blobs, self._found, self._contents
         self._open = lru_cache(maxsize=_MOST_OPEN_SHARDS)(
@@ -552,7 +552,7 @@ def _limited(row: Row, is_local: bool) -> Row:
 
 
 def _indexed(blob: Blob, scan: Scan) -> FoundIndex:
-    with unreadable(blob.location):
+    with oserror_as_source_error(blob.location):
         return open_index(blob, scan)
 
 

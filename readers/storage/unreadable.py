@@ -28,7 +28,7 @@ _OF_THE_DATA = {
 
 
 @contextmanager
-def unreadable(location: str) -> Iterator[None]:
+def oserror_as_source_error(location: str) -> Iterator[None]:
     """Make a SourceError of what the storage raises: a file without leave, a server that fails, an object that changed.
 
     Args:

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.classes import Classes, read_classes
 from readers.formats.columns import to_label
 from readers.formats.declared import refuse_cut_list
 from readers.formats.files import FileDataset, Names
 from readers.formats.folder import FileKind, find_files, find_root
 from readers.formats.path_table.text_rows import csv_refusal
+from readers.labels.classes import Classes, read_classes
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
 from readers.storage.whole_files import map_whole, read_text
 from readers.video.containers.open import VideoError

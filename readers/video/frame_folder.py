@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,
@@ -26,7 +26,7 @@ from readers.sample import (
     checked_indices,
     is_image_file,
 )
-from readers.storage.unreadable import OptionalFile, is_transient, unreadable
+from readers.storage.unreadable import OptionalFile, is_transient, oserror_as_source_error
 from readers.storage.whole_files import read_text, read_whole
 from readers.video.containers.open import VideoError
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
@@ -253,7 +253,7 @@ def _rows(path: Path, lines: list[str]) -> Iterator[tuple[str, int, int]]:
 
 
 def _folders(root: Path) -> list[str]:
-    with unreadable(str(root)), os.scandir(root) as entries:
+    with oserror_as_source_error(str(root)), os.scandir(root) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir() and entry.name[0] != ".")
 
 

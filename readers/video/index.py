@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import Subset
+from readers.datasets.dataset import Subset
 from readers.sample import (
     BadSample,
     Dataset,

@@ -15,7 +15,7 @@ from dali_pipes.steps.schedule import BucketSteps, Consumed, LastBatch, Plan, St
 from dali_pipes.steps.variants import Variants, make_variants
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Schedule
 from readers import Dataset, open_dataset
-from readers.bucket_order import BucketOrder
+from readers.order.bucket_order import BucketOrder
 from tests.support.adapters import write_tar
 from tests.support.extent import trials
 from tests.support.loaders import Fleet

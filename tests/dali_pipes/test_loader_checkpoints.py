@@ -18,7 +18,7 @@ from dali_pipes.jpeg.seek_points import Known, list_known
 from dali_pipes.stages import production as make
 from gpu_aug import CenterCrop, ColorJitter, Normalize, RandomResizedCrop, Recipe, Resize, Views
 from readers import open_dataset
-from readers.buckets import Buckets
+from readers.order.buckets import Buckets
 from tests.support.jpeg_kinds import with_restarts
 from tests.support.loaders import loader_maker
 from tests.support.same_batches import assert_same

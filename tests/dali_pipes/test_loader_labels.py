@@ -9,10 +9,10 @@ import torch
 
 from dali_pipes import BadSampleError, Batch, Execution, Loader, LoaderError
 from gpu_aug import CenterCrop, MixUp, RandomResizedCrop, Recipe
-from readers.custom import CustomDataset
-from readers.dataset import IndexedDataset
-from readers.label_vector import LabelShape
-from readers.mixture import mix
+from readers.datasets.custom import CustomDataset
+from readers.datasets.dataset import IndexedDataset
+from readers.datasets.mixture import mix
+from readers.labels.label_vector import LabelShape
 from readers.sample import BadSample, Sample, SelectionError
 from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset, make_small

@@ -10,7 +10,7 @@ from dali_pipes import Loader
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
 from readers import mix, open_dataset
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from tests.support.adapters import MemoryDataset
 from tests.support.small import make_small
 

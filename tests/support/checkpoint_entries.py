@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from readers.checkpoints.checkpoint_file import open_to_add
-from readers.checkpoints.layout import Entry, Head, Kept
+from readers.jpeg_seek_points.checkpoint_file import open_to_add
+from readers.jpeg_seek_points.layout import Entry, Head, Kept
 
 HEAD = Head("0123456789abcdef" * 2, 7, 20)
 LIMIT = 1 << 30

@@ -3,13 +3,13 @@
 import hashlib
 from dataclasses import dataclass, field
 
-from readers.checkpoints.layout import Kept
+from readers.jpeg_seek_points.layout import Kept
 from readers.sample import Payload
 
 
 @dataclass
 class FirstBytes:
-    """See `readers.checkpoints.finder.Finder`.
+    """See `readers.jpeg_seek_points.finder.Finder`.
 
     Attributes:
         looked_at: Digests of the images that were looked through, in that order.

@@ -7,14 +7,14 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.checkpoints.layout import (
+from readers.jpeg_seek_points.layout import (
     HEAD_BYTES,
     SLOT_BYTES,
     DamagedCheckpointsError,
     Kept,
     parse_slot,
 )
-from readers.checkpoints.store import DatasetCheckpoints
+from readers.jpeg_seek_points.store import DatasetCheckpoints
 
 
 def kept_of(

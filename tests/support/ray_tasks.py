@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from dali_pipes.jpeg.seek_points import JpegFinder
-from readers.checkpoints.layout import Kept
+from readers.jpeg_seek_points.layout import Kept
 from readers.sample import Payload
 from readers.storage.index.index_file import PREFIX, STAMP
 

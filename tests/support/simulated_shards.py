@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.permutation import make_keys, permute
+from readers.order.permutation import make_keys, permute
 from readers.prepare.errors import PrepareError
 
 _BLOCK = 4096  # tasks that are drawn together, because the permutation is vectorised

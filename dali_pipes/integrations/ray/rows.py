@@ -12,11 +12,11 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.ray.cluster import require_ray
 from readers import IndexedDataset, Sample
 from readers.describe import describe
-from readers.formats.registry import require
+from readers.detect.registry import require
 from readers.formats.tar.webdataset import label_of
-from readers.label_vector import class_number, label_shape_of
+from readers.labels.label_vector import class_number, label_shape_of
 from readers.prepare.errors import PrepareError
-from readers.prepare.kind import is_video
+from readers.prepare.inspection.kind import is_video
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, Payload, is_image_field, is_video_field
 
 KEY, INDEX, LABEL = "key", "index", "label"

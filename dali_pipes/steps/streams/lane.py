@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dali_pipes.errors import LoaderError
 from dali_pipes.steps.streams.order import SHARD_BITS, shards_of, shuffled, slot_numbers
 from readers import BadSample, Sample
-from readers.stream import Stream
+from readers.datasets.stream import Stream
 
 
 class Mark(NamedTuple):

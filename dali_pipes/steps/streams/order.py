@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.errors import LoaderError
-from readers.order import Shuffle
-from readers.permutation import make_keys, permute
-from readers.stream import Stream
+from readers.datasets.stream import Stream
+from readers.order.permutation import make_keys, permute
+from readers.order.shuffle import Shuffle
 
 UNKNOWN = 1 << 62
 """Length of an epoch that ends where the stream ends: more samples than any stream gives, and sums still fit int64."""

@@ -22,7 +22,7 @@ from dali_pipes.steps.streams.lane import Given, Mark
 from dali_pipes.steps.streams.order import UNKNOWN
 from dali_pipes.steps.variants import Variants
 from readers import part
-from readers.stream import Divide, Stream
+from readers.datasets.stream import Divide, Stream
 
 # Numbers of the loops of this process: the steps of each loop are read in order.
 _LOOPS = count()

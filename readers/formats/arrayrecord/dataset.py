@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from readers.formats.arrayrecord.files import OpenFiles
 from readers.formats.columns import UNREADABLE
 from readers.formats.protobuf.example import ExampleReader, decode_fields

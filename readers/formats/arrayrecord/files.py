@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from readers.formats.registry import require
+from readers.detect.registry import require
 
 # Of what array_record offers this is the fastest for records in any order: nothing is read ahead.
 _OPTIONS = "readahead_buffer_size:0,max_parallelism:0"

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from readers.describe import few_of
 from readers.formats.arrow.files import ArrowFile, find_arrow_files
 from readers.formats.columns import UNREADABLE
-from readers.formats.tables.columns import Column, Lost, column_of, one_line
+from readers.formats.tables.columns import Column, UnreadableValue, column_of, one_line
 from readers.formats.tables.layout import find_layout
 from readers.formats.tables.parts import by_part, median_rows
 from readers.formats.tables.values import make_samples
@@ -25,7 +25,7 @@ from readers.storage.unreadable import is_transient
 
 _MANY = 8
 _WHOLE_BYTES, _NUM_PIECES = 64 << 20, 1024
-_Columns = dict[str, Column | Lost]
+_Columns = dict[str, Column | UnreadableValue]
 
 
 class ArrowDataset(IndexedDataset):
@@ -178,7 +178,9 @@ class ArrowDataset(IndexedDataset):
         columns = self._kept(number).columns
         rows = (indices - self._starts[number]).tolist()
         values = {
-            name: [column] * len(rows) if isinstance(column, Lost) else column.values(rows)
+            name: [column] * len(rows)
+            if isinstance(column, UnreadableValue)
+            else column.values(rows)
             for name, column in columns.items()
         }
         in_file = (indices - self._file_starts[file]).tolist()
@@ -188,7 +190,7 @@ class ArrowDataset(IndexedDataset):
         if self._pid != os.getpid():  # a fork may have been made while another thread held its lock
             self._recent, self._pid = Recent(self._decoded_bytes), os.getpid()
         kept = self._recent.get(number, lambda: self._batch(number, self._layout.columns))
-        if any(isinstance(column, Lost) for column in kept.columns.values()):
+        if any(isinstance(column, UnreadableValue) for column in kept.columns.values()):
             self._recent.drop(number)  # what failed once may not fail again
         return kept
 
@@ -205,7 +207,9 @@ class ArrowDataset(IndexedDataset):
                 found[name] = column_of(self._layout, name, batch.column(name), file.mapped)
         except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
             reason = getattr(error, "strerror", None) or one_line(error)
-            lost = Lost(f"record batch {inside} cannot be read: {reason}", is_transient(error))
+            lost = UnreadableValue(
+                f"record batch {inside} cannot be read: {reason}", is_transient(error)
+            )
             found = dict.fromkeys(names, lost)
         return _Batch(found)
 

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.detect.registry import require
+from readers.detect.splits import choose_split, in_order, several_splits
 from readers.formats.arrow.decoded_size import check_file, check_message
-from readers.formats.registry import require
-from readers.formats.splits import choose_split, in_order, several_splits
 from readers.formats.tables.columns import one_line
 from readers.sample import PathLike, SourceError
 from readers.storage.blob import LocalBlob, is_url
 from readers.storage.blob.mapped import ReadView, mapped_file
 from readers.storage.limits import TooLargeError
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import oserror_as_source_error
 from readers.storage.whole_files import read_text
 
 _FILE_MAGIC = b"ARROW1"
@@ -121,7 +121,7 @@ class ArrowFile:
 
     def __init__(self, path: str) -> None:
         self._path, self._lock, self._pid = path, threading.Lock(), os.getpid()
-        with unreadable(path):
+        with oserror_as_source_error(path):
             self._blob = LocalBlob(path)
             view = self._blob.view()
         self.name, self.size_bytes = self._blob.name, self._blob.size_bytes

@@ -175,7 +175,7 @@ def same_name_warnings(
     ]
 
 
-def told_of_unpaired(root: Path, num_images: int, num_annotations: int, ending: str) -> list[str]:
+def unpaired_warnings(root: Path, num_images: int, num_annotations: int, ending: str) -> list[str]:
     """A sentence about pictures and annotations that have no counterpart, none where there are none."""
     if not num_images and not num_annotations:
         return []

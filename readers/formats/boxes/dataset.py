@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
-from readers.formats.boxes.checks import read_if_sound
-from readers.formats.columns import CORNERS, to_payload
-from readers.formats.files.dataset import fetch_each
-from readers.formats.files.described import FilesBelow
-from readers.formats.splits import (
+from readers.datasets.dataset import IndexedDataset
+from readers.detect.splits import (
     canonical,
     in_order,
     no_such_split,
     several_splits,
     split_alone,
 )
+from readers.formats.boxes.checks import read_if_sound
+from readers.formats.columns import CORNERS, to_payload
+from readers.formats.files.dataset import fetch_each
+from readers.formats.files.described import FilesBelow
 from readers.image.header import Header, read_header
 from readers.sample import (
     IMAGE_FIELDS,

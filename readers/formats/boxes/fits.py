@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from readers.detect.splits import split_alone
 from readers.formats.boxes.dataset import head_of, stem_of
-from readers.formats.splits import split_alone
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.voc.layout import ANNOTATIONS, IMAGES, MASKS, find_devkit
 from readers.formats.yolo.config import find_config

@@ -4,7 +4,7 @@ import re
 from itertools import islice
 from pathlib import Path
 
-from readers.formats.splits import split_alone
+from readers.detect.splits import split_alone
 from readers.sample import is_image_file
 from readers.storage.unreadable import OptionalFile
 from readers.storage.whole_files import open_regular, read_head

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from readers.detect.registry import require
 from readers.formats.boxes.checks import (
     read_each,
     require_choice,
@@ -27,7 +28,6 @@ from readers.formats.coco.targets import (
 )
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with
-from readers.formats.registry import require
 from readers.image.header import image_size
 from readers.plural import counted
 from readers.sample import (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.registry import require
+from readers.detect.registry import require
 
 _MAX_PIXELS = 1 << 28
 

@@ -12,9 +12,9 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.detect.registry import require
 from readers.formats.parquet.files import Location
 from readers.formats.parquet.table import TableDataset, TableFile, inside, partition_text
-from readers.formats.registry import require
 from readers.sample import PathLike, SourceError
 
 _MAPPING = "delta.columnMapping.mode"

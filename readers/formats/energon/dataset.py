@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import Subset
+from readers.datasets.dataset import Subset
+from readers.datasets.selection import Selection, pick_taken
 from readers.formats.columns import UNREADABLE
 from readers.formats.energon.metadata import FOLDER, FieldMap, Prepared, read_metadata
 from readers.formats.tar.dataset import TarDataset
 from readers.plural import counted
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError
-from readers.selection import Picked, pick_taken
 from readers.storage.whole_files import read_whole
 
 _END = bytes(1024)  # two blocks of zeros end a tar
@@ -117,7 +117,7 @@ def _is_as_prepared(shard: Path, num_samples: int, count: int) -> bool:
         return file.read(len(_END)) == _END
 
 
-def _pick(root: Path, whole: TarDataset, told: Prepared) -> Picked:
+def _pick(root: Path, whole: TarDataset, told: Prepared) -> Selection:
     keeps = np.ones(len(whole), bool)
     start = 0
     for number, name in enumerate(told.shards):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from readers.detect.splits import canonical, in_order, no_such_split, several_splits
 from readers.formats.columns import to_label, to_payload
-from readers.formats.splits import canonical, in_order, no_such_split, several_splits
 from readers.sample import BadSample, Payload, Sample, SourceError
 from readers.storage.paths import expand_braces
 from readers.storage.whole_files import read_text

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
+from readers.datasets.located import Located, Reads
 from readers.formats.files.packed import Names
-from readers.located import Located, Reads
 from readers.sample import (
     BadSample,
     ColumnName,

@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from readers.sample import BadSample, ColumnName, HeaderError, Payload, Sample, SourceError
 from readers.storage.blob import Content, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient, lasting, size_or_missing, unreadable
+from readers.storage.unreadable import (
+    is_transient,
+    lasting,
+    oserror_as_source_error,
+    size_or_missing,
+)
 from readers.storage.whole_files import map_whole, read_whole
 
 _NUM_SIZES = 4096  # files whose sizes count: of 10 million on a network disk all would take hours
@@ -111,7 +116,7 @@ class DescribedFiles(IndexedDataset):
         See `pin_content` for the content. The files are spread evenly over the entries.
         """
         digest = hashlib.sha256(self._stored.fingerprint.encode())
-        with unreadable(str(self._stored.shards[0])):
+        with oserror_as_source_error(str(self._stored.shards[0])):
             digest.update(pin_content(open_blob(self._stored.shards[0])).encode())
         rows = np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64)
         # What cannot be read at the moment must not become part of an identity.

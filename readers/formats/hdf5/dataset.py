@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
+from readers.detect.registry import require
 from readers.formats.columns import (
     FURTHER_IMAGE_NAMES,
     IMAGE_NAMES,
@@ -27,7 +28,6 @@ from readers.formats.columns import (
     to_label,
 )
 from readers.formats.hdf5.column import Column, Found
-from readers.formats.registry import require
 from readers.sample import (
     BadSample,
     ColumnName,
@@ -39,7 +39,7 @@ from readers.sample import (
 )
 from readers.storage.blob import LocalBlob, open_blob
 from readers.storage.blob.content_hash import pin_content
-from readers.storage.unreadable import is_transient, reason_of, unreadable
+from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
 _MORE_IMAGE_NAMES = ("images", "imgs", "data", "x", "X")
 _VIDEO_NAMES = (*VIDEO_NAMES, "videos")
@@ -145,7 +145,7 @@ class Hdf5Dataset(IndexedDataset):
             f"Roles({image=}, {label=}, {key=})"  # these words stay, whatever the class is called
         )
         digest = hashlib.sha256(f"{self._path.name!r} {roles} {self._fields}\n".encode())
-        with unreadable(str(self._path)):
+        with oserror_as_source_error(str(self._path)):
             digest.update(pin_content(open_blob(self._path)).encode())
         return digest.hexdigest()[:32]
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from readers.dataset import IndexedDataset, Subset
-from readers.formats.detect_files import is_shard
+from readers.datasets.dataset import IndexedDataset, Subset
+from readers.datasets.selection import pick_taken
+from readers.detect.files import is_shard
+from readers.detect.registry import NUMBERED
+from readers.detect.splits import canonical, choose_split, in_order, no_such_split, several_splits
 from readers.formats.hub.card import NAME, Config, choose_config
 from readers.formats.hub.repository import Repository, matching, require_all_parts, visible
 from readers.formats.parquet.dataset import ParquetDataset
-from readers.formats.registry import NUMBERED
-from readers.formats.splits import canonical, choose_split, in_order, no_such_split, several_splits
 from readers.sample import SourceError
-from readers.selection import pick_taken
 
 Open = Callable[..., IndexedDataset]
 

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from readers.describe import few_of
+from readers.detect.registry import require
 from readers.formats.hub.card import NAME, SCHEME, Config, HubAddress, read_card
-from readers.formats.registry import require
 from readers.plural import counted
 from readers.sample import SourceError
 from readers.storage.paths import expand_braces

@@ -6,8 +6,8 @@ Files have names that Avro allows: what writes them stores ``mask.png`` as ``mas
 from collections.abc import Sequence
 from typing import Any
 
+from readers.detect.registry import require
 from readers.formats.parquet.table import TableFile
-from readers.formats.registry import require
 from readers.formats.tables.columns import one_line
 from readers.sample import SourceError
 

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.detect.registry import require
 from readers.formats.iceberg.columns import columns_of
 from readers.formats.parquet.files import Location
 from readers.formats.parquet.table import TableFile, inside, partition_text
-from readers.formats.registry import require
 from readers.sample import PathLike, SourceError
 from readers.storage.limits import check_bytes
 from readers.storage.whole_files import read_text

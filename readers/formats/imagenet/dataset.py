@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from readers.detect.splits import canonical, in_order, no_such_split, several_splits, split_alone
 from readers.formats.files import FileDataset
 from readers.formats.folder import FileKind, FilesFound, find_files
 from readers.formats.imagenet.matlab import read_structures
-from readers.formats.splits import canonical, in_order, no_such_split, several_splits, split_alone
 from readers.sample import IMAGE_FIELDS, PathLike, SourceError
 from readers.storage.whole_files import read_text, read_whole
 

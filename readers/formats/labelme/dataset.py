@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from readers.classes import Classes, read_classes
 from readers.describe import few_of
+from readers.detect.registry import require
 from readers.formats.boxes.checks import (
     NEEDED_FOR_CLASSES,
     Outside,
@@ -14,7 +14,7 @@ from readers.formats.boxes.checks import (
     read_if_sound,
     require_choice,
     require_stated_size,
-    told_of_unpaired,
+    unpaired_warnings,
 )
 from readers.formats.boxes.dataset import (
     AnnotatedDataset,
@@ -37,12 +37,12 @@ from readers.formats.labelme.document import (
     parse_document,
     parse_labels,
 )
-from readers.formats.registry import require
 from readers.image.header import Header, read_header
+from readers.labels.classes import Classes, read_classes
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError, is_image_file
 from readers.storage.limits import check_bytes
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import oserror_as_source_error
 
 _READ_BYTES = 2  # that a byte of such a file becomes as text
 _VALUE_BYTES = 100  # that a value of it becomes
@@ -97,12 +97,12 @@ class LabelMeDataset(AnnotatedDataset):
         if masks:
             require("pycocotools.mask", extra="coco")
         folder = Path(root).absolute()
-        with unreadable(str(folder)):
+        with oserror_as_source_error(str(folder)):
             entries, everything, num_bare = _find_entries(folder, split)
         names = read_classes(classes)
         options = {"format": "labelme", "masks": masks, "outside": outside}
         super().__init__(folder, entries, names or (), options)
-        remarks = told_of_unpaired(folder, num_bare, 0, ".json")
+        remarks = unpaired_warnings(folder, num_bare, 0, ".json")
         if names is None:
             shapes = self._labels(everything)
             self._set_classes(sorted({label for label, _ in shapes}))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
+from readers.detect.registry import require
 from readers.formats.lance.library import (
     LanceError,
     blob_columns,
@@ -21,8 +22,7 @@ from readers.formats.lance.library import (
     one_line_errors,
     open_version,
 )
-from readers.formats.registry import require
-from readers.formats.tables.columns import Lost, column_of
+from readers.formats.tables.columns import UnreadableValue, column_of
 from readers.formats.tables.layout import Layout, find_layout
 from readers.formats.tables.values import make_samples
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
@@ -178,7 +178,7 @@ class LanceDataset(IndexedDataset):
             return self._take(rows)
         except LanceError as error:
             if len(rows) == 1:
-                lost = Lost(f"the row cannot be read: {error}")
+                lost = UnreadableValue(f"the row cannot be read: {error}")
                 return {name: [lost] for name in self._layout.columns}
         alone = [self._read([row]) for row in rows]
         return {name: [values[name][0] for values in alone] for name in self._layout.columns}
@@ -199,7 +199,7 @@ class LanceDataset(IndexedDataset):
         return values
 
 
-def _content(blob: Any) -> "bytes | Lost | None":
+def _content(blob: Any) -> "bytes | UnreadableValue | None":
     """All of a lance.BlobFile, which is None where the value is null."""
     if blob is None:
         return None
@@ -208,7 +208,7 @@ def _content(blob: Any) -> "bytes | Lost | None":
         with blob:
             return bytes(blob.readall())
     except TooLargeError as error:
-        return Lost(str(error))
+        return UnreadableValue(str(error))
 
 
 def _reopen(

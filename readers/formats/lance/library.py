@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from readers.formats.registry import require
+from readers.detect.registry import require
 from readers.sample import SourceError
 
 _BLOB_MARK, _BLOB_TYPE = b"lance-encoding:blob", "lance.blob.v2"

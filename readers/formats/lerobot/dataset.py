@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
+from readers.detect.registry import require
 from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
 from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
@@ -23,7 +24,6 @@ from readers.formats.lerobot.values import (
     to_npy,
 )
 from readers.formats.lerobot.videos import Videos
-from readers.formats.registry import require
 from readers.plural import counted
 from readers.sample import (
     BadSample,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.detect.registry import require
 from readers.formats.lerobot.meta import Feature
 from readers.formats.parquet.decoded_size import check_column, hold, stored_range
 from readers.formats.parquet.files import File, Footer, Location, open_for_arrow
-from readers.formats.registry import require
 from readers.formats.tables.columns import one_line
 from readers.sample import SourceError
 from readers.storage.limits import check_bytes
@@ -156,7 +156,7 @@ class Frames:
         self._tables, self._features = tables, {one.name: one for one in features}
         self._decoded_bytes = decoded_bytes
         self._starts = [np.concatenate([[0], np.cumsum(one.rows)]) for one in tables]
-        self._live = _Live(decoded_bytes)
+        self._live = _ProcessState(decoded_bytes)
 
     def values(self, table: int, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return a feature of some frames.
@@ -192,10 +192,10 @@ class Frames:
         return np.concatenate(parts) if parts else np.empty(0, feature.dtype or object)
 
     def _group(self, table: int, group: int) -> "_Arrays":
-        live = self._here()
+        live = self._process_state()
         return live.arrays.get((table, group), lambda: self._read(live, table, group))
 
-    def _read(self, live: "_Live", table: int, group: int) -> "_Arrays":
+    def _read(self, live: "_ProcessState", table: int, group: int) -> "_Arrays":
         one = self._tables[table]
         footer = live.footers.get(table, one.footer)
         read = one.read(group, list(self._features), footer)
@@ -206,15 +206,15 @@ class Frames:
                 arrays.gaps[name] = gaps
         return arrays
 
-    def _here(self) -> "_Live":
+    def _process_state(self) -> "_ProcessState":
         if (
             self._live.pid != os.getpid()
         ):  # another thread may have held a lock when this process was forked
-            self._live = _Live(self._decoded_bytes)
+            self._live = _ProcessState(self._decoded_bytes)
         return self._live
 
 
-class _Live:
+class _ProcessState:
     """What one process keeps."""
 
     def __init__(self, decoded_bytes: int) -> None:

@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.fetched import UnreadableLabelsError
+from readers.datasets.fetched import UnreadableLabelsError
+from readers.datasets.located import Located, Reads
 from readers.formats.columns import UNREADABLE, to_label, to_labels
 from readers.formats.lmdb.tree import Node, Tree
 from readers.formats.protobuf.datum import read_datum, to_pnm
@@ -24,7 +25,6 @@ from readers.formats.protobuf.wire import WireError
 from readers.formats.tar.dotted import about_dots
 from readers.image.header import image_size, read_header
 from readers.image.restarts import restart_offsets
-from readers.located import Located, Reads
 from readers.sample import (
     HeaderError,
     PathLike,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from readers.describe import few_of
+from readers.detect.splits import canonical, in_order, no_such_split, several_splits, split_of
 from readers.formats.boxes.dataset import files_below
-from readers.formats.splits import canonical, in_order, no_such_split, several_splits, split_of
 from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
 from readers.storage.unreadable import refuse_folder_error

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from readers.formats.columns import UNREADABLE
 from readers.formats.mds.columns import make_plan
 from readers.formats.mds.index import folder_of, read_mds_index
@@ -25,7 +25,7 @@ from readers.sample import (
     checked_indices,
 )
 from readers.storage.blob.content_hash import pin_content
-from readers.storage.unreadable import is_transient, reason_of, unreadable
+from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
 _BLOCK_BYTES = 8_000_000
 
@@ -114,7 +114,7 @@ class MdsDataset(IndexedDataset):
             digest.update(
                 f"{raw.path!r} {raw.num_bytes} {sorted(raw.hashes.items())} {shard.info.columns}\n".encode()
             )
-            with unreadable(shard.location):
+            with oserror_as_source_error(shard.location):
                 digest.update(f"{pin_content(shard.stored())}\n".encode())
         return digest.hexdigest()[:32]
 
@@ -190,7 +190,7 @@ class MdsDataset(IndexedDataset):
 def _numbers(shard: Shard, name: ColumnName) -> NDArray[np.int64]:
     """Labels or sizes of the samples of a shard."""
     plan = shard.plan
-    with unreadable(shard.location):
+    with oserror_as_source_error(shard.location):
         result = shard.fill(-1)
         known = plan.label is not None if name == "label" else plan.is_stored
         read = plan.read_label if name == "label" else plan.count_bytes

@@ -11,7 +11,7 @@ from readers.sample import PathLike, SourceError
 from readers.storage.blob import is_url, open_blob
 from readers.storage.blob.mapped import copied
 from readers.storage.paths import with_path
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import oserror_as_source_error
 
 NAME = "index.json"
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -83,7 +83,7 @@ def read_mds_index(folder: str) -> list[MdsShard]:
             f"give one of its splits, such as {splits[0].parent}" if splits else "correct the path"
         )
         raise SourceError(f"{folder} holds no {NAME}, as an MDS folder does: {hint}") from None
-    with unreadable(source):
+    with oserror_as_source_error(source):
         (data,) = map(copied, blob.read([(0, blob.size_bytes)]))
     try:
         found = json.loads(bytes(data))

@@ -14,9 +14,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.detect.registry import require
 from readers.formats.mds.columns import Plan
 from readers.formats.mds.index import NAME, MdsShard, inside
-from readers.formats.registry import require
 from readers.sample import Payload, SourceError
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.mapped import copied

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from readers.detect.splits import split_of
 from readers.formats.boxes.checks import read_each, read_flag
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with, lines_of
-from readers.formats.splits import split_of
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,

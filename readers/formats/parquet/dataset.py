@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.checkpoints.sample_file import SampleFile
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
+from readers.detect.registry import require
 from readers.formats.columns import UNREADABLE, to_labels
 from readers.formats.parquet.files import File, Location, find_files
 from readers.formats.parquet.groups import RowGroups
-from readers.formats.registry import require
-from readers.formats.tables.columns import Column, Lost
+from readers.formats.tables.columns import Column, UnreadableValue
 from readers.formats.tables.layout import Layout, find_layout
 from readers.formats.tables.parts import by_part, median_rows
 from readers.formats.tables.values import make_samples
+from readers.jpeg_seek_points.sample_file import SampleFile
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 from readers.storage.traffic import CountingThreads
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import oserror_as_source_error
 
 _MANY = 8
 _MOST_THREADS = 8
@@ -94,7 +94,7 @@ class ParquetDataset(IndexedDataset):
         nulls = (file.nulls for file in self._files)
         self.unlabelled = self._layout.unlabelled(len(self), nulls, lacking)
         self._decoded_bytes = decoded_bytes
-        self._live = _Live(self._open_groups())
+        self._live = _ProcessState(self._open_groups())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the files itself."""
@@ -166,7 +166,7 @@ class ParquetDataset(IndexedDataset):
                 result[position] = sample
 
         tasks = by_part(wanted, self._starts)
-        live = self._here()
+        live = self._process_state()
         if len(tasks) > 1 and any(self._waits(number) for number, _ in tasks):
             list(live.pool.map(fetch, tasks))
         else:
@@ -184,11 +184,11 @@ class ParquetDataset(IndexedDataset):
         def read(number: int) -> None:
             start, stop = self._starts[number : number + 2].tolist()
             found = self._labels(number)
-            if isinstance(found, Lost):
+            if isinstance(found, UnreadableValue):
                 reasons[start] = str(found)
-            result[start:stop] = UNREADABLE if isinstance(found, Lost) else found
+            result[start:stop] = UNREADABLE if isinstance(found, UnreadableValue) else found
 
-        list(self._here().pool.map(read, range(len(self._starts) - 1)))
+        list(self._process_state().pool.map(read, range(len(self._starts) - 1)))
         return self._readable(result, reasons)
 
     def _waits(self, number: int) -> bool:
@@ -196,21 +196,21 @@ class ParquetDataset(IndexedDataset):
         file = int(np.searchsorted(self._first_groups, number, "right")) - 1
         return self._files[file].waits
 
-    def _labels(self, number: int) -> "NDArray[np.int64] | Lost":
+    def _labels(self, number: int) -> "NDArray[np.int64] | UnreadableValue":
         """The labels of a row group; of a partition the one of all its rows."""
         assert self._layout.label is not None
         file = int(np.searchsorted(self._first_groups, number, "right")) - 1
         group = number - int(self._first_groups[file])
-        with unreadable(self._locations[file].text):
-            found = self._here().groups.whole(file, group, self._layout.label)
+        with oserror_as_source_error(self._locations[file].text):
+            found = self._process_state().groups.whole(file, group, self._layout.label)
         if isinstance(found, Column):
             return found.labels()
-        return found if isinstance(found, Lost) else to_labels([found])
+        return found if isinstance(found, UnreadableValue) else to_labels([found])
 
-    def _here(self) -> "_Live":
+    def _process_state(self) -> "_ProcessState":
         """State of this process alone; a forked process starts without it."""
         if self._live.pid != os.getpid():
-            self._live = _Live(self._open_groups())
+            self._live = _ProcessState(self._open_groups())
         return self._live
 
     def _open_groups(self) -> RowGroups:
@@ -219,14 +219,16 @@ class ParquetDataset(IndexedDataset):
     def _fetch_group(self, number: int, indices: NDArray[np.int64]) -> list[Sample | BadSample]:
         file = int(np.searchsorted(self._first_groups, number, "right")) - 1
         group = number - int(self._first_groups[file])
-        values = self._here().groups.values(file, group, (indices - self._starts[number]).tolist())
+        values = self._process_state().groups.values(
+            file, group, (indices - self._starts[number]).tolist()
+        )
         in_file = (indices - self._file_starts[file]).tolist()
         return make_samples(
             self._layout, indices.tolist(), in_file, self._locations[file].name, values
         )
 
 
-class _Live:
+class _ProcessState:
     """Per-process state of a dataset, neither pickled nor inherited."""
 
     def __init__(self, groups: RowGroups) -> None:

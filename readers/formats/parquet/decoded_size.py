@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from readers.detect.registry import require
 from readers.formats.parquet.footer import ColumnChunk
 from readers.formats.parquet.pages import Chunk, DamagedPageError, Read, check_pages
 from readers.formats.parquet.values import decode_dictionary
-from readers.formats.registry import require
 from readers.sample import Payload
 from readers.storage.blob import Blob, LocalBlob
 from readers.storage.limits import check_bytes

@@ -13,12 +13,12 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.detect_files import refuse_parts_of_tables
+from readers.detect.files import refuse_parts_of_tables
+from readers.detect.registry import require
+from readers.detect.splits import choose_split
 from readers.formats.parquet.decoded_size import OWN_CODECS
 from readers.formats.parquet.footer import ColumnChunk, Group, read_groups
 from readers.formats.parquet.pages import Chunk, Read
-from readers.formats.registry import require
-from readers.formats.splits import choose_split
 from readers.formats.tables.columns import one_line
 from readers.formats.tables.layout import Layout
 from readers.sample import PathLike, Payload, SourceError
@@ -26,7 +26,7 @@ from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.mapped import copied
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import shown_path, without_query
-from readers.storage.unreadable import files_below, unreadable
+from readers.storage.unreadable import files_below, oserror_as_source_error
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _TAIL_BYTES = 1 << 16
@@ -132,7 +132,7 @@ class File:
 
     def __init__(self, location: Location) -> None:
         self.blob = open_blob(location.text)
-        with unreadable(location.text):
+        with oserror_as_source_error(location.text):
             content = _read_footer(self.blob, location)
         self.digest = hashlib.sha256(content).hexdigest()
         metadata, groups = _metadata(content, location)

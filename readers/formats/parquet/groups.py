@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from readers.detect.registry import require
 from readers.formats.parquet.decoded_size import check_column, decompress, hold, stored_range
 from readers.formats.parquet.files import File, Footer, Location, open_for_arrow
 from readers.formats.parquet.pages import (
@@ -24,8 +25,7 @@ from readers.formats.parquet.values import (
     decompress_whole,
     take,
 )
-from readers.formats.registry import require
-from readers.formats.tables.columns import Column, Lost, column_of, one_line
+from readers.formats.tables.columns import Column, UnreadableValue, column_of, one_line
 from readers.formats.tables.layout import Layout
 from readers.sample import SourceError
 from readers.storage.limits import TooLargeError, check_bytes
@@ -75,7 +75,7 @@ class RowGroups:
             rows: Rows of the row group, ascending, repetitions allowed.
 
         Returns:
-            One value per row; a Lost where it cannot be read.
+            One value per row; a UnreadableValue where it cannot be read.
         """
         location = self._locations[file]
         values: dict[str, Sequence[Any]] = {}
@@ -98,11 +98,13 @@ class RowGroups:
                     paged = self._paged(file, group, name, rows, any_size=True)
                     values[name] = paged or [column] * len(rows)
         except (OSError, SourceError) as error:
-            lost = Lost(f"the file cannot be read: {reason_of(error)}", is_transient(error))
+            lost = UnreadableValue(
+                f"the file cannot be read: {reason_of(error)}", is_transient(error)
+            )
             values = {name: [lost] * len(rows) for name in self._layout.columns}
         return values
 
-    def whole(self, file: int, group: int, name: str) -> "Column | Lost | str | None":
+    def whole(self, file: int, group: int, name: str) -> "Column | UnreadableValue | str | None":
         """Return one small column of a row group, or the text that the file's folders give for it."""
         if name not in self._footer(file).names:
             return self._locations[file].partitions.get(name)
@@ -118,7 +120,7 @@ class RowGroups:
             return Columns()
         key = (file, group, names)
         found = self._columns.get(key, lambda: self._read_small(file, group, names))
-        if any(isinstance(column, Lost) for column in found.values()):
+        if any(isinstance(column, UnreadableValue) for column in found.values()):
             self._columns.drop(key)  # what failed once may not fail again
         return found
 
@@ -130,7 +132,7 @@ class RowGroups:
                 reason = (
                     f"column {names[0]!r} of row group {group} cannot be read: {one_line(error)}"
                 )
-                return Columns({names[0]: Lost(reason, is_transient(error))})
+                return Columns({names[0]: UnreadableValue(reason, is_transient(error))})
         found = Columns()
         for name in names:  # what is damaged takes no other column with it
             found.update(self._read_small(file, group, (name,)))
@@ -194,9 +196,9 @@ class RowGroups:
                 )
                 found += take(blob.read, page, target, inside, codec)
             except (DamagedPageError, TooLargeError) as error:
-                found += [Lost(f"column {name!r} of row group {group} is damaged: {error}")] * len(
-                    inside
-                )
+                found += [
+                    UnreadableValue(f"column {name!r} of row group {group} is damaged: {error}")
+                ] * len(inside)
         return found
 
     def _whole_if_it_pays(
@@ -229,7 +231,7 @@ class RowGroups:
             return _Walked()  # pyarrow may understand it, or says what is wrong
 
 
-class Columns(dict[str, Column | Lost]):
+class Columns(dict[str, Column | UnreadableValue]):
     """Columns of a row group by name."""
 
     @property

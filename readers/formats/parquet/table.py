@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import Subset
+from readers.datasets.dataset import Subset
+from readers.datasets.selection import Selection, pick_taken
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.parquet.files import Location
 from readers.plural import counted
 from readers.sample import SourceError
-from readers.selection import Picked, pick_taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def partition_text(value: Any) -> str | None:
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
-def _pick_valid(root: str, whole: ParquetDataset, files: Sequence[TableFile]) -> Picked:
+def _pick_valid(root: str, whole: ParquetDataset, files: Sequence[TableFile]) -> Selection:
     starts = whole.file_starts
     kept = []
     for number, file in enumerate(files):

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from readers.detect.registry import require
 from readers.formats.path_table.table import Table
-from readers.formats.registry import require
 from readers.formats.tables.columns import one_line
 from readers.formats.tables.layout import hugging_face_features
 from readers.sample import SourceError
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import oserror_as_source_error
 from readers.storage.whole_files import read_head
 
 _ARROW_MAGIC = b"ARROW1"
@@ -69,7 +69,7 @@ def text_columns(schema: Any) -> list[str]:
 def _said(path: Path) -> Iterator[None]:
     """Make a SourceError of what pyarrow raises."""
     try:
-        with unreadable(str(path)):
+        with oserror_as_source_error(str(path)):
             yield
     except (ValueError, NotImplementedError) as error:
         raise SourceError(f"{path} cannot be read as Parquet or Arrow: {one_line(error)}") from None

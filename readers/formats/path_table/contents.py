@@ -36,8 +36,8 @@ from readers.formats.path_table.row_labels import (
     make_row_labels,
 )
 from readers.formats.path_table.table import Table
-from readers.given_labels import Labels
-from readers.label_vector import LabelTable
+from readers.labels.given_labels import Labels
+from readers.labels.label_vector import LabelTable
 from readers.plural import counted
 from readers.sample import SourceError
 

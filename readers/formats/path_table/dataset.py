@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.classes import Classes, read_classes
+from readers.datasets.located import Located, Reads
 from readers.formats.boxes.checks import Coords, require_stated_size
 from readers.formats.files import FileDataset, Names
 from readers.formats.files.packed import Packed
@@ -21,8 +21,8 @@ from readers.formats.path_table.row_boxes import BoxFormat
 from readers.formats.path_table.row_labels import LabelOptions
 from readers.formats.path_table.split_rows import choose_rows
 from readers.image.header import image_size
-from readers.label_vector import LabelShape
-from readers.located import Located, Reads
+from readers.labels.classes import Classes, read_classes
+from readers.labels.label_vector import LabelShape
 from readers.sample import (
     IMAGE_FIELDS,
     BadSample,

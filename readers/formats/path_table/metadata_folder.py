@@ -11,12 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from readers.detect.splits import canonical, split_of
 from readers.formats.columns import shorten
 from readers.formats.path_table.arrow_rows import schema_of
 from readers.formats.path_table.image_files import checked_path
 from readers.formats.path_table.table import Table
 from readers.formats.path_table.text_rows import find_delimiter, rows_of
-from readers.formats.splits import canonical, split_of
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.unreadable import OptionalFile, refuse_folder_error

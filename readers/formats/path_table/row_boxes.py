@@ -16,7 +16,7 @@ from readers.formats.boxes.checks import (
 from readers.formats.columns import shorten
 from readers.formats.path_table.roles import usual
 from readers.formats.path_table.table import Table
-from readers.given_labels import make_labels
+from readers.labels.given_labels import make_labels
 from readers.plural import counted
 from readers.sample import SourceError
 

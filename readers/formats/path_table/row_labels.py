@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from readers.classes import numbering_of
 from readers.formats.columns import shorten
 from readers.formats.path_table.table import Table
-from readers.given_labels import Labels, make_labels
-from readers.label_vector import LabelTable
+from readers.labels.classes import numbering_of
+from readers.labels.given_labels import Labels, make_labels
+from readers.labels.label_vector import LabelTable
 from readers.sample import SourceError
 
 

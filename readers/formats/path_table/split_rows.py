@@ -2,9 +2,9 @@
 
 from collections import Counter
 
+from readers.detect.splits import choose_told
 from readers.formats.path_table.roles import find_split
 from readers.formats.path_table.table import Table
-from readers.formats.splits import choose_told
 
 
 def choose_rows(

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple, Protocol
 
-from readers.formats.registry import require
+from readers.detect.registry import require
 from readers.formats.tar.ends import BLOCK_BYTES, UNENDED, end_fault, oversized
 from readers.formats.tar.webdataset import KeyRule, key_and_field
 from readers.storage.unreadable import reason_of

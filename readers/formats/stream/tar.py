@@ -9,18 +9,18 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
+from readers.datasets.stream import Divide, checked_division, checked_epoch
 from readers.formats.stream.byte_source import ByteSource, Command, byte_source
 from readers.formats.stream.forward import BrokenStreamError, StoredFile, stored_files
 from readers.formats.tar.dotted import ADVICE
 from readers.formats.tar.ends import lost_fields, lost_part
 from readers.formats.tar.webdataset import KeyRule, checked_rule, label_of, unread_fields
+from readers.labels.unlabelled import label_key
 from readers.plural import counted
 from readers.sample import BadSample, PathLike, Sample, SourceError
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import expand_braces
 from readers.storage.unreadable import is_transient
-from readers.stream import Divide, checked_division, checked_epoch
-from readers.unlabelled import label_key
 
 
 class TarStream:
@@ -98,7 +98,7 @@ class TarStream:
         return len(self._sources)
 
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
-        """Give the samples of one tar; see `readers.stream.Stream.read_shard`."""
+        """Give the samples of one tar; see `readers.datasets.stream.Stream.read_shard`."""
         del epoch
         return _entries(self._sources[number], 0, 0, self._keys, self._warned)
 

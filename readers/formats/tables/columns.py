@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.detect.registry import require
 from readers.formats.columns import to_labels
-from readers.formats.registry import require
 from readers.formats.tables.layout import Layout
 from readers.storage.blob.mapped import MappedFile
 from readers.storage.unreadable import is_transient, reason_of
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class UnreadableValue:
     """Stands for a value that could not be read; the reason is one for people."""
 
     reason: str
@@ -166,7 +166,7 @@ class _Slices:
         self._read, self._offsets, self._valid = read, offsets, valid
 
     def take(self, rows: Sequence[int]) -> list[Any]:
-        """Return the values of some rows; a Lost for each row that the file no longer has."""
+        """Return the values of some rows; a UnreadableValue for each row that the file no longer has."""
         read, wanted = self._read, np.asarray(rows, np.int64)
         starts, stops = self._offsets[wanted].tolist(), self._offsets[wanted + 1].tolist()
         there = [True] * len(starts) if self._valid is None else self._valid[wanted].tolist()
@@ -195,14 +195,14 @@ def _read_part(file: MappedFile, base: int, start: int, stop: int) -> Any:
     try:
         return file.payload(base + start, base + stop)
     except OSError as error:
-        return Lost(f"the file cannot be read: {reason_of(error)}", is_transient(error))
+        return UnreadableValue(f"the file cannot be read: {reason_of(error)}", is_transient(error))
 
 
 def _python_value(scalar: Any) -> Any:
     try:
         return scalar.as_py()
     except ValueError as error:
-        return Lost(f"a value cannot be read: {one_line(error)}")
+        return UnreadableValue(f"a value cannot be read: {one_line(error)}")
 
 
 def _as_numpy(chunks: Sequence[Any]) -> Any:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from readers.describe import few_of
+from readers.detect.registry import require
 from readers.formats.columns import VIDEO_NAMES, find_roles, remarks_on, require_columns
-from readers.formats.registry import require
+from readers.labels.unlabelled import Unlabelled
 from readers.plural import counted
 from readers.sample import SourceError
-from readers.unlabelled import Unlabelled
 
 _PICKLED = (b"arrow.py_extension_type",)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from readers.formats.columns import to_label, to_payload
-from readers.formats.tables.columns import Lost
+from readers.formats.tables.columns import UnreadableValue
 from readers.formats.tables.layout import Layout
 from readers.sample import BadSample, Payload, Sample
 
@@ -29,10 +29,10 @@ def make_samples(
         indices: Indices of the samples in the dataset.
         rows: Their rows in the file.
         name: Name of the file, with which keys begin.
-        values: For each column of the layout one value per row; a Lost makes the sample a BadSample.
+        values: For each column of the layout one value per row; a UnreadableValue makes the sample a BadSample.
     """
     names, image = layout.fields, layout.image
-    no_bytes = Lost(
+    no_bytes = UnreadableValue(
         f"the column {image!r} holds no bytes here" + _ONLY_A_PATH * layout.image_in_struct
     )
     labels = (
@@ -57,12 +57,16 @@ def make_samples(
             if found[k] is not None
         }
         lost = None
-        if label.__class__ is Lost or Lost in map(type, fields.values()):
-            lost = next(each for each in (*fields.values(), label) if isinstance(each, Lost))
+        if label.__class__ is UnreadableValue or UnreadableValue in map(type, fields.values()):
+            lost = next(
+                each for each in (*fields.values(), label) if isinstance(each, UnreadableValue)
+            )
         elif image is not None and image not in fields:
             lost = no_bytes
         if lost is None and unseen:
-            lost = next((found[k] for found in unseen if isinstance(found[k], Lost)), None)
+            lost = next(
+                (found[k] for found in unseen if isinstance(found[k], UnreadableValue)), None
+            )
         samples.append(
             Sample(index, key, fields, label, image_field=image)
             if lost is None
@@ -75,11 +79,11 @@ def _own(value: Any, row: int) -> Any:
     """The name of a sample in its file: by its key column, or its row."""
     if isinstance(value, bytes | memoryview):
         return bytes(value[:200]).decode("utf-8", "backslashreplace")
-    return row if value is None or isinstance(value, Lost) else value
+    return row if value is None or isinstance(value, UnreadableValue) else value
 
 
 def _each(convert: Callable[[Any], Any], done: type, values: Sequence[Any]) -> Sequence[Any]:
-    """Convert values that are not all of the type `done`; what cannot be becomes a Lost."""
+    """Convert values that are not all of the type `done`; what cannot be becomes a UnreadableValue."""
     kinds = set(map(type, values))
     if kinds == {done}:
         return values
@@ -89,12 +93,12 @@ def _each(convert: Callable[[Any], Any], done: type, values: Sequence[Any]) -> S
 
 
 def _converted(convert: Callable[[Any], Any], value: Any) -> Any:
-    if isinstance(value, Lost) or (value is None and convert is payload):
+    if isinstance(value, UnreadableValue) or (value is None and convert is payload):
         return value
     try:
         return convert(value)
     except (ValueError, TypeError) as error:
-        return Lost(str(error))
+        return UnreadableValue(str(error))
 
 
 def payload(value: Any) -> Payload:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from readers.detect.splits import in_order, split_alone
 from readers.formats.columns import UNREADABLE
-from readers.formats.splits import in_order, split_alone
 from readers.formats.tar.dotted import about_dots
 from readers.formats.tar.ends import (
     BLOCK_BYTES,

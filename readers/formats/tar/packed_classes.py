@@ -11,7 +11,7 @@ from readers.formats.declared import PACKED
 from readers.sample import SourceError
 from readers.storage.blob import Blob, is_url, open_blob
 from readers.storage.paths import beside
-from readers.storage.unreadable import has_errno, is_missing, unreadable
+from readers.storage.unreadable import has_errno, is_missing, oserror_as_source_error
 
 
 def packed_classes(shards: Sequence[Blob]) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def _read(location: str) -> Any:
         SourceError: It cannot be read, which does not mean that there is none.
     """
     try:
-        with unreadable(location):
+        with oserror_as_source_error(location):
             blob = open_blob(location)
             [content] = blob.read([(0, blob.size_bytes)])
         return json.loads(bytes(content))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.datasets.located import Located, Reads
 from readers.formats.columns import UNREADABLE, find_roles, remarks_on
 from readers.formats.protobuf.example import ExampleReader, decode_fields, is_decoded
 from readers.formats.protobuf.wire import WireError
@@ -20,7 +21,6 @@ from readers.formats.tfrecord.label_map import Classes, LabelMap, find_label_map
 from readers.formats.tfrecord.objects import add_objects, holds_objects
 from readers.image.header import image_size
 from readers.image.restarts import restart_offsets
-from readers.located import Located, Reads
 from readers.sample import BadSample, ColumnName, PathLike, Payload, Sample, SourceError
 from readers.storage.blob import Content, open_blob
 from readers.storage.index import Entry, Scan

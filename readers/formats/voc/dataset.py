@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from readers.classes import Classes, read_classes
 from readers.formats.boxes.checks import (
     NEEDED_FOR_CLASSES,
     Coords,
@@ -28,9 +27,10 @@ from readers.formats.voc.survey import (
     read_labelmap,
     survey,
 )
+from readers.labels.classes import Classes, read_classes
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import oserror_as_source_error
 from readers.storage.whole_files import read_text
 
 Masks = Literal["class", "object"]
@@ -102,7 +102,7 @@ class VocDataset(AnnotatedDataset):
         require_choice("masks", masks, (None, *get_args(Masks)))
         require_choice("outside", outside, get_args(Outside))
         folder = Path(root).absolute()
-        with unreadable(str(folder)):
+        with oserror_as_source_error(str(folder)):
             found = find_layout(folder, split, masks)
         _require_some(found, masks)
         remarks = list(found.remarks)

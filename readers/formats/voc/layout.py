@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.formats.boxes.checks import told_of_unpaired
+from readers.detect.splits import canonical, in_order, no_such_split, several_splits
+from readers.formats.boxes.checks import unpaired_warnings
 from readers.formats.boxes.dataset import Entry, files_below, inside_split, stem_of
-from readers.formats.splits import canonical, in_order, no_such_split, several_splits
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
@@ -196,7 +196,9 @@ def _paired(
             "give a folder with a.xml beside a.jpg, or with JPEGImages/a.jpg and Annotations/a.xml"
         )
     counts = len(images) - len(both), len(annotations) - len(both)
-    return Layout(root, entries, everything, remarks=tuple(told_of_unpaired(root, *counts, ".xml")))
+    return Layout(
+        root, entries, everything, remarks=tuple(unpaired_warnings(root, *counts, ".xml"))
+    )
 
 
 def _is_xml(name: str) -> bool:

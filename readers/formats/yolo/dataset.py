@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from readers.classes import Classes, read_classes
+from readers.detect.registry import require
 from readers.formats.boxes.checks import (
     Outside,
     read_if_sound,
@@ -15,7 +15,6 @@ from readers.formats.boxes.checks import (
 )
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
 from readers.formats.coco.masks import mask_fields, rasterise
-from readers.formats.registry import require
 from readers.formats.yolo.labels import (
     Labels,
     Object,
@@ -27,9 +26,10 @@ from readers.formats.yolo.labels import (
     without_repeated,
 )
 from readers.formats.yolo.layout import Layout, beside_images, find_layout
+from readers.labels.classes import Classes, read_classes
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import oserror_as_source_error
 
 # Files of labels that are read for repeated rows when it is opened: 0.05 s from the page cache, where 20,000 took 0.8.
 _LOOKED_AT = 1000
@@ -105,7 +105,7 @@ class YoloDataset(AnnotatedDataset):
         require_choice("outside", outside, get_args(Outside))
         path = Path(source).absolute()
         above = None if root is None else Path(root).absolute()
-        with unreadable(str(path)):
+        with oserror_as_source_error(str(path)):
             found = find_layout(path, split, above, labelled=task != "semantic")
         names = _class_names(found, read_classes(classes))
         super().__init__(found.root, found.entries, names, {"format": "yolo"}, found.remarks)

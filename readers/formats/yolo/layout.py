@@ -5,16 +5,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.formats.boxes.checks import told_of_unpaired
-from readers.formats.boxes.dataset import Entry, files_below, stem_of
-from readers.formats.left_out import LeftOut
-from readers.formats.splits import (
+from readers.detect.left_out import LeftOut
+from readers.detect.splits import (
     canonical,
     in_order,
     no_such_split,
     several_splits,
     splits_of,
 )
+from readers.formats.boxes.checks import unpaired_warnings
+from readers.formats.boxes.dataset import Entry, files_below, stem_of
 from readers.formats.yolo.config import Config, find_config, read_config
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
@@ -246,7 +246,7 @@ def _with_labels(
             "which would train on background alone: open the folder of the pictures to have them without objects"
         )
     alone = _num_alone(root, names, there)
-    remarks = told_of_unpaired(root, 0, alone, ".txt")
+    remarks = unpaired_warnings(root, 0, alone, ".txt")
     if missing:
         remarks.append(
             f"{root} has no .txt for {missing} of the {counted(len(entries), 'picture')} of the split, which count as background"

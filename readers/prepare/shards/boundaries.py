@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.order import Order
+from readers.order.shuffle import Order
 from readers.prepare.packer import Packed, Packer
 from readers.sample import Dataset
 

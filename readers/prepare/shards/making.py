@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, BinaryIO
 
-from readers.checkpoints.layout import Entry
-from readers.checkpoints.locations import write_beside
-from readers.checkpoints.sample_file import SampleFile
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.tar.dataset import SCAN
+from readers.jpeg_seek_points.layout import Entry
+from readers.jpeg_seek_points.locations import write_beside
+from readers.jpeg_seek_points.sample_file import SampleFile
 from readers.prepare.contents import Contents, DigestFile
 from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.packer import Packed, Packer, Refused

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
-from readers.label_vector import label_shape_of
+from readers.labels.label_vector import label_shape_of
 from readers.prepare.errors import PrepareError
 from readers.sample import Dataset
 from readers.storage.destination import Destination

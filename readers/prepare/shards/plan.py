@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.checkpoints.finder import Finder
+from readers.jpeg_seek_points.finder import Finder
 from readers.prepare.shards.source import PlannedSource
 from readers.storage.destination import Destination
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from platform import node
 from typing import Any, Literal
 
-from readers.checkpoints.finder import Finder
-from readers.formats.registry import require
+from readers.detect.registry import require
 from readers.formats.stream import TarStream
-from readers.order import Order
+from readers.jpeg_seek_points.finder import Finder
+from readers.order.shuffle import Order
 from readers.prepare.errors import PrepareError
 from readers.prepare.packed import MANIFEST
 from readers.prepare.shards.boundaries import cut

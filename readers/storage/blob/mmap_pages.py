@@ -60,7 +60,7 @@ def advise(extent: Extent, advice: int) -> None:
     _libc.madvise(begin, extent[1] - begin, advice)  # only advice: it may be refused
 
 
-class Foresight:
+class PagePrefetcher:
     """Asks for the pages of a whole batch at once where they are not in memory.
 
     A page that is missing when it is touched is waited for alone, with its neighbours up to the readahead of

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
-from readers.formats.registry import require
+from readers.detect.registry import require
 from readers.sample import Payload, SourceError
 from readers.storage.remote.azure import azure_settings
 from readers.storage.remote.options import (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from readers.formats.registry import require
+from readers.detect.registry import require
 from readers.image.kinds import HEAD_BYTES, not_video
 from readers.sample import Payload, ReadersError
 from readers.storage.blob.mapped import copied

@@ -63,7 +63,7 @@ def test_an_interrupt_says_how_to_go_on(run: Run, data: Path, tmp_path: Path) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("readers.prepare.packing.pack", _interrupt)
         patch.setattr("readers.prepare.indexing.index", _interrupt)
-        patch.setattr("readers.prepare.inspection.inspect", _interrupt)
+        patch.setattr("readers.prepare.inspection.inspect_dataset.inspect", _interrupt)
         for command in (("pack", data, tmp_path), ("index", data)):
             code, _, error = run(*command)
             assert code == 130

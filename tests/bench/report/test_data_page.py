@@ -21,7 +21,7 @@ from bench.report.write import data_page, run_page
 from dali_pipes.decode.check import CHECKS
 from readers import BadSample
 from readers.prepare import inspect
-from readers.prepare.findings import MOST_LISTED
+from readers.prepare.inspection.findings import MOST_LISTED
 from readers.prepare.source import open_source
 from tests.support import annotated, report_pages, run_logs
 from tests.support.lerobot import TOP, Robot

@@ -25,8 +25,8 @@ from dali_pipes.integrations.torch_dataset import from_torch
 from dali_pipes.integrations.torchdata import LoaderDataset
 from gpu_aug import CenterCrop, MixUp, Recipe, Views
 from readers import mix, open_dataset
-from readers.first_samples import MOST_PROBED, probed_samples
-from readers.prepare.kind import holds_videos
+from readers.datasets.first_samples import MOST_PROBED, probed_samples
+from readers.prepare.inspection.kind import holds_videos
 from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset
 from tests.support.tars import write_samples

@@ -25,8 +25,8 @@ from dali_pipes.stages.data import Fetched
 from dali_pipes.stages.encoded_rows import encoded_of
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import open_dataset
-from readers.dataset import Subset
-from readers.selection import Listed
+from readers.datasets.dataset import Subset
+from readers.datasets.selection import IndexSelection
 from tests.support.loaders import (
     assert_same_images,
     draw_canvases_in_dali,
@@ -214,7 +214,9 @@ def test_files_are_judged_once(tmp_path: Path, judged: list[int]) -> None:
         left.close()
         for _ in range(2):
             assert len(list(loader)) == 3
-    with load(Subset(dataset, Listed(np.tile(np.arange(NUM_SOUND), 3))), batch_size=4) as loader:
+    with load(
+        Subset(dataset, IndexSelection(np.tile(np.arange(NUM_SOUND), 3))), batch_size=4
+    ) as loader:
         assert len(list(loader)) == 9
 
     assert sum(judged) == NUM_SOUND

@@ -23,7 +23,7 @@ from dali_pipes.jpeg.seek_points import (
 from dali_pipes.jpeg.status import CUT_SHORT, GOOD
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import IndexedDataset, open_dataset
-from readers.checkpoints.layout import HEAD_BYTES, SLOT_BYTES
+from readers.jpeg_seek_points.layout import HEAD_BYTES, SLOT_BYTES
 from readers.prepare import index, pack
 from tests.support.jpegs import encode, picture
 from tests.support.kept_checkpoints import kept_of

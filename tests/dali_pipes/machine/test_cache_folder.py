@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"checkpoints/{DIGEST}.gpuaug-checkpoints": 250,
         f"sizes/{DIGEST}.npy": 300,
         f"unpacked/{DIGEST}": 400,
-        f"compiled/readers.order.f-{DIGEST}.code": 500,
+        f"compiled/readers.order.shuffle.f-{DIGEST}.code": 500,
         "notes.txt": 11,
         f"sizes/{DIGEST}.csv": 12,
         f"{DIGEST}": 13,
@@ -191,6 +191,6 @@ def test_command(folder: Path, run: Run) -> None:
         assert name in printed
     code, printed, _ = run("cache", "--remove", "compiled")
     assert (code, "compiled: removed 1 file, 500 bytes" in printed) == (0, True)
-    assert not (folder / "compiled" / f"readers.order.f-{DIGEST}.code").exists()
+    assert not (folder / "compiled" / f"readers.order.shuffle.f-{DIGEST}.code").exists()
     code, _, error = run("cache", "--remove", "everything")
     assert (code, "kind='everything' is not allowed; give one of blocks" in error) == (2, True)

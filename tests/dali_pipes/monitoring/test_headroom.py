@@ -13,7 +13,7 @@ from dali_pipes.monitoring import headroom
 from dali_pipes.monitoring.headroom import Headroom, StepRate
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 from tests.support.kinds import by_opencv, noise, write_tar
 from tests.support.loaders import loader_maker, write_images
 

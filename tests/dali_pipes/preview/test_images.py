@@ -25,7 +25,7 @@ from gpu_aug import (
     Views,
 )
 from readers import open_dataset
-from readers.dataset import IndexedDataset
+from readers.datasets.dataset import IndexedDataset
 
 PLAIN = Recipe([RandomResizedCrop(96), HorizontalFlip(), Normalize()])
 MIXED = Recipe([RandomResizedCrop(96), MixUp()])

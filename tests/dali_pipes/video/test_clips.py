@@ -29,7 +29,7 @@ from dali_pipes.video.source import clip_seconds
 from gpu_aug import Recipe, Resize
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
-from readers.mixture import mix
+from readers.datasets.mixture import mix
 from readers.video import ClipListDataset, FrameFolderDataset, VideoFolderDataset
 from readers.video.info import Segment, cut
 from tests.support.loaders import loader_maker

@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try again at once what fails while it is read: no test waits for the pauses in between."""
-    monkeypatch.setattr("readers.fetched.PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr("readers.datasets.fetched.PAUSES_SECONDS", (0, 0))
 
 
 @pytest.fixture(scope="session")

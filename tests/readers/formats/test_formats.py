@@ -24,7 +24,7 @@ from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
 from gpu_aug import BoxParams, CenterCrop, HorizontalFlip, KeypointParams, RandomResizedCrop, Recipe
 from readers import BadSample, Dataset, Sample, SourceError, open_dataset
-from readers.formats.registry import FORMATS
+from readers.detect.registry import FORMATS
 from tests.support.annotated import BOX, HEIGHT, WIDTH
 from tests.support.entries import fetch_all
 from tests.support.one_other import all_writers

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from readers import IndexedDataset, Sample, SourceError, open_dataset
-from readers.formats.splits import folder_splits, splits_of
+from readers.detect.splits import folder_splits, splits_of
 from tests.support.annotated import put
 from tests.support.entries import fetch_all
 from tests.support.opening import assert_refused, open_with_warning

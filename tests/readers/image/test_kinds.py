@@ -13,7 +13,7 @@ from PIL import Image
 
 from readers import HeaderError, Sample, read_header
 from readers.image.kinds import kind_of
-from readers.prepare.kind import is_video
+from readers.prepare.inspection.kind import is_video
 from tests.support.tars import tar_of
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (24, 40, 3), dtype=np.uint8)

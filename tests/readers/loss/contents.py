@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from readers import open_dataset
-from readers.formats.registry import FORMATS
+from readers.detect.registry import FORMATS
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FrameFolderDataset
 from readers.video.scan import scan_video

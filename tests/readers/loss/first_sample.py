@@ -11,7 +11,7 @@ from PIL import Image
 from dali_pipes import Clips, Loader
 from gpu_aug import CenterCrop, Recipe
 from readers import Dataset, Sample, open_dataset
-from readers.prepare.kind import holds_videos
+from readers.prepare.inspection.kind import holds_videos
 from tests.support.kinds import by_pillow
 from tests.support.loss import Cell
 from tests.support.one_other import all_writers

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from readers import Sample, SourceError, open_dataset
-from readers.formats.registry import FORMATS
+from readers.detect.registry import FORMATS
 from readers.storage.limits import VARIABLE
 from readers.video.frame_folder import FrameFolderDataset
 from tests.support.loss import Cell, NotApplicable

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from readers import Sample, open_dataset
-from readers.formats.registry import FORMATS
+from readers.detect.registry import FORMATS
 from tests.readers.loss.transient import write_samples
 from tests.support.loss import Cell, NotApplicable
 from tests.support.s3_server import storage

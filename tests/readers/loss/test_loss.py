@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tests.readers.loss
-from readers.formats.registry import FORMATS
+from readers.detect.registry import FORMATS
 from tests.readers.formats.conftest import no_pauses  # noqa: F401  (used by every test here)
 from tests.support.loss import Cell, NotApplicable
 

@@ -13,7 +13,7 @@ from unittest import mock
 from PIL import Image
 
 from readers import Sample, open_dataset
-from readers.formats.registry import FORMATS
+from readers.detect.registry import FORMATS
 from tests.support.kinds import by_pillow
 from tests.support.loss import Cell, NotApplicable
 from tests.support.one_other import writer_of
@@ -44,7 +44,7 @@ def failing_disk(times: int) -> Iterator[list[str]]:
 
     names = ("open", "read", "pread")
     with (
-        mock.patch("readers.fetched.PAUSES_SECONDS", (0, 0)),
+        mock.patch("readers.datasets.fetched.PAUSES_SECONDS", (0, 0)),
         mock.patch.multiple(os, **{name: failing(name) for name in names}),
     ):
         yield failed

@@ -13,8 +13,8 @@ from PIL import Image
 
 from dali_pipes.jpeg.seek_points import FINDER as FOUND_BY_US
 from readers import open_dataset
-from readers.checkpoints.layout import Entry
-from readers.checkpoints.store import DatasetCheckpoints
+from readers.jpeg_seek_points.layout import Entry
+from readers.jpeg_seek_points.store import DatasetCheckpoints
 from readers.prepare import ArrayTask, Executor, LocalExecutor, PrepareError, index, pack
 from readers.prepare.checkpointing import Checkpointing
 from tests.support.commands import Run
@@ -27,7 +27,7 @@ FINDER = FirstBytes()
 NUM_IMAGES = 24
 KILLED = """
 import os, signal, sys
-from readers.checkpoints import checkpoint_file
+from readers.jpeg_seek_points import checkpoint_file
 from readers.prepare import index
 from tests.support.damage import flip
 from tests.support.first_bytes import FirstBytes

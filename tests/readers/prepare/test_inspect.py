@@ -18,9 +18,10 @@ from bench.cli import main
 from bench.output.quiet import hushed
 from dali_pipes.decode.check import CHECKS
 from readers import BadSample, Sample, SourceError, open_dataset
-from readers.dataset import IndexedDataset
-from readers.prepare import inspect, inspection
-from readers.prepare.percentiles import Spread
+from readers.datasets.dataset import IndexedDataset
+from readers.prepare import inspect
+from readers.prepare.inspection import inspect_dataset as inspection
+from readers.prepare.inspection.percentiles import Spread
 from readers.prepare.source import open_source
 from readers.sample import ColumnName
 from tests.support import commands

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from dali_pipes.decode.check import CHECKS
-from readers.prepare import Inspection, PrepareError, doubled_keys, inspect, inspection_parts
-from readers.prepare.doubled_keys import DoubledKeys
+from readers.prepare import Inspection, PrepareError, inspect
 from readers.prepare.executor import ArrayTask, LocalExecutor
-from readers.prepare.percentiles import Spread
+from readers.prepare.inspection import doubled_keys
+from readers.prepare.inspection import parts as inspection_parts
+from readers.prepare.inspection.doubled_keys import DoubledKeys
+from readers.prepare.inspection.percentiles import Spread
 from readers.storage.destination import open_destination
 from tests.readers.prepare.test_inspect import Checked
 from tests.support.commands import Run

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from readers.permutation import make_keys, permute
+from readers.order.permutation import make_keys, permute
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import Job
 from readers.prepare.scheduling import run_tasks

@@ -30,7 +30,7 @@ read_whole = files.read_whole
 @pytest.fixture(autouse=True)
 def _read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure that outlasts the further looks of `fetch` takes less time if there are none."""
-    monkeypatch.setattr("readers.fetched.PAUSES_SECONDS", ())
+    monkeypatch.setattr("readers.datasets.fetched.PAUSES_SECONDS", ())
 
 
 class Storage:

@@ -5,4 +5,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("readers.fetched.PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr("readers.datasets.fetched.PAUSES_SECONDS", (0, 0))

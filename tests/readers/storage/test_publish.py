@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from readers import IndexFileError, open_dataset
-from readers.checkpoints.store import DatasetCheckpoints
+from readers.jpeg_seek_points.store import DatasetCheckpoints
 from readers.prepare import PrepareError, index, pack
 from readers.prepare.executor import ArrayTask, LocalExecutor
 from readers.storage.destination import open_destination

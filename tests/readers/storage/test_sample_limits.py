@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from readers import BadSample, Sample, SourceError, open_dataset
-from readers.classes import read_classes
+from readers.labels.classes import read_classes
 from readers.storage.limits import VARIABLE
 from readers.storage.whole_files import read_text, read_whole
 from tests.support.one_other import jpeg

@@ -14,7 +14,7 @@ import pytest
 from readers import BadSample, Sample, SourceError
 from readers.storage.blob import Content, LocalBlob
 from readers.storage.blob.content_hash import pin_content
-from readers.storage.blob.mmap_pages import Foresight, address_of, map_file
+from readers.storage.blob.mmap_pages import PagePrefetcher, address_of, map_file
 from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
 
@@ -230,7 +230,7 @@ def test_missing_pages_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (start + 5000, start + 9000),
         (start + 900_000, start + 900_001),
     ]
-    foresight = Foresight()
+    foresight = PagePrefetcher()
     bytes(view)
     foresight.look(lambda _: start, lambda: extents)
     before = list(asked)

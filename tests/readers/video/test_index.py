@@ -18,7 +18,7 @@ from bench.cli.prepare import index as print_index
 from dali_pipes import Clips, Loader
 from gpu_aug import CenterCrop, Recipe
 from readers import SourceError, mix, open_dataset
-from readers.prepare.kind import holds_videos
+from readers.prepare.inspection.kind import holds_videos
 from readers.video import (
     FrameFolderDataset,
     VideoError,

@@ -2,7 +2,7 @@
 
 Each module has
 
-    FORMAT     name of the format, as in readers.formats.registry
+    FORMAT     name of the format, as in readers.detect.registry
     CHECKED_AGAINST  the package that what we read is compared with, "-" where there is none
     write(folder, samples) -> Any
                writes the samples and returns what `open_dataset` is given; skips with

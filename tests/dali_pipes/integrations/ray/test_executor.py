@@ -25,12 +25,13 @@ from dali_pipes.integrations.ray.cluster import connect
 from dali_pipes.integrations.ray.consistency import versions
 from dali_pipes.integrations.ray.executor import RayExecutor
 from dali_pipes.jpeg.seek_points import FINDER, JpegFinder
-from readers.checkpoints.layout import Kept
-from readers.prepare import LocalExecutor, index, inspection_parts, pack
+from readers.jpeg_seek_points.layout import Kept
+from readers.prepare import LocalExecutor, index, pack
 from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.executor import Job
+from readers.prepare.inspection import parts as inspection_parts
 from readers.sample import Payload
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import oserror_as_source_error
 from tests.support import ray_tasks
 from tests.support.packed import Jpeg
 from tests.support.ray_cluster import ROOT
@@ -51,7 +52,7 @@ def refuse(number: int) -> int:
 
 def fail_to_read(number: int) -> int:
     """Fail as a task does that cannot reach its shard."""
-    with unreadable("a.tar"):
+    with oserror_as_source_error("a.tar"):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     return number
 

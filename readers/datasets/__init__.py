@@ -1,0 +1,1 @@
+"""Datasets: the base classes, selections, mixtures, and data that a program brings."""

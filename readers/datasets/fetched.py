@@ -1,0 +1,281 @@
+"""Datasets of which samples are fetched by index: what a format's class must say of them, and what follows."""
+
+import functools
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.datasets.located import Located, Reads
+from readers.formats.columns import to_label
+from readers.jpeg_seek_points.sample_file import SampleFile
+from readers.labels.label_vector import LabelShape
+from readers.labels.unlabelled import Unlabelled
+from readers.order.shuffle import AnyOrder, Shuffle, make_order
+from readers.plural import counted
+from readers.sample import BadSample, ColumnName, FieldTypes, Sample, SourceError, sound
+from readers.storage.unreadable import PAUSES_SECONDS
+
+_Fetch = Callable[..., list[Sample | BadSample]]
+
+_MOST_SECONDS = 5.0
+"""A fetch that took longer has waited for a server; requests are repeated where they are made, as their options say."""
+_KEYS_READ = 256  # samples that are held at a time
+# Methods that decide what a sample holds. A subclass that replaces one of them, perhaps a user's, is read by
+# its `fetch` alone: its base would locate samples that it never returns.
+_READERS = frozenset(("fetch", "_fetch_one", "_payload", "_decode"))
+
+
+class UnreadableLabelsError(SourceError):
+    """Some samples have a label that cannot be read.
+
+    Attributes:
+        labels: Those of all samples, int64 [len], `UNREADABLE` for these.
+    """
+
+    labels: NDArray[np.int64]
+
+
+class FetchedDataset(ABC):
+    """What `readers.IndexedDataset` has besides its selections; formats derive from that class.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> photos.fetch([0, 1])[0].key, photos.column("label")[:2]
+        ('cat/000.jpg', array([0, 0]))
+
+    Attributes:
+        declares_count: Whether the files say how many samples they have, or where they end, so that a loss at an end shows.
+    """
+
+    declares_count: bool = True
+
+    _remarks: tuple[str, ...] = ()
+
+    unlabelled: Unlabelled | None = None
+    """What is known without reading of samples that have no label; None where nothing is, or labels are something else."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        found = [vars(base) for base in cls.__mro__]
+        first = next(number for number, names in enumerate(found) if "locate" in names)
+        if any(not _READERS.isdisjoint(names) for names in found[:first]):
+            cls.locate = FetchedDataset.locate  # type: ignore[method-assign]
+        if "fetch" in vars(cls):
+            cls.fetch = _reading_again(cls.fetch)  # type: ignore[method-assign]
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """See `Dataset.fingerprint`."""
+
+    @property
+    def cache_identity(self) -> str:
+        """32 hex digits, by which files in the cache folder are found that say for themselves of what bytes they are.
+
+        Samples of other names or in another order have another one; where it is cheaper than the fingerprint, it may be the
+        same for other bytes.
+        """
+        return self.fingerprint
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Name of each class number, or of each number of a vector; empty where the data does not name them."""
+        return ()
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """Shape of every label: () for class numbers, (K,) for vectors of K numbers, None for vectors of several lengths."""
+        return ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """`class_names`, by the name that torchvision has for them."""
+        return self.class_names
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Fields that are arrays of one type and shape, which a Loader stacks; see `readers.sample.FieldTypes`."""
+        return {}
+
+    @property
+    def sample_files(self) -> Sequence[SampleFile]:
+        """The files that hold all samples, in their order, where each holds many; empty where they are held otherwise."""
+        return ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Warnings for `readers.open_dataset`: sentences about choices that may not be intended."""
+        return self._remarks
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def __repr__(self) -> str:
+        """Its kind, and how many samples and classes it has."""
+        classes = f", {counted(len(self.class_names), 'class')}" if self.class_names else ""
+        return f"{type(self).__name__}({counted(len(self), 'sample')}{classes})"
+
+    @abstractmethod
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """See `Dataset.fetch`."""
+
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """Say where the images of samples lie, for code that reads many of them in one call.
+
+        Args:
+            indices: As for `fetch`.
+            reads: Tells which fields beside the image will be read: a sample that has one of these is not located.
+
+        Returns:
+            What `fetch` says of them but the bytes of the images; None where the format has no such way, or labels are
+            vectors.
+
+        Raises:
+            IndexError: An index is not in 0 <= index < len.
+            TypeError: The indices are no sequence of integers.
+        """
+        del indices, reads
+        return None
+
+    def __iter__(self) -> Iterator[Sample]:
+        """All samples in the dataset's order.
+
+        Raises:
+            SourceError: One is bad; the text gives the reason.
+        """
+        length, step = len(self), min(self.block_size, 64)
+        for start in range(0, length, step):
+            for sample in self.fetch(range(start, min(start + step, length))):
+                yield sound(sample)
+
+    @property
+    def block_size(self) -> int:
+        """Number of neighbouring samples to read together; the unit of the block shuffle."""
+        return 256
+
+    @abstractmethod
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """One number for every sample, int64 [len].
+
+        ``label`` is -1 and ``height`` and ``width`` are 0 where the data does not say; ``num_bytes`` is
+        the size of all fields together, -1 where it is not known without reading. Labels that are vectors are no
+        classes: -1.
+
+        Raises:
+            SourceError: A sample has a label that cannot be read, or its storage fails.
+        """
+
+    def _readable(
+        self, labels: NDArray[np.int64], reasons: Mapping[int, str] | None = None
+    ) -> NDArray[np.int64]:
+        """Return labels, of which none is `UNREADABLE`.
+
+        Args:
+            labels: Of all samples, int64 [len].
+            reasons: Why some cannot be read, by index; those of others are found by fetching the first of them.
+
+        Raises:
+            UnreadableLabelsError: One is.
+        """
+        if labels.min(initial=-1) >= -1:
+            return labels
+        wrong = np.flatnonzero(labels < -1)
+        index = int(wrong[0])
+        [sample] = self.fetch([index])
+        reason = (reasons or {}).get(index) or _reason_of(sample)
+        error = UnreadableLabelsError(
+            f"{sample.key} (sample {index}): {reason}; {len(wrong):,} of {counted(len(labels), 'sample')} have a label that "
+            "cannot be read: repair them, or take() the others"
+        )
+        error.labels = labels
+        raise error
+
+    def keys(self) -> list[str]:
+        """Name of every sample; where the format has no list of them all samples are read for it."""
+        found: list[str] = []
+        for start in range(0, len(self), _KEYS_READ):
+            some = np.arange(start, min(start + _KEYS_READ, len(self)))
+            found += [sample.key for sample in self.fetch(some)]
+        return found
+
+    def verify(self) -> Iterator[BadSample]:
+        """Read everything and compare the format's own checksums, if it has any.
+
+        Yields:
+            Every sample that is not as it was written, as far as they tell.
+        """
+        yield from ()
+
+    def order(
+        self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
+    ) -> AnyOrder:
+        """Return the order of the samples in every epoch.
+
+        Args:
+            seed: >= 0.
+            shuffle: As for `readers.Order`.
+            shuffle_window: For "block", how many samples the open blocks hold together; None is 4096, or
+                16 blocks where that is more.
+        """
+        return make_order(
+            len(self), seed, shuffle, block_size=self.block_size, shuffle_window=shuffle_window
+        )
+
+
+_fetching = threading.local()
+
+
+def _reading_again(fetch: _Fetch) -> _Fetch:
+    """Make a `fetch` read again what the storage failed to give, as a network file system does for a moment."""
+
+    @functools.wraps(fetch)
+    def fetch_again(self: Any, indices: Any) -> list[Sample | BadSample]:
+        if getattr(
+            _fetching, "is_nested", False
+        ):  # within the fetch of a selection, which reads again
+            return fetch(self, indices)
+        _fetching.is_nested, began = True, time.perf_counter()
+        try:
+            samples = fetch(self, indices)
+            is_quick = time.perf_counter() - began < _MOST_SECONDS
+            if (
+                BadSample in set(map(type, samples))
+                and is_quick
+                and not getattr(self, "_is_remote", False)
+            ):
+                _replace_transient(functools.partial(fetch, self), np.asarray(indices), samples)
+            return samples
+        finally:
+            _fetching.is_nested = False
+
+    return fetch_again
+
+
+def _replace_transient(
+    fetch: _Fetch, indices: NDArray[np.int64], samples: list[Sample | BadSample]
+) -> None:
+    for pause in PAUSES_SECONDS:
+        rows = [
+            row for row, one in enumerate(samples) if isinstance(one, BadSample) and one.transient
+        ]
+        if not rows:
+            return
+        time.sleep(pause)
+        for row, sample in zip(rows, fetch(indices[rows]), strict=True):
+            samples[row] = sample
+
+
+def _reason_of(sample: Sample | BadSample) -> str:
+    """Why the label of a sample cannot be read."""
+    if isinstance(sample, BadSample):
+        return f"{sample.reason}{' (the storage failed)' * sample.transient}"
+    try:
+        to_label(sample.label)
+    except ValueError as error:
+        return str(error)
+    return "the label could not be read a moment ago, and can now: try again"

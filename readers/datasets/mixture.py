@@ -1,0 +1,362 @@
+"""Several datasets as one."""
+
+import hashlib
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.datasets.dataset import IndexedDataset
+from readers.datasets.located import Located, Reads, merge
+from readers.labels.label_vector import LabelShape, described, label_shape_of
+from readers.order.proportion import (
+    ProportionalOrder,
+    checked_length,
+    checked_shares,
+    seed_of_group,
+)
+from readers.order.shuffle import AnyOrder, Order, Shuffle, make_order
+from readers.plural import counted
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    Dataset,
+    FieldTypes,
+    Sample,
+    SelectionError,
+    checked_indices,
+    sound,
+)
+
+_MAX_SHOWN = 3  # datasets, in a text
+
+
+class Mixture(IndexedDataset):
+    """Several datasets one behind the other, whose samples come in fixed proportions; see `mix`.
+
+    An index is that of the sample in its dataset, plus the lengths of those before.
+
+    Attributes:
+        datasets: Its parts.
+        weights: How often each comes in epoch 0, 1 together; empty where each sample comes once an epoch.
+        later_weights: The same for later epochs, with the epoch from which on each holds.
+
+    Example:
+        >>> both = mix([open_dataset("photos/"), open_dataset("more/")])
+        >>> len(both), both.weights
+        (48, ())
+    """
+
+    def __init__(
+        self,
+        datasets: Sequence[Dataset],
+        weights: Sequence[float] | Mapping[int, Sequence[float]] | None = None,
+        *,
+        length: int | None = None,
+        names: Sequence[str] | None = None,
+        labels: Literal["same", "offset"] = "same",
+    ) -> None:
+        self.datasets = tuple(datasets)
+        _check_datasets(self.datasets)
+        if labels not in ("same", "offset"):
+            raise SelectionError(f'mix() has labels={labels!r}; allowed are "same" and "offset"')
+        if names is not None and len(names) != len(self.datasets):
+            raise SelectionError(
+                f"mix() got {len(names)} names for {len(self.datasets)} datasets; give one for each"
+            )
+        self._names = None if names is None else tuple(names)
+        self._starts = list(accumulate(map(len, self.datasets), initial=0))
+        if weights is None and length is not None:
+            weights = [len(dataset) for dataset in self.datasets]
+        (_, self.weights), *later = _checked_weights(weights, len(self.datasets))
+        self.later_weights = tuple(later)
+        self._num_positions = checked_length(length, self._starts[-1])
+        self._label_shape = _common_shape(self.datasets, labels)
+        self._class_names, self._offsets = _merged_classes(self.datasets, labels)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __repr__(self) -> str:
+        """The datasets and how often each repeats."""
+        shown = [repr(dataset) for dataset in self.datasets[:_MAX_SHOWN]]
+        if (more := len(self.datasets) - len(shown)) > 0:
+            shown.append(f"and {more} more")
+        weights = ", ".join(f"{weight:.3g}" for weight in self.weights[:_MAX_SHOWN])
+        said = f", weights={weights}{', ...' * (more > 0)}" if weights else ""
+        if self.later_weights:
+            epochs = ", ".join(str(epoch) for epoch, _ in self.later_weights)
+            said += f" and others from epoch {epochs}"
+        return f"Mixture({counted(len(self), 'sample')}: {', '.join(shown)}{said})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the fingerprints of the datasets, their weights and the mapping of labels."""
+        parts = [dataset.fingerprint for dataset in self.datasets]
+        text = f"mix {parts} {list(self.weights)} {self._num_positions} {self._offsets}"
+        text += "".join(f" {epoch} {list(weights)}" for epoch, weights in self.later_weights)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Those that are alike in all datasets."""
+        first, *others = [getattr(one, "field_types", {}) for one in self.datasets]
+        return {
+            name: told
+            for name, told in first.items()
+            if all(one.get(name) == told for one in others)
+        }
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Class names shared by the datasets, or all names, one dataset after the other."""
+        return self._class_names
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """That which all datasets have; None where they have vectors of several lengths."""
+        return self._label_shape
+
+    @property
+    def block_size(self) -> int:
+        """The smallest of the datasets'; in a mixture by weights each goes by its own."""
+        return min(map(_block_size, self.datasets))
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`.
+
+        Raises:
+            SelectionError: A dataset of another kind has no columns.
+        """
+        columns = []
+        for dataset, offset in zip(self.datasets, self._offsets, strict=True):
+            if not isinstance(dataset, IndexedDataset):
+                raise SelectionError(
+                    f"{type(dataset).__name__} has no columns; derive it from readers.IndexedDataset"
+                )
+            values = dataset.column(name)
+            moved = name == "label" and offset > 0
+            columns.append(np.where(values < 0, values, values + offset) if moved else values)
+        return np.concatenate(columns)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read from each dataset in one go; see `Dataset.fetch`."""
+        own = checked_indices(indices, len(self))
+        rows: dict[int, list[int]] = {}
+        for row, index in enumerate(own):
+            rows.setdefault(bisect_right(self._starts, index) - 1, []).append(row)
+        found: list[Any] = [None] * len(own)
+        for number, of_one in rows.items():
+            start = self._starts[number]
+            inner = np.array([own[row] - start for row in of_one], np.int64)
+            fetched = self.datasets[number].fetch(inner)
+            for row, sample in zip(of_one, fetched, strict=True):
+                found[row] = self._renamed(sample, own[row], number)
+        return found
+
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `IndexedDataset.locate`; None where one of the datasets has no such way."""
+        own = checked_indices(indices, len(self))
+        numbers = np.searchsorted(self._starts, own, side="right") - 1
+        parts, rows = [], []
+        for number in np.unique(numbers).tolist() or [0]:
+            rows.append(np.flatnonzero(numbers == number))
+            inner = np.array(own, np.int64)[rows[-1]] - self._starts[number]
+            # Of the class: a user's dataset may pass attributes on to one within it, which would answer for it.
+            locate = getattr(type(self.datasets[number]), "locate", None)
+            part = None if locate is None else locate(self.datasets[number], inner, reads)
+            if part is None:
+                return None
+            labels = part.labels + np.where(part.labels < 0, 0, self._offsets[number])
+            parts.append(replace(part, labels=labels))
+        found = merge(parts, rows)
+        moved = found.changed(
+            lambda row, sample: sound(self._renamed(sample, own[row], int(numbers[row])))
+        )
+        return replace(
+            moved, make_keys=lambda: list(map(self._key, found.make_keys(), numbers.tolist()))
+        )
+
+    def order(
+        self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
+    ) -> AnyOrder:
+        """The order of the samples; see `IndexedDataset.order`.
+
+        With "block", each dataset has open blocks of its own, `shuffle_window` together.
+        """
+        if not self.weights:
+            return super().order(seed=seed, shuffle=shuffle, shuffle_window=shuffle_window)
+        orders: list[Order] = []
+        phases = [self.weights, *(weights for _, weights in self.later_weights)]
+        if shuffle == "block":
+            orders = [
+                make_order(
+                    len(dataset),
+                    seed_of_group(seed, number),
+                    "block",
+                    block_size=_block_size(dataset),
+                    shuffle_window=shuffle_window
+                    and math.ceil(shuffle_window * max(weights[number] for weights in phases)),
+                )
+                for number, dataset in enumerate(self.datasets)
+            ]
+        return ProportionalOrder(
+            self._num_positions,
+            seed,
+            np.diff(self._starts),
+            self.weights,
+            orders=tuple(orders),
+            shuffled=shuffle != "none",
+            later=self.later_weights,
+        )
+
+    @property
+    def _is_mixture(self) -> bool:
+        return bool(self.weights)
+
+    def _key(self, key: str, number: int) -> str:
+        return key if self._names is None else f"{self._names[number]}/{key}"
+
+    def _renamed(self, sample: Sample | BadSample, index: int, number: int) -> Sample | BadSample:
+        key = self._key(sample.key, number)
+        if isinstance(sample, BadSample):
+            return replace(sample, index=index, key=key)
+        label, offset = sample.label, self._offsets[number]
+        if not isinstance(label, np.ndarray) and label >= 0:
+            label += offset
+        return replace(sample, index=index, key=key, label=label)
+
+
+def mix(
+    datasets: Sequence[Dataset],
+    weights: Sequence[float] | Mapping[int, Sequence[float]] | None = None,
+    *,
+    length: int | None = None,
+    names: Sequence[str] | None = None,
+    labels: Literal["same", "offset"] = "same",
+) -> Mixture:
+    """Make one dataset of several.
+
+    Args:
+        datasets: Datasets, or anything with their interface.
+        weights: Relative frequency of each dataset. Every stretch of the order has them in these
+            proportions. A dataset is gone through completely, in a new order each time, before one of its
+            samples comes again; that continues from epoch to epoch. A sample that comes again within an epoch
+            is augmented differently. A dictionary has weights by epoch, {0: [0.9, 0.1], 10: [0.5, 0.5]}, of which
+            some may be 0; going through a dataset continues over their changes. None: every sample once an epoch,
+            all shuffled together.
+        length: Samples in an epoch; None is as many as the datasets have together.
+        names: Names of the datasets; each is put before the keys of its samples.
+        labels: "same" keeps class numbers, for datasets with one list of classes, or without names of
+            classes. "offset" puts the classes of the datasets one behind the other; all must name them.
+
+    Raises:
+        SelectionError: The datasets do not fit together, or the numbers cannot work.
+
+    Example:
+        >>> both = mix([open_dataset("photos/"), open_dataset("more/")], weights=[0.7, 0.3])
+        >>> both.weights
+        (0.7, 0.3)
+    """
+    return Mixture(datasets, weights, length=length, names=names, labels=labels)
+
+
+def _checked_weights(weights: Any, count: int) -> list[tuple[int, tuple[float, ...]]]:
+    """Return weights by the epoch from which on they hold; without weights () for epoch 0.
+
+    Raises:
+        SelectionError: They cannot be.
+    """
+    if weights is None:
+        return [(0, ())]
+    if not isinstance(weights, Mapping):
+        return [(0, checked_shares(weights, count))]
+    epochs = list(weights)
+    whole = all(isinstance(one, int | np.integer) and type(one) is not bool for one in epochs)
+    if not epochs or not whole or min(epochs) != 0:
+        raise SelectionError(
+            f"mix() has weights for the epochs {epochs}; give weights for epoch 0, and for whole numbers above it"
+        )
+    by_epoch = [
+        (int(epoch), checked_shares(weights[epoch], count, zeros=True)) for epoch in sorted(epochs)
+    ]
+    for number in range(count):
+        if not any(shares[number] for _, shares in by_epoch):
+            raise SelectionError(
+                f"mix() gives dataset {number} the weight 0 in every epoch; leave it out"
+            )
+    if len(by_epoch) == 1:
+        return [(0, checked_shares(weights[epochs[0]], count))]
+    return by_epoch
+
+
+def _check_datasets(datasets: Sequence[Dataset]) -> None:
+    if not datasets:
+        raise SelectionError("mix() got no datasets; give at least one")
+    for dataset in datasets:
+        if not hasattr(dataset, "fetch") or isinstance(dataset, str):
+            raise SelectionError(
+                f"mix() got {dataset!r}, which is not a dataset; give what readers.open_dataset(path) returns"
+            )
+        if len(dataset) == 0:
+            raise SelectionError("mix() got a dataset without samples; leave it out")
+        if getattr(dataset, "_is_mixture", False):
+            raise SelectionError(
+                "mix() got a mixture or a balanced dataset, which says itself how often each sample comes; mix "
+                "all datasets at once, with weights multiplied"
+            )
+
+
+def _block_size(dataset: Dataset) -> int:
+    return int(getattr(dataset, "block_size", 256))
+
+
+def _common_shape(datasets: Sequence[Dataset], labels: Literal["same", "offset"]) -> LabelShape:
+    """Return the shape of the labels of all datasets.
+
+    Raises:
+        SelectionError: Some have class numbers and others vectors, or vectors that differ in length, or vectors shall be
+            moved.
+    """
+    shapes = list(dict.fromkeys(map(label_shape_of, datasets)))
+    if labels == "offset" and shapes != [()]:
+        shape = next(shape for shape in shapes if shape != ())
+        raise SelectionError(
+            f'mix(labels="offset") moves class numbers, but the labels of a dataset are {described(shape)}; leave it out'
+        )
+    if len(shapes) > 1 and (() in shapes or None not in shapes):
+        raise SelectionError(
+            f"mix() got datasets whose labels are {described(shapes[0])} and {described(shapes[1])}; give all of them labels "
+            "of one kind with with_labels()"
+        )
+    return shapes[0] if len(shapes) == 1 else None
+
+
+def _merged_classes(
+    datasets: Sequence[Dataset], labels: Literal["same", "offset"]
+) -> tuple[tuple[str, ...], list[int]]:
+    """Return the names of all classes, and the offset added to the labels of each dataset."""
+    names = [tuple(dataset.class_names) for dataset in datasets]
+    if labels == "offset":
+        if not all(names):
+            number = names.index(())
+            raise SelectionError(
+                f'mix(labels="offset") needs to know the classes of every dataset, but number {number} does '
+                f"not name its classes; renumber them in the data"
+            )
+        offsets = list(accumulate(map(len, names), initial=0))[:-1]
+        return tuple(name for own in names for name in own), offsets
+    different = sorted({own for own in names if own})
+    if len(different) > 1:
+        first, second = (f"{', '.join(own[:4])} ({len(own)})" for own in different[:2])
+        raise SelectionError(
+            f"mix() got datasets with different classes, {first} and {second}, so that one number would mean "
+            f'two classes; give labels="offset" to keep them apart, or rename the classes'
+        )
+    return (different[0] if different else ()), [0] * len(datasets)

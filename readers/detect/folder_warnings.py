@@ -1,0 +1,145 @@
+"""Warnings about likely mistakes in the layout of a folder of classes."""
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from readers.detect.folder import FRAME
+from readers.detect.registry import Format
+from readers.detect.splits import split_alone
+from readers.sample import is_image_file
+
+_LOOKED_AT = 1000  # names of a folder
+_CLASSES_LOOKED_AT = 8
+_FEW = 3  # pictures that may have the names of others by chance
+_READ_BESIDE = (".mask.png", ".seg.png")  # as fields of their photograph
+_MASK_STEM = re.compile(r"(.+)[-_.](?:mask|matte|seg|segmentation|gt|alpha)", re.IGNORECASE)
+_NO_CLASS = re.compile(
+    r"(?:(?:\w+_)?(?:images?|imgs?|pictures|photos|frames|data)|jpegimages)", re.IGNORECASE
+)  # such as train_images
+_TARGETS = ("masks", "mask", "labels", "annotations", "labelmaps", "segmentation")
+
+
+def class_folder_warnings(kind: Format, folder: str) -> Iterator[str]:
+    """Yield sentences about a folder of classes that somebody should hear before a training.
+
+    Some names in the folder and in its classes are looked at.
+
+    Args:
+        kind: The kind of dataset that was opened.
+        folder: Its path.
+    """
+    if kind.name != "folder":
+        return
+    root = Path(folder).absolute()
+    names = sorted(name for name in _names(root) if name[0] != ".")
+    classes = [name for name in names if (root / name).is_dir()]
+    yield from _names_that_say_otherwise(root, classes)
+    yield from _masks_among_images(root, classes)
+    yield from _other_levels(root, names, classes)
+
+
+def _names_that_say_otherwise(root: Path, classes: list[str]) -> Iterator[str]:
+    said = [name for name in classes if split_alone(name)]
+    if said and len(classes) > 1:
+        yield (
+            f"{root} has the class {said[0]!r}, which is called like a split: where it is one, move it out of the folder "
+            "of the classes"
+        )
+    targets = [name for name in classes if name.lower() in _TARGETS]
+    if targets:
+        yield (
+            f"{root} has the class {targets[0]!r}: its images are taken for photographs; a mask is read when it lies beside its "
+            "photograph, PHOTO.mask.png beside PHOTO.jpg"
+        )
+
+
+def _masks_among_images(root: Path, classes: list[str]) -> Iterator[str]:
+    mask = _mask_beside(root, classes)
+    if mask:
+        yield (
+            f"{root} holds {mask[1]} beside {mask[0]}, and both are read as images: where it is a mask, call it "
+            f"{mask[0].rpartition('.')[0]}.mask.png to have it with its image"
+        )
+    pair = _same_names(root, classes)
+    if pair:
+        yield (
+            f"{root} has two classes with the same names of files, {pair[0]} and {pair[1]}: where the second is the mask of the "
+            "first, put it beside the first as NAME.mask.png; where they are classes, say format='folder'"
+        )
+
+
+def _other_levels(root: Path, names: list[str], classes: list[str]) -> Iterator[str]:
+    """Where classes may be folders deeper, or the images frames of videos."""
+    if len(classes) == 1 and not any(map(is_image_file, names)):
+        inside = sorted(_names(root / classes[0]))
+        deeper = [name for name in inside if (root / classes[0] / name).is_dir()]
+        if len(deeper) > 1 and not any(map(is_image_file, inside)):
+            yield (
+                f"{root} has the one class {classes[0]!r}, whose images lie in folders ({', '.join(deeper[:3])}): where these "
+                f"are the classes, open {root / classes[0]}"
+            )
+        elif split_alone(classes[0]) or _NO_CLASS.fullmatch(classes[0]):
+            yield (
+                f"{root} has the one class {classes[0]!r}, so that all labels are 0: where that is no class, open "
+                f"{root / classes[0]}"
+            )
+    numbered = _numbered(root / classes[0]) if classes else ""
+    if numbered:
+        yield (
+            f"{root} holds pictures that are called like frames of a video ({numbered}), but their numbers do not begin at 0 or 1, "
+            "so they are read as images of classes: say format='frame-folder' for videos"
+        )
+
+
+def _mask_beside(root: Path, classes: list[str]) -> tuple[str, str] | None:
+    """Return a picture and what is called like its mask, from the folder itself or its first classes."""
+    for folder in (root, *(root / name for name in classes[:_CLASSES_LOOKED_AT])):
+        stems = {
+            name.rpartition(".")[0]: name for name in sorted(_names(folder)) if is_image_file(name)
+        }
+        for stem, name in stems.items():
+            found = _MASK_STEM.fullmatch(stem)
+            if found and found[1] in stems and not name.lower().endswith(_READ_BESIDE):
+                return stems[found[1]], name
+    return None
+
+
+def _same_names(root: Path, classes: list[str]) -> tuple[str, str] | None:
+    """Return a JPEG and a picture of another kind, if there are two classes with pictures of the same names."""
+    if len(classes) != 2:
+        return None
+    names = [sorted(filter(is_image_file, _names(root / one))) for one in classes]
+    stems = [[name.rpartition(".")[0] for name in one] for one in names]
+    are_jpegs = [{name.lower().endswith((".jpg", ".jpeg")) for name in one} for one in names]
+    if (
+        len(stems[0]) < _FEW
+        or stems[0] != stems[1]
+        or sorted(map(list, are_jpegs)) != [[False], [True]]
+    ):
+        return None
+    first = are_jpegs.index({True})
+    return f"{classes[first]}/{names[first][0]}", f"{classes[1 - first]}/{names[1 - first][0]}"
+
+
+def _numbered(folder: Path) -> str:
+    """Return the first picture of the first folder in a folder, if all there are numbered like frames without gaps."""
+    inside = sorted(name for name in _names(folder) if (folder / name).is_dir())
+    names = sorted(name for name in _names(folder / inside[0]) if name[0] != ".") if inside else []
+    found = [FRAME.fullmatch(name) for name in names]
+    numbers = [int(one[1]) for one in found if one]
+    is_row = len(numbers) == len(names) > 2 and numbers == [
+        *range(numbers[0], numbers[0] + len(names))
+    ]
+    return names[0] if is_row and numbers[0] > 1 else ""
+
+
+def _names(folder: Path) -> list[str]:
+    """Return some of the names in a folder, none where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in islice(entries, _LOOKED_AT)]
+    except OSError:
+        return []

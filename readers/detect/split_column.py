@@ -1,0 +1,67 @@
+"""Splits that a column of JSON lines or of a table tells: the rows of one are chosen, several are never read as one."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from readers.datasets.dataset import IndexedDataset
+from readers.detect.splits import choose_told
+
+FORMATS_WITH_COLUMN = ("manifest", "parquet", "arrow", "delta", "iceberg", "lance")
+"""Names of the formats whose column ``split`` counts; the reader of CSV files chooses its rows itself."""
+
+
+def rows_of_split(
+    dataset: IndexedDataset,
+    reopen: Callable[[dict[str, Any]], Any],
+    options: Mapping[str, Any],
+    split: str | None,
+    source: str,
+    is_named: bool,
+) -> tuple[IndexedDataset, list[str]]:
+    """Return the samples whose column ``split`` tells the split that was asked for, and warnings.
+
+    The column is read once, 5 us for a row; a dataset without one is returned as it is.
+
+    Args:
+        dataset: All samples.
+        reopen: Opens the dataset with other options.
+        options: The options that it was opened with.
+        split: The split that was asked for, or None.
+        source: The data, for warnings and errors.
+        is_named: Whether names of files or folders tell this split.
+
+    Raises:
+        SourceError: See `readers.detect.splits.choose_told`.
+    """
+    values = _column_of(dataset, reopen, options)
+    wanted, remark = choose_told(Counter(values), split, source, is_named)
+    remarks = [remark] if remark else []
+    rows = [row for row, value in enumerate(values) if value == wanted]
+    if wanted is None or len(rows) == len(values):
+        return dataset, remarks
+    if is_named:
+        remarks.append(
+            f"{source} is of the split {split!r} by its name, and {len(values) - len(rows):,} of its {len(values):,} rows are of "
+            "no or another one by their column 'split': they are left out, and columns= without it keeps them"
+        )
+    chosen = dataset.take(rows)
+    chosen.unlabelled = chosen._of_whole()
+    return chosen, remarks
+
+
+def _column_of(
+    dataset: IndexedDataset,
+    reopen: Callable[[dict[str, Any]], Any],
+    options: Mapping[str, Any],
+) -> list[str]:
+    """Return the split of each sample, an empty list if there is no such column; of a table that column alone is read."""
+    if hasattr(dataset, "splits_of_lines"):
+        return dataset.splits_of_lines()  # type: ignore[no-any-return]
+    fields = (getattr(dataset, "whole", dataset).unlabelled or (0, (), ""))[1]
+    column = next((name for name in fields if name.lower() == "split"), "")
+    if not column:
+        return []
+    kept = {name: options[name] for name in options.keys() - {"image", "label", "key"}}
+    rows = reopen({**kept, "columns": [column]})
+    return [bytes(row.fields.get(column, b"")).decode("utf-8", "replace").strip() for row in rows]

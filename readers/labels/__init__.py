@@ -1,0 +1,1 @@
+"""Labels: class names, vectors, labels from elsewhere, and samples without one."""

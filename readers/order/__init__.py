@@ -1,0 +1,1 @@
+"""The order of samples: shuffles, buckets, mixtures; functions of (seed, epoch, position)."""

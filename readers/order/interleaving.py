@@ -1,0 +1,209 @@
+"""Which group of samples comes when several come in fixed proportions: pure arithmetic."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.order.permutation import make_keys, permute
+
+_SCATTERED = 6  # what the keys are for
+_BITS = 31
+_PAGE = 4096  # positions that are worked out together, 2 ms; batches follow one another
+
+
+class Proportions:
+    """Which group each slot of an endless sequence belongs to, so that every stretch has their shares.
+
+    Groups are halved again and again; of every stretch of what reaches a node, the left half gets its share
+    give or take one. d groups take 8 bytes each, and log2(d) steps for a slot.
+
+    Args:
+        weights: How often each group comes, > 0.
+    """
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        exact = [Fraction(weight) for weight in weights]
+        unit = 2**60 / sum(exact)  # whole numbers add up much faster than fractions
+        sums = [0]
+        for weight in exact:
+            sums.append(sums[-1] + max(1, round(weight * unit)))
+        # The node of the groups low to high (half open) is known by its middle.
+        self._shares = np.zeros(len(exact) + 1, np.int64)
+        nodes = [(0, len(exact))]
+        while nodes:
+            low, high = nodes.pop()
+            if high - low > 1:
+                middle = (low + high) // 2
+                left, both = sums[middle] - sums[low], sums[high] - sums[low]
+                self._shares[middle] = ((left << _BITS) + both // 2) // both
+                nodes += [(low, middle), (middle, high)]
+        self._num_groups = len(exact)
+
+    def count(self, slots: int) -> NDArray[np.int64]:
+        """Return how many of so many first slots belong to each group, int64 [d]."""
+        counts = np.zeros(self._num_groups, np.int64)
+        nodes = [(0, self._num_groups, slots)]
+        while nodes:
+            low, high, both = nodes.pop()
+            if high - low == 1:
+                counts[low] = both
+                continue
+            middle = (low + high) // 2
+            share = self._shares[middle : middle + 1]
+            left = int(_count_left(np.array([both], np.int64), share)[0])
+            nodes += [(low, middle, left), (middle, high, both - left)]
+        return counts
+
+    def locate(
+        self, slots: NDArray[np.int64], since: Sequence[int]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the group of each slot, and how many of that group come before other slots.
+
+        Args:
+            slots: int64 [n], >= 0.
+            since: k other slots.
+
+        Returns:
+            int64 [n], 0 <= group < d; int64 [k, n].
+        """
+        low = np.zeros(slots.shape, np.int64)
+        high = np.full(slots.shape, self._num_groups)
+        others = np.repeat(np.array(since, np.int64)[:, None], len(slots), axis=1)
+        while (high - low > 1).any():
+            middle = (low + high) // 2
+            inner = high - low > 1
+            share = np.where(inner, self._shares[middle], 0)
+            left_before = _count_left(slots, share)
+            goes_left = _count_left(slots + 1, share) > left_before
+            others_left = _count_left(others, share)
+            slots = np.where(goes_left, left_before, slots - left_before)
+            others = np.where(goes_left, others_left, others - others_left)
+            high = np.where(inner & goes_left, middle, high)
+            low = np.where(inner & ~goes_left, middle, low)
+        return low, others
+
+
+def _count_left(slots: NDArray[np.int64], share: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return round(slot * share / 2**31), of slots up to 2**62."""
+    upper, lower = slots >> _BITS, slots & ((1 << _BITS) - 1)
+    counted: NDArray[np.int64] = upper * share + ((lower * share + (1 << (_BITS - 1))) >> _BITS)
+    return counted
+
+
+@dataclass(frozen=True, eq=False)
+class Interleaving:
+    """Which group comes at which position of which epoch; the epochs are one sequence.
+
+    Attributes:
+        length: Positions of an epoch.
+        seed: >= 0.
+        weights: Weight of each group, > 0.
+        shuffled: Whether groups are shuffled among `stretch` neighbouring positions.
+        first_epoch: The epoch with which the sequence begins.
+    """
+
+    length: int
+    seed: int
+    weights: tuple[float, ...]
+    shuffled: bool
+    first_epoch: int = 0
+    _proportions: Proportions = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_proportions", Proportions(self.weights))
+
+    @property
+    def stretch(self) -> int:
+        """Among how many positions the groups are shuffled: several of each group."""
+        return max(64, 2 << (len(self.weights) - 1).bit_length())
+
+    def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the group at each position, how many of it came before, and how many before the epoch.
+
+        Returns:
+            int64 [3, n].
+        """
+        pages, slots = np.divmod(positions, self._page_size)
+        located = np.empty((3, len(positions)), np.int64)
+        for page in set(pages.tolist()):
+            rows = pages == page
+            located[:, rows] = _located_page(self, epoch, page)[:, slots[rows]]
+        return located
+
+    def locate_page(self, epoch: int, page: int) -> NDArray[np.int64]:
+        """Do the same for all positions of a page, which has to be known to count within a stretch."""
+        first, since = page * self._page_size, (epoch - self.first_epoch) * self.length
+        positions = np.arange(first, min(first + self._page_size, self.length))
+        slots = since + self._scattered(epoch, positions)
+        groups, (before_page, before_epoch) = self._proportions.locate(
+            slots, (since + first, since)
+        )
+        by_group = np.argsort(groups, kind="stable")
+        sizes = np.bincount(groups, minlength=len(self.weights))
+        ranks = np.empty_like(groups)
+        ranks[by_group] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.stack([groups, before_page + ranks, before_epoch])
+
+    def count(self, num_epochs: int) -> NDArray[np.int64]:
+        """Return how often each group comes in so many first epochs, int64 [d]."""
+        return self._proportions.count(num_epochs * self.length)
+
+    @property
+    def _page_size(self) -> int:
+        return max(_PAGE, self.stretch)  # a multiple of it: both are powers of 2
+
+    def _scattered(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not self.shuffled:
+            return positions
+        stretches, within = np.divmod(positions, self.stretch)
+        starts = stretches * self.stretch
+        sizes = np.minimum(self.stretch, self.length - starts)
+        return starts + permute(within, sizes, make_keys(self.seed, epoch, _SCATTERED), stretches)
+
+
+class Phases:
+    """Interleavings that follow one another: each has its weights from some epoch on, and 0 leaves a group out.
+
+    Args:
+        length: Positions of an epoch.
+        seed: >= 0.
+        weights: The first epoch of each phase, ascending from 0, and the weight of each group, >= 0.
+        shuffled: As for `Interleaving`.
+    """
+
+    def __init__(
+        self,
+        length: int,
+        seed: int,
+        weights: Sequence[tuple[int, tuple[float, ...]]],
+        *,
+        shuffled: bool,
+    ) -> None:
+        self._first_epochs = [epoch for epoch, _ in weights]
+        self._phases: list[tuple[Interleaving, NDArray[np.int64], NDArray[np.int64]]] = []
+        before = np.zeros(len(weights[0][1]), np.int64)
+        for number, (epoch, shares) in enumerate(weights):
+            present = np.flatnonzero(np.array(shares) > 0)
+            own = tuple(shares[group] for group in present.tolist())
+            phase = Interleaving(length, seed, own, shuffled, epoch)
+            self._phases.append((phase, present, before.copy()))
+            if number + 1 < len(weights):
+                before[present] += phase.count(weights[number + 1][0] - epoch)
+
+    def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Interleaving.locate`; what came before counts from epoch 0."""
+        number = bisect_right(self._first_epochs, epoch) - 1
+        phase, present, before = self._phases[number]
+        located = phase.locate(epoch, positions)
+        groups = present[located[0]]
+        return np.stack([groups, located[1] + before[groups], located[2] + before[groups]])
+
+
+@lru_cache(maxsize=8)
+def _located_page(interleaving: Interleaving, epoch: int, page: int) -> NDArray[np.int64]:
+    return interleaving.locate_page(epoch, page)

@@ -1,0 +1,275 @@
+"""Orders that go through several groups of samples at a time, in fixed proportions, and the samples of each class, which may be such groups."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.describe import few_of
+from readers.labels.label_vector import LabelShape, described
+from readers.order.interleaving import Interleaving, Phases
+from readers.order.permutation import make_keys, mix_numbers, permute
+from readers.order.shuffle import Order, checked_positions
+from readers.sample import SelectionError
+
+_INNER = 7  # what the keys are for
+_LARGEST_RATIO = 1_000_000  # of weights, which are told apart to 9 digits
+_MOST_COUNTED = 1 << 24  # labels below this are counted in a table
+_PIECE = 1 << 20  # samples
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionalOrder:
+    """The order of samples that are in groups, each of which comes in proportion to its weight.
+
+    The epochs are one sequence. Every stretch of it has the groups in their proportions: to a sample or two
+    where it begins and ends at multiples of 64 (of 2 to 4 times the number of groups, if they are many),
+    and to a few elsewhere. A group is gone through completely, in an order of its own each time ("global",
+    "block") or in its stored order ("none", where the groups follow one another regularly), before one of
+    its samples comes again; an epoch goes on where the last one stopped.
+
+    Attributes:
+        length: Positions of an epoch.
+        seed: >= 0.
+        sizes: Samples in each group.
+        weights: Weight of each group, > 0.
+        later: Further weights, with the epoch from which on each holds, ascending; where there are any, 0 leaves a
+            group out until it has another weight.
+        members: Index of every sample, group by group; None where they follow one another.
+        orders: For "block": the order of each group, of which cycles are the epochs.
+        shuffled: Whether the shuffle is not "none".
+    """
+
+    length: int
+    seed: int
+    sizes: NDArray[np.int64]
+    weights: tuple[float, ...]
+    members: NDArray[Any] | None = None
+    orders: tuple[Order, ...] = ()
+    shuffled: bool = True
+    later: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    _starts: NDArray[np.int64] = field(init=False, repr=False)
+    _groups: Interleaving | Phases = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        groups: Interleaving | Phases = (
+            Phases(self.length, self.seed, ((0, self.weights), *self.later), shuffled=self.shuffled)
+            if self.later
+            else Interleaving(self.length, self.seed, self.weights, self.shuffled)
+        )
+        object.__setattr__(self, "_groups", groups)
+        object.__setattr__(self, "_starts", np.cumsum(self.sizes) - self.sizes)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def name(self) -> str:
+        """Kind of the order within the groups; groups and weights belong to the dataset."""
+        if self.orders:
+            return f"mixed {', '.join(order.name for order in self.orders)}"
+        return "mixed global" if self.shuffled else "mixed none"
+
+    def places(
+        self, epoch: int, positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See `readers.order.shuffle.AnyOrder.places`.
+
+        Raises:
+            IndexError: A position is outside the epoch.
+        """
+        positions = checked_positions(positions, self.length)
+        if not positions.size:
+            return positions.copy(), positions.copy()
+        groups, counts, before = self._groups.locate(epoch, positions)
+        cycles, turns = np.divmod(counts, self.sizes[groups])
+        numbers = self._starts[groups] + self._inner(groups, cycles, turns)
+        indices = numbers if self.members is None else self.members[numbers].astype(np.int64)
+        return indices, cycles - before // self.sizes[groups]
+
+    def _inner(
+        self, groups: NDArray[np.int64], cycles: NDArray[np.int64], turns: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the number within its group of what comes at a turn of a cycle."""
+        if not self.shuffled:
+            return turns
+        if not self.orders:
+            keys = make_keys(self.seed, 0, _INNER)
+            return permute(turns, self.sizes[groups], keys, mix_numbers(cycles, groups))
+        found = np.empty_like(turns)
+        for group, cycle in {*zip(groups.tolist(), cycles.tolist(), strict=True)}:
+            rows = (groups == group) & (cycles == cycle)
+            found[rows] = self.orders[group].indices(cycle, turns[rows])
+        return found
+
+
+def seed_of_group(seed: int, group: int) -> int:
+    """Return a seed for the order of a group, so that groups of one size have orders of their own."""
+    return int(make_keys(seed, group, _INNER)[0])
+
+
+def checked_shares(
+    weights: Sequence[float], count: int, *, zeros: bool = False
+) -> tuple[float, ...]:
+    """Return weights that are 1 together; where zeros are allowed some of them may be 0."""
+    numbers = len(weights) == count and all(is_number(weight) for weight in weights)
+    if not numbers or min(weights) < 0 or (min(weights) == 0 and not zeros) or not any(weights):
+        least = "from 0 (but not all 0)" if zeros else "above 0"
+        raise SelectionError(
+            f"weights={list(weights)} are not allowed; give one number {least} for each of the {count}"
+        )
+    least_weight = min(weight for weight in weights if weight)
+    if max(weights) > _LARGEST_RATIO * least_weight:
+        raise SelectionError(
+            f"weights go from {least_weight} to {max(weights)}; none may be more than {_LARGEST_RATIO} times "
+            f"another"
+        )
+    total = math.fsum(weights)
+    # As plain numbers: the text of NumPy scalars depends on its version.
+    return tuple(float(weight / total) for weight in weights)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a weight is a finite number."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return number and math.isfinite(value)
+
+
+def checked_length(length: int | None, usual: int) -> int:
+    """Return the number of samples in an epoch, ``usual`` where none is given."""
+    if length is None:
+        return usual
+    if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
+        raise SelectionError(f"{length=} is not allowed; give the number of samples in an epoch")
+    return int(length)
+
+
+def group_classes(
+    labels: NDArray[np.int64], weights: Mapping[int, float]
+) -> tuple[NDArray[Any], NDArray[np.int64], tuple[float, ...]]:
+    """Return the samples class by class, the size and share of each class, without classes of weight 0.
+
+    Args:
+        labels: Label of each sample, int64 [n].
+        weights: Relative frequency of each class, 1 by default.
+
+    Raises:
+        SelectionError: A sample has no label, or there is no such class.
+    """
+    if not len(labels) or labels.min() < 0:
+        count = int((labels < 0).sum())
+        raise SelectionError(
+            f"balanced() needs a label for each sample, but {count} of {len(labels)} have none; leave them "
+            f'out with where("label >= 0"), or label them'
+        )
+    present, sizes = _count(labels)
+    missing = weights.keys() - set(present.tolist())
+    if missing:
+        raise SelectionError(
+            f"balanced() has a weight for class {min(missing)}, of which there is no sample; leave it out"
+        )
+    of_class = np.array([float(weights.get(label, 1)) for label in present.tolist()])
+    kept = of_class > 0
+    if not kept.any():
+        raise SelectionError("balanced() has the weight 0 for every class; give one of them more")
+    shares = checked_shares(of_class[kept].tolist(), int(kept.sum()))
+    return _grouped(labels, present[kept], sizes[kept]), sizes[kept].astype(np.int64), shares
+
+
+def class_weights(
+    weights: Mapping[int | str, float], class_names: Sequence[str]
+) -> dict[int, float]:
+    """Return relative frequencies by class number.
+
+    Args:
+        weights: Relative frequency of each class, by number or name.
+        class_names: Name of each class number.
+
+    Raises:
+        SelectionError: There is no such class, or a weight is no number from 0.
+    """
+    found = {_class_number(name, class_names): weight for name, weight in weights.items()}
+    for label, weight in found.items():
+        if not is_number(weight) or weight < 0:
+            raise SelectionError(
+                f"balanced() has the weight {weight!r} for class {label}; give a number from 0"
+            )
+    return found
+
+
+def _class_number(name: int | str, class_names: Sequence[str]) -> int:
+    if not isinstance(name, str):
+        return int(name)
+    if name not in class_names:
+        raise SelectionError(
+            f"balanced() has a weight for the class {name!r}, which there is not; the data names "
+            f"{few_of(class_names, 10) or 'no classes'}"
+        )
+    return list(class_names).index(name)
+
+
+def require_classes(shape: LabelShape, method: str) -> None:
+    """Refuse to select by classes where labels are vectors.
+
+    Raises:
+        SelectionError: They are.
+    """
+    if shape != ():
+        raise SelectionError(
+            f"{method}() asks for the class of each sample, but the labels are {described(shape)}, which are no classes; give "
+            "where() a truth for each sample, or give the samples class numbers with with_labels()"
+        )
+
+
+def _count(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the labels that there are, ascending, and how often each is there."""
+    if labels.max() >= _MOST_COUNTED:
+        return np.unique(labels, return_counts=True)
+    sizes = np.bincount(labels)
+    present = np.flatnonzero(sizes)
+    return present, sizes[present]
+
+
+def _grouped(
+    labels: NDArray[np.int64], present: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return the samples of some labels, label by label, each ascending: uint32, int64 where that is too small.
+
+    A piece at a time: sorting all at once takes thirty times the memory of the result.
+    """
+    members = np.empty(int(sizes.sum()), np.uint32 if len(labels) <= 2**32 else np.int64)
+    free = np.cumsum(sizes) - sizes  # where the next sample of each label goes
+    small = np.uint16 if len(present) < 1 << 16 else np.int64  # NumPy sorts 16 bits by counting
+    number_of = _numbering(present)
+    for start in range(0, len(labels), _PIECE):
+        piece = labels[start : start + _PIECE]
+        numbers = number_of(piece)
+        samples = np.flatnonzero(numbers >= 0)
+        numbers = numbers[samples].astype(small)
+        order = np.argsort(numbers, kind="stable")
+        counts = np.bincount(numbers, minlength=len(present))
+        before = np.cumsum(counts) - counts  # in this piece
+        members[np.repeat(free - before, counts) + np.arange(len(samples))] = samples[order] + start
+        free += counts
+    return members
+
+
+def _numbering(
+    present: NDArray[np.int64],
+) -> Callable[[NDArray[np.int64]], NDArray[np.signedinteger[Any]]]:
+    """Return what tells the number of each label in an ascending list, -1 where it is not in it."""
+    if present[-1] < _MOST_COUNTED:
+        table = np.full(
+            int(present[-1]) + 2, -1, np.int32
+        )  # the last one is for all that are larger
+        table[present] = np.arange(len(present))
+        return lambda labels: table[np.minimum(labels, len(table) - 1)]
+
+    def searched(labels: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
+        numbers = np.minimum(np.searchsorted(present, labels), len(present) - 1)
+        return np.where(present[numbers] == labels, numbers, -1)
+
+    return searched

@@ -1,0 +1,209 @@
+"""What an inspection found: numbers of one entry after the other, or of parts that are put together."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from readers.formats.stream import TarStream
+from readers.image.header import Header
+from readers.prepare.inspection.percentiles import Spread
+from readers.prepare.inspection.videos import VideoFindings, VideoLook
+from readers.sample import BadSample, Dataset
+
+MOST_LISTED = 10_000  # bad entries that are kept; the others are counted
+_MOST_SHAPES = 10_000
+_NUMBER = re.compile(r"\.[0-9]+(?=\.)")
+
+
+class Look(NamedTuple):
+    """Properties of one entry, without its bytes.
+
+    Attributes:
+        sample_index: Its index in the dataset.
+        digest: A hash of its key, 8 bytes as a number.
+        label: Class number, -1 for none.
+        sizes: Bytes by field.
+        header: The header of its image; None when it has none or it cannot be read.
+        video: What its video is; None as for the image.
+        bad: What is wrong with it.
+        damaged: What is damaged in an image that decodes all the same.
+        process: By which process its JPEG was encoded; None where it is none.
+        box_labels: Class numbers of the boxes in its field ``json``.
+    """
+
+    sample_index: int
+    digest: int
+    label: int
+    sizes: dict[str, int]
+    header: Header | None = None
+    video: VideoLook | None = None
+    bad: BadSample | None = None
+    damaged: BadSample | None = None
+    process: str | None = None
+    box_labels: tuple[int, ...] = ()
+
+
+@dataclass
+class Inspection:
+    """What was found.
+
+    Attributes:
+        dataset: The inspected dataset.
+        length: Number of samples, None for a stream that was not read to its end.
+        num_looked_at: Entries whose fields and headers were looked at.
+        verified: Whether these are all, and were decoded.
+        num_earlier: Entries that an earlier run of the same inspection has looked at.
+        fields: Sizes in bytes by field.
+        formats: Number of images by kind, such as "png, 16 bits, alpha": what a loader does not keep is named.
+        processes: Number of JPEGs by the process they were encoded by, such as "progressive".
+        num_imageless: Samples without image and video, which a loader takes for bad.
+        heights: Heights of images, in pixels.
+        widths: Widths of images, in pixels.
+        shapes: Number of images by (height, width); the first 10,000 different ones.
+        videos: What the videos are like.
+        labels: Number of samples by class number, -1 for none; of all where the data tells them, else of
+            those that were looked at.
+        all_labels: Whether `labels` counts all samples.
+        boxes: Number of boxes by class number, of the samples that were looked at.
+        total_bytes: Size of all fields of all samples; None when only a part of them is known.
+        bad: Entries that are no good, at most 10,000.
+        num_bad: Number of bad entries.
+        damaged: Images that decode all the same, with pixels that may be wrong, at most 10,000.
+        num_damaged: Number of these.
+        doubled: (index, index of the first) of samples with a key that was there before; None when not
+            all keys were looked at.
+        num_doubled: Number of duplicates.
+    """
+
+    dataset: Dataset | TarStream
+    length: int | None = None
+    num_looked_at: int = 0
+    verified: bool = False
+    num_earlier: int = 0
+    fields: dict[str, Spread] = field(default_factory=dict)
+    formats: Counter[str] = field(default_factory=Counter)
+    processes: Counter[str] = field(default_factory=Counter)
+    num_imageless: int = 0
+    videos: VideoFindings = field(default_factory=VideoFindings)
+    heights: Spread = field(default_factory=Spread)
+    widths: Spread = field(default_factory=Spread)
+    shapes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    labels: Counter[int] = field(default_factory=Counter)
+    all_labels: bool = False
+    boxes: Counter[int] = field(default_factory=Counter)
+    total_bytes: int | None = None
+    bad: list[BadSample] = field(default_factory=list)
+    num_bad: int = 0
+    damaged: list[BadSample] = field(default_factory=list)
+    num_damaged: int = 0
+    doubled: list[tuple[int, int]] | None = None
+    num_doubled: int = 0
+
+    def add(self, look: Look, *, count_label: bool) -> None:
+        """Count an entry in."""
+        self.num_looked_at += 1
+        if look.bad is not None:
+            self.add_bad(look.bad)
+        elif look.video is not None:
+            self.videos.add(look.video)
+        elif look.header is None:
+            self.num_imageless += 1
+        if look.damaged is not None:
+            self.num_damaged += 1
+            if len(self.damaged) < MOST_LISTED:
+                self.damaged.append(look.damaged)
+        if count_label and look.sizes:
+            self.labels[look.label] += 1
+        self.boxes.update(look.box_labels)
+        for name, size in look.sizes.items():
+            self.fields.setdefault(_NUMBER.sub(".N", name), Spread()).add(size)
+        if look.header is not None:
+            shape = (look.header.height, look.header.width)
+            self.formats[_kind(look.header)] += 1
+            if look.process is not None:
+                self.processes[look.process] += 1
+            self.heights.add(shape[0])
+            self.widths.add(shape[1])
+            if shape in self.shapes or len(self.shapes) < _MOST_SHAPES:
+                self.shapes[shape] += 1
+
+    def add_bad(self, bad: BadSample) -> None:
+        """Count an entry that is no good."""
+        self.num_bad += 1
+        if len(self.bad) < MOST_LISTED:
+            self.bad.append(bad)
+
+    def extend(self, later: "Inspection") -> None:
+        """Count in what was found in the samples that follow; the outcome is that of one inspection of both.
+
+        Args:
+            later: Of at most 10,000 samples, so that it has left out no shape that would be counted here.
+        """
+        self.num_looked_at += later.num_looked_at
+        self.num_imageless += later.num_imageless
+        for name, spread in later.fields.items():
+            self.fields.setdefault(name, Spread()).extend(spread)
+        self.heights.extend(later.heights)
+        self.widths.extend(later.widths)
+        for name in _COUNTERS:
+            getattr(self, name).update(getattr(later, name))
+        for shape, count in later.shapes.items():
+            if shape in self.shapes or len(self.shapes) < _MOST_SHAPES:
+                self.shapes[shape] += count
+        self.videos.extend(later.videos)
+        self.bad += later.bad[: MOST_LISTED - len(self.bad)]
+        self.num_bad += later.num_bad
+        self.damaged += later.damaged[: MOST_LISTED - len(self.damaged)]
+        self.num_damaged += later.num_damaged
+
+    def counts_to_json(self) -> dict[str, Any]:
+        """What `extend` counts in, with nothing but texts, numbers and lists."""
+        return {
+            "looked_at": self.num_looked_at,
+            "imageless": self.num_imageless,
+            "fields": [[name, spread.to_json()] for name, spread in self.fields.items()],
+            "heights": self.heights.to_json(),
+            "widths": self.widths.to_json(),
+            **{name: list(map(list, getattr(self, name).items())) for name in _COUNTERS},
+            "shapes": [[*shape, count] for shape, count in self.shapes.items()],
+            "videos": self.videos.to_json(),
+            "bad": list(map(_told, self.bad)),
+            "num_bad": self.num_bad,
+            "damaged": list(map(_told, self.damaged)),
+            "num_damaged": self.num_damaged,
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any], dataset: Dataset) -> "Inspection":
+        """The findings that `counts_to_json` told of."""
+        return cls(
+            dataset,
+            num_looked_at=told["looked_at"],
+            num_imageless=told["imageless"],
+            fields={name: Spread.from_json(spread) for name, spread in told["fields"]},
+            heights=Spread.from_json(told["heights"]),
+            widths=Spread.from_json(told["widths"]),
+            formats=Counter(dict(told["formats"])),
+            processes=Counter(dict(told["processes"])),
+            labels=Counter(dict(told["labels"])),
+            boxes=Counter(dict(told["boxes"])),
+            shapes=Counter({(height, width): count for height, width, count in told["shapes"]}),
+            videos=VideoFindings.from_json(told["videos"]),
+            bad=[BadSample(*bad) for bad in told["bad"]],
+            num_bad=told["num_bad"],
+            damaged=[BadSample(*bad) for bad in told["damaged"]],
+            num_damaged=told["num_damaged"],
+        )
+
+
+_COUNTERS = ("formats", "processes", "labels", "boxes")
+
+
+def _told(bad: BadSample) -> list[str | int]:
+    return [bad.index, bad.key, bad.stage, bad.reason]
+
+
+def _kind(header: Header) -> str:
+    bits = [f"{header.bits} bits"] if header.bits > 8 else []
+    return ", ".join([header.format, *bits, *(["alpha"] if header.has_alpha else [])])

@@ -1,0 +1,217 @@
+"""What is in a dataset: fields, images, labels, and entries that are no good."""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from readers.datasets.dataset import IndexedDataset
+from readers.datasets.fetched import UnreadableLabelsError
+from readers.formats.stream import TarStream
+from readers.order.shuffle import Order
+from readers.prepare.errors import PrepareError
+from readers.prepare.executor import ArrayTask, Executor, LocalExecutor
+from readers.prepare.inspection.doubled_keys import DoubledKeys
+from readers.prepare.inspection.entries import Entry, look_of
+from readers.prepare.inspection.findings import MOST_LISTED, Inspection
+from readers.prepare.inspection.parts import InspectionPart, Parts, Source
+from readers.prepare.inspection.videos import Checks
+from readers.prepare.source import open_source
+from readers.prepare.workers import Threads, checked_workers
+from readers.sample import Dataset
+
+_SAMPLES_LOOKED_AT = 2000
+_CHUNK, _FEW = 64, 8  # entries per task; few where they are decoded
+
+
+def inspect(
+    source: str | Dataset | TarStream,
+    *,
+    verify: Checks | None = None,
+    format: str | None = None,
+    allow_pipe: bool = False,
+    num_workers: int | None = None,
+    executor: Executor | None = None,
+    parts: str | Path | None = None,
+    merge: bool = False,
+    on_progress: Callable[[int, int | None], None] = lambda *_: None,
+    **options: Any,
+) -> Inspection:
+    """Inspect a dataset: report its contents and its broken entries, from a sample of some thousand or from all.
+
+    Args:
+        source: A source as for `readers.open_dataset`, ``pipe:COMMAND``, or a dataset. Of a stream the first samples
+            are taken.
+        verify: Look at all samples, and decode every image and frame with these.
+        format: Name of the format, where the source does not tell it.
+        allow_pipe: Whether the source may be a command, which is run.
+        num_workers: Threads; all cores when None.
+        executor: Who looks at the samples, with `verify`; threads of this process when None. The result is the same.
+            That of an `ArrayTask` tells of its own samples.
+        parts: A folder, or the URL of a prefix in an object store, for what was found in some samples each: a second
+            run goes on from there. Tasks of an array job need one that all of them see.
+        merge: Look at nothing, and put together what lies in `parts`.
+        on_progress: Called with the number of samples that were looked at and that will be, None where unknown.
+        options: ``split`` and options of the format, as for `readers.open_dataset`.
+
+    Raises:
+        PrepareError: The number of workers is less than 1; parts are missing or of another dataset; or a part could not
+            be made.
+        ReadersError: There is nothing to read.
+
+    Example:
+        >>> from dali_pipes.decode.check import CHECKS
+        >>> from readers.prepare import inspect
+        >>> found = inspect("damaged/", verify=CHECKS)
+        >>> found.num_bad, found.heights.percentile(50)
+        (1, 96)
+    """
+    workers = checked_workers(num_workers)
+    dataset = source
+    if isinstance(dataset, str):
+        dataset = open_source(dataset, format=format, allow_pipe=allow_pipe, **options)
+    found = Inspection(dataset, verified=verify is not None)
+    found.length = None if isinstance(dataset, TarStream) else len(dataset)
+    if isinstance(dataset, IndexedDataset):
+        _add_columns(found, dataset)
+    if executor is None and parts is None and not merge:
+        _look_here(found, verify, workers, on_progress)
+    elif verify is None or isinstance(dataset, TarStream):
+        raise PrepareError(
+            "only --verify of what is read at random goes on in parts: a stream, or a few thousand samples, are looked "
+            "at here"
+        )
+    else:
+        told = source if isinstance(source, str) else dataset
+        opens = Source(told, {"format": format, **options} if isinstance(told, str) else {})
+        executor = executor or LocalExecutor(workers)
+        _look_in_parts(found, opens, verify, executor, parts, merge, on_progress)
+    _complete(found)
+    return found
+
+
+def _look_here(
+    found: Inspection,
+    verify: Checks | None,
+    workers: int,
+    on_progress: Callable[[int, int | None], None],
+) -> None:
+    """Look at the entries in threads of this process."""
+    dataset = found.dataset
+    most = min(found.length or _SAMPLES_LOOKED_AT, _SAMPLES_LOOKED_AT)
+    expected = most if verify is None else found.length
+    look = look_of(dataset, verify)
+    tasks = _tasks(dataset, expected, _CHUNK if verify is None else _FEW)
+    digests = array("Q")
+    with Threads(workers) as threads:
+        for looks in threads.map(lambda task: [look(entry) for entry in task()], tasks):
+            for one in looks:
+                found.add(one, count_label=not found.all_labels)
+                digests.append(one.digest)
+            on_progress(found.num_looked_at, expected)
+    if verify is not None:
+        with DoubledKeys(len(digests)) as keys:
+            keys.add(np.frombuffer(digests, np.uint64))
+            found.num_doubled, found.doubled = keys.find(MOST_LISTED)
+        _add_checks(found, dataset)
+
+
+def _look_in_parts(
+    found: Inspection,
+    source: Source,
+    verify: Checks,
+    executor: Executor,
+    folder: str | Path | None,
+    merge: bool,
+    on_progress: Callable[[int, int | None], None],
+) -> None:
+    """Let others look at ranges of the samples, and put together what they found.
+
+    Raises:
+        PrepareError: See `inspect`.
+    """
+    dataset = found.dataset
+    assert not isinstance(dataset, TarStream)
+    if folder is None and (merge or isinstance(executor, ArrayTask)):
+        raise PrepareError(
+            "tasks of an inspection leave what they find in a folder: give --parts FOLDER, the same to all and to --merge"
+        )
+    with ExitStack() as stack:
+        folder = folder or stack.enter_context(TemporaryDirectory(prefix="gpuaug-"))
+        parts = Parts(folder, dataset)
+        numbers = parts.own(executor) if isinstance(executor, ArrayTask) else list(parts.numbers)
+        if not merge:
+            part = InspectionPart(
+                source, dataset, parts.span, count_labels=not found.all_labels, checks=verify
+            )
+            done, total = 0, sum(map(parts.num_samples, numbers))
+
+            def on_part(number: int) -> None:
+                nonlocal done
+                done += parts.num_samples(number)
+                on_progress(done, total)
+
+            made = parts.make(part, numbers, executor, on_part)
+            found.num_earlier = total - sum(map(parts.num_samples, made))
+        parts.merge(found, numbers)
+    found.verified = len(numbers) == len(parts.numbers)
+
+
+def _complete(found: Inspection) -> None:
+    """Fill in the facts about all samples, after all were inspected."""
+    if found.length is None and (found.verified or found.num_looked_at < _SAMPLES_LOOKED_AT):
+        found.length = found.num_looked_at
+    known = found.total_bytes is None and found.fields and not found.num_bad
+    if found.length == found.num_looked_at and known:
+        found.total_bytes = sum(spread.total for spread in found.fields.values())
+
+
+Task = Callable[[], Iterable[Entry]]
+
+
+def _tasks(dataset: Dataset | TarStream, count: int | None, chunk: int) -> Iterator[Task]:
+    """Yield what fetches a few entries each, from the front to the back."""
+    if isinstance(dataset, TarStream):
+        entries = islice(dataset.iterate(), count)
+        while some := list(islice(entries, chunk)):
+            yield lambda some=some: some  # type: ignore[misc]
+        return
+    length = len(dataset)
+    if count is None or count >= length:
+        tasks = (np.arange(at, min(at + chunk, length)) for at in range(0, length, chunk))
+    else:
+        order = Order(length, seed=0)
+        chosen = np.sort(order.indices(epoch=0, positions=np.arange(count)))
+        tasks = (chosen[at : at + chunk] for at in range(0, count, chunk))
+    for indices in tasks:
+        yield lambda indices=indices: dataset.fetch(indices)  # type: ignore[misc]
+
+
+def _add_columns(found: Inspection, dataset: IndexedDataset) -> None:
+    try:
+        labels = dataset.column("label")
+    # Such samples are counted as bad, when they are looked at.
+    except UnreadableLabelsError as error:
+        labels = error.labels[error.labels >= -1]
+    sizes = dataset.column("num_bytes")
+    numbers, counts = np.unique(labels, return_counts=True)
+    found.labels = Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+    found.all_labels = True
+    if (sizes >= 0).all():
+        found.total_bytes = int(sizes.sum())
+
+
+def _add_checks(found: Inspection, dataset: Dataset | TarStream) -> None:
+    """Ask a dataset whose format has checksums for what they say."""
+    if not isinstance(dataset, IndexedDataset):
+        return
+    known = {bad.index for bad in found.bad}
+    for bad in dataset.verify():
+        if bad.index not in known:
+            found.add_bad(bad)

@@ -1,0 +1,32 @@
+"""Whether data are videos or images."""
+
+from itertools import islice
+
+from readers.datasets.first_samples import probed_samples
+from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.image.kinds import kind_of
+from readers.sample import Dataset, Sample, is_image_field, is_video_field
+from readers.video.frame_folder import FrameFolderDataset
+
+
+def is_video(sample: Sample) -> bool:
+    """Whether a sample is a video: the names of its fields say so or, of columns of other names, the bytes."""
+    named = sample.image_field
+    if named is None or named not in sample.fields:
+        return sample.image is None and sample.video is not None
+    if is_image_field(named) or is_video_field(named):
+        return not is_image_field(named)
+    kind = kind_of(sample.fields[named])
+    return kind is not None and kind.family == "video"
+
+
+def holds_videos(dataset: Dataset) -> bool:
+    """Whether the data are videos, or folders of frames: the first sample that can be read says so.
+
+    Frames of LeRobot datasets are none, though a video holds them.
+    """
+    if isinstance(dataset, FrameFolderDataset):
+        return True
+    if isinstance(dataset, LeRobotDataset):
+        return False
+    return any(is_video(sample) for sample in islice(probed_samples(dataset), 1))

@@ -1,0 +1,199 @@
+"""The decoders that `inspect` verifies with, and statistics of the videos of a dataset."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.prepare.inspection.percentiles import Spread
+from readers.sample import BadSample, Payload, Sample
+from readers.video.containers.open import VideoError
+from readers.video.files import read_seconds
+from readers.video.frame_folder import FrameFolderDataset
+from readers.video.info import WORDS, VideoInfo, count_peculiar, cut
+from readers.video.scan import scan_video
+
+
+class Checks(NamedTuple):
+    """Functions that decode and return an error text, "" if there is no error; see `dali_pipes.decode.check.CHECKS`.
+
+    Attributes:
+        image: Gets the bytes of an image and its (height, width).
+        damage: Gets the bytes of an image that decodes, and says what is damaged in it all the same.
+        video: Gets the bytes of a video, what was found in it, and the numbers of the frames to decode, int64 [n].
+    """
+
+    image: Callable[[Payload, tuple[int, int]], str]
+    damage: Callable[[Payload], str]
+    video: Callable[[Payload, VideoInfo, NDArray[np.int64]], str]
+
+
+class VideoLook(NamedTuple):
+    """Properties of one video, without its packets."""
+
+    codec: str
+    height: int
+    width: int
+    num_frames: int
+    seconds: float
+    fps: float
+    constant_rate: bool
+    rotation: int
+    has_audio: bool
+    interlaced: bool
+    stream_index: int
+    num_streams: int
+    is_slow: bool
+
+
+@dataclass
+class VideoFindings:
+    """Statistics over all videos.
+
+    Attributes:
+        codecs: Number of videos by codec.
+        shapes: Number of videos by (height, width), upright.
+        frames: Number of frames of a video, or of the clip of it that a sample is.
+        milliseconds: Duration, likewise.
+        rates: Number of videos by frames per second, to a hundredth.
+        peculiar: Number of videos by what people should know of, see `readers.video.info.WORDS`.
+        streams: Which stream was taken of videos with several, and how often.
+        num_with_audio: Videos with sound.
+    """
+
+    codecs: Counter[str] = field(default_factory=Counter)
+    shapes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    frames: Spread = field(default_factory=Spread)
+    milliseconds: Spread = field(default_factory=Spread)
+    rates: Counter[float] = field(default_factory=Counter)
+    peculiar: Counter[str] = field(default_factory=Counter)
+    streams: Counter[str] = field(default_factory=Counter)
+    num_with_audio: int = 0
+
+    def add(self, look: VideoLook) -> None:
+        """Count a video in."""
+        self.codecs[look.codec] += 1
+        self.shapes[look.height, look.width] += 1
+        self.frames.add(look.num_frames)
+        self.milliseconds.add(round(1000 * look.seconds))
+        self.rates[round(look.fps, 2)] += 1
+        self.peculiar.update(count_peculiar(look._asdict()))
+        if look.num_streams > 1:
+            self.streams[f"stream {look.stream_index}"] += 1
+        self.num_with_audio += look.has_audio
+
+    def extend(self, later: "VideoFindings") -> None:
+        """Count in the videos that follow."""
+        for name in _COUNTERS:
+            getattr(self, name).update(getattr(later, name))
+        self.frames.extend(later.frames)
+        self.milliseconds.extend(later.milliseconds)
+        self.num_with_audio += later.num_with_audio
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, with nothing but texts, numbers and lists."""
+        return {
+            **{name: list(map(list, getattr(self, name).items())) for name in _COUNTERS},
+            "shapes": [[*shape, count] for shape, count in self.shapes.items()],
+            "frames": self.frames.to_json(),
+            "milliseconds": self.milliseconds.to_json(),
+            "num_with_audio": self.num_with_audio,
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> "VideoFindings":
+        """The findings that `to_json` told of."""
+        shapes = {(height, width): count for height, width, count in told["shapes"]}
+        return cls(
+            codecs=Counter(dict(told["codecs"])),
+            rates=Counter(dict(told["rates"])),
+            peculiar=Counter(dict(told["peculiar"])),
+            streams=Counter(dict(told["streams"])),
+            shapes=Counter(shapes),
+            frames=Spread.from_json(told["frames"]),
+            milliseconds=Spread.from_json(told["milliseconds"]),
+            num_with_audio=told["num_with_audio"],
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "codecs": dict(self.codecs),
+            "shapes": [
+                {"height": height, "width": width, "videos": count}
+                for (height, width), count in self.shapes.most_common(100)
+            ],
+            "frames": self.frames.to_dict(),
+            "milliseconds": self.milliseconds.to_dict(),
+            "frames_per_second": {
+                f"{rate:g}": count for rate, count in self.rates.most_common(100)
+            },
+            **{name.replace(" ", "_"): self.peculiar[name] for name in WORDS},
+            "streams_taken": dict(self.streams),
+            "with_audio": self.num_with_audio,
+        }
+
+
+_COUNTERS = ("codecs", "shapes", "rates", "peculiar", "streams")
+
+
+def look_at_video(
+    sample: Sample, folders: FrameFolderDataset | None = None, checks: Checks | None = None
+) -> VideoLook:
+    """Look through the packets of a sample's video, or at the clip of it that the sample is.
+
+    Args:
+        sample: With a video.
+        folders: The dataset it is from, where the video is a folder of frames.
+        checks: Also decode all of its frames with these.
+
+    Raises:
+        VideoError: It is no video, is damaged, ends before its clip begins, or has a frame that a loader cannot
+            decode.
+    """
+    data = sample.video
+    assert data is not None
+    info = scan_video(data) if folders is None else folders.info(sample.index)
+    if isinstance(info, VideoError):
+        raise info
+    if info.damage:
+        raise VideoError(info.damage)
+    segment = cut(info, read_seconds(sample))
+    frames = np.arange(segment.first, segment.first + len(segment.pts))
+    if checks is not None and folders is not None:
+        _check_pictures(folders, sample.index, info, frames, checks)
+    elif checks is not None and (reason := checks.video(data, info, frames)):
+        raise VideoError(reason)
+    return VideoLook(
+        info.codec,
+        info.height,
+        info.width,
+        len(frames),
+        float((segment.stop - int(segment.pts[0])) * segment.time_base),
+        info.fps,
+        info.constant_rate,
+        info.rotation,
+        info.has_audio,
+        info.interlaced,
+        info.stream_index,
+        info.num_streams,
+        info.is_slow,
+    )
+
+
+def _check_pictures(
+    folders: FrameFolderDataset,
+    index: int,
+    info: VideoInfo,
+    frames: NDArray[np.int64],
+    checks: Checks,
+) -> None:
+    for frame in frames.tolist():
+        [picture] = folders.fetch_frames(index, [frame])
+        size = (info.height, info.width)
+        reason = picture.reason if isinstance(picture, BadSample) else checks.image(picture, size)
+        if reason:
+            raise VideoError(f"frame {frame} of {len(info)}: {reason}")
