@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dali_pipes import Loader
-from dali_pipes.decode.dali.feed import INSTALL_DALI
+from dali_pipes.decode.dali.driver import INSTALL_DALI
 from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.preview import preview_engines, preview_images
 from dali_pipes.preview.page import Preview
