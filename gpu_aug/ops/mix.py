@@ -12,7 +12,7 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.gamma import beta
-from gpu_aug.ops.distributions.uniform import Sizes, whole_below
+from gpu_aug.ops.distributions.uniform import Range, Sizes, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["CutMix", "MixUp", "Mixing", "Mosaic"]
@@ -176,9 +176,10 @@ class Mosaic(Mixing):
 
     random: ClassVar[Random] = {"start": Uniform("center_range", 2)}
 
-    center_range: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.3, 0.7)")
-    ] = (0.3, 0.7)
+    center_range: Annotated[Range, validation.Interval(low=0, high=1, example="(0.3, 0.7)")] = (
+        0.3,
+        0.7,
+    )
     _: KW_ONLY
     num_classes: int | None = None
     p: float = 1.0

@@ -59,11 +59,12 @@ def _as_range(found: re.Match[str]) -> str:
 class Operation(metaclass=FriendlyArgumentErrors):
     """One step of a recipe. Subclasses are frozen dataclasses whose fields are plain values.
 
-    An operation only draws; the engines carry it out. A field says in its type what is allowed, as in
-    ``sigma: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.1, 2.0)")]``; one of type
-    ``Literal`` must be one of its choices, and one of type ``bool`` becomes True or False. ``random`` lists what is drawn. Parameters are in pixel units: sizes and
-    corners are (height, width) and (top, left), and pixel centres lie at +0.5. Image values are
-    float32 in [0, 1] until Normalize.
+    An operation only draws; the engines carry it out. Parameters are in pixel units: sizes and corners are (height, width)
+    and (top, left), and pixel centres lie at +0.5. Image values are float32 in [0, 1] until Normalize.
+
+    The type of a field says what is allowed, as in
+    ``sigma: Annotated[Range, validation.Interval(low=0, example="(0.1, 2.0)")]``; a field of type ``Literal`` must be one of
+    its choices, and one of type ``bool`` becomes True or False. ``random`` lists what is drawn.
 
     Example:
         >>> HorizontalFlip(p=0.3).to_dict()

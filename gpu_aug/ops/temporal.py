@@ -12,7 +12,7 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.distributions.columns import Drawn, Law, Numbers, Random
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
+from gpu_aug.ops.distributions.uniform import Range, Sizes, Uniforms, whole_between
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["FrameDrop", "SpeedJitter", "TemporalReverse"]
@@ -127,7 +127,7 @@ class SpeedJitter(Temporal):
     random: ClassVar[Random] = {"speed": Law(_draw_speed)}
 
     speed: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1000, above=True, example="(0.5, 2.0)")
+        Range, validation.Interval(low=0, high=1000, above=True, example="(0.5, 2.0)")
     ] = (0.5, 2.0)
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:

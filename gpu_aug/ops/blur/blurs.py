@@ -22,7 +22,7 @@ from gpu_aug.ops.blur.kernels import (
     within,
 )
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Law, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, between
+from gpu_aug.ops.distributions.uniform import Range, Sizes, between
 
 __all__ = ["AdvancedBlur", "Blur", "GaussianBlur", "MotionBlur", "RandomGaussianBlur"]
 
@@ -72,9 +72,10 @@ class GaussianBlur(SeparableFilter):
     random: ClassVar[Random] = {"sigma": Uniform()}
 
     kernel_size: Annotated[int | tuple[int, int], _odd_sides]
-    sigma: Annotated[
-        tuple[float, float], validation.OneOrTwo(low=0, above=True, example="(0.1, 2.0)")
-    ] = (0.1, 2.0)
+    sigma: Annotated[Range, validation.OneOrTwo(low=0, above=True, example="(0.1, 2.0)")] = (
+        0.1,
+        2.0,
+    )
     _: KW_ONLY
     p: float = 1.0
 
@@ -108,7 +109,7 @@ class RandomGaussianBlur(SeparableFilter):
     random: ClassVar[Random] = {"sigma": Uniform(at_least=1e-6), "size": Integer("kernel_size")}
 
     kernel_size: Annotated[tuple[int, int], partial(whole_range, low=0, example="(3, 7)")] = (0, 0)
-    sigma: Annotated[tuple[float, float], partial(above_zero, example="(0.5, 3.0)")] = (0.5, 3.0)
+    sigma: Annotated[Range, partial(above_zero, example="(0.5, 3.0)")] = (0.5, 3.0)
     _: KW_ONLY
     p: float = 0.5
 
@@ -179,12 +180,14 @@ class MotionBlur(Filter):
     }
 
     kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
-    angle: Annotated[
-        tuple[float, float], validation.Interval(low=-360, high=360, example="(0, 360)")
-    ] = (0.0, 360.0)
-    direction: Annotated[
-        tuple[float, float], validation.Interval(low=-1, high=1, example="(-1, 1)")
-    ] = (-1.0, 1.0)
+    angle: Annotated[Range, validation.Interval(low=-360, high=360, example="(0, 360)")] = (
+        0.0,
+        360.0,
+    )
+    direction: Annotated[Range, validation.Interval(low=-1, high=1, example="(-1, 1)")] = (
+        -1.0,
+        1.0,
+    )
     _: KW_ONLY
     allow_shifted: bool = True
     p: float = 0.5
@@ -246,15 +249,12 @@ class AdvancedBlur(Filter):
     }
 
     kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
-    sigma_x: Annotated[tuple[float, float], partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
-    sigma_y: Annotated[tuple[float, float], partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
+    sigma_x: Annotated[Range, partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
+    sigma_y: Annotated[Range, partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
     _: KW_ONLY
-    angle: Annotated[tuple[float, float], validation.Interval(low=-np.inf, example="(-90, 90)")] = (
-        -90.0,
-        90.0,
-    )
-    beta: Annotated[tuple[float, float], _around_one] = (0.5, 8.0)
-    noise: Annotated[tuple[float, float], partial(above_zero, example="(0.9, 1.1)")] = (0.9, 1.1)
+    angle: Annotated[Range, validation.Interval(low=-np.inf, example="(-90, 90)")] = (-90.0, 90.0)
+    beta: Annotated[Range, _around_one] = (0.5, 8.0)
+    noise: Annotated[Range, partial(above_zero, example="(0.9, 1.1)")] = (0.9, 1.1)
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:

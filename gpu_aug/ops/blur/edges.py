@@ -21,7 +21,7 @@ from gpu_aug.ops.blur.kernels import (
     within,
 )
 from gpu_aug.ops.distributions.columns import Drawn, Law, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes
+from gpu_aug.ops.distributions.uniform import Range, Sizes
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Emboss", "RingingOvershoot", "Sharpen", "UnsharpMask"]
@@ -54,13 +54,8 @@ class Sharpen(Filter):
 
     random: ClassVar[Random] = {"alpha": Uniform(), "lightness": Uniform()}
 
-    alpha: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.5)")
-    ] = (0.2, 0.5)
-    lightness: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.5, 1.0)")] = (
-        0.5,
-        1.0,
-    )
+    alpha: Annotated[Range, validation.Interval(low=0, high=1, example="(0.2, 0.5)")] = (0.2, 0.5)
+    lightness: Annotated[Range, validation.Interval(low=0, example="(0.5, 1.0)")] = (0.5, 1.0)
     _: KW_ONLY
     method: Literal["kernel", "gaussian"] = "kernel"
     kernel_size: Annotated[int, odd] = 5
@@ -108,13 +103,8 @@ class Emboss(Filter):
 
     random: ClassVar[Random] = {"alpha": Uniform(), "strength": Uniform()}
 
-    alpha: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.5)")
-    ] = (0.2, 0.5)
-    strength: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.2, 0.7)")] = (
-        0.2,
-        0.7,
-    )
+    alpha: Annotated[Range, validation.Interval(low=0, high=1, example="(0.2, 0.5)")] = (0.2, 0.5)
+    strength: Annotated[Range, validation.Interval(low=0, example="(0.2, 0.7)")] = (0.2, 0.7)
     _: KW_ONLY
     p: float = 0.5
 
@@ -153,14 +143,9 @@ class UnsharpMask(Operation):
     }
 
     kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
-    sigma: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.5, 2.0)")] = (
-        0.0,
-        0.0,
-    )
+    sigma: Annotated[Range, validation.Interval(low=0, example="(0.5, 2.0)")] = (0.0, 0.0)
     _: KW_ONLY
-    alpha: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.5)")
-    ] = (0.2, 0.5)
+    alpha: Annotated[Range, validation.Interval(low=0, high=1, example="(0.2, 0.5)")] = (0.2, 0.5)
     threshold: Annotated[float, validation.Number(low=0, high=255, example="10")] = 10.0
     p: float = 0.5
 
@@ -200,9 +185,10 @@ class RingingOvershoot(Filter):
     }
 
     kernel_size: Annotated[int | tuple[int, int], odd_range] = (7, 15)
-    cutoff: Annotated[
-        tuple[float, float], partial(above_zero, high=np.pi, example="(0.8, 1.6)")
-    ] = (np.pi / 4, np.pi / 2)
+    cutoff: Annotated[Range, partial(above_zero, high=np.pi, example="(0.8, 1.6)")] = (
+        np.pi / 4,
+        np.pi / 2,
+    )
     _: KW_ONLY
     p: float = 0.5
 

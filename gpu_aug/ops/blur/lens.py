@@ -11,7 +11,7 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import Filter, Kernels, above_zero, gaussians, whole_range
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Key, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes
+from gpu_aug.ops.distributions.uniform import Range, Sizes
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["ChromaticAberration", "Defocus", "GlassBlur", "ZoomBlur"]
@@ -40,10 +40,7 @@ class Defocus(Filter):
     random: ClassVar[Random] = {"radius": Integer(), "alias_blur": Uniform(at_least=1e-3)}
 
     radius: Annotated[tuple[int, int], partial(whole_range, low=1, example="(3, 10)")] = (3, 10)
-    alias_blur: Annotated[tuple[float, float], partial(above_zero, example="(0.1, 0.5)")] = (
-        0.1,
-        0.5,
-    )
+    alias_blur: Annotated[Range, partial(above_zero, example="(0.1, 0.5)")] = (0.1, 0.5)
     _: KW_ONLY
     p: float = 0.5
 
@@ -99,12 +96,11 @@ class ZoomBlur(Operation):
 
     random: ClassVar[Random] = {"step": Uniform("step_factor"), "largest": Uniform("max_factor")}
 
-    max_factor: Annotated[
-        tuple[float, float], validation.Interval(low=1, example="(1.0, 1.31)")
-    ] = (1.0, 1.31)
-    step_factor: Annotated[
-        tuple[float, float], validation.Interval(low=0.001, example="(0.01, 0.03)")
-    ] = (0.01, 0.03)
+    max_factor: Annotated[Range, validation.Interval(low=1, example="(1.0, 1.31)")] = (1.0, 1.31)
+    step_factor: Annotated[Range, validation.Interval(low=0.001, example="(0.01, 0.03)")] = (
+        0.01,
+        0.03,
+    )
     _: KW_ONLY
     p: float = 0.5
 
@@ -171,12 +167,14 @@ class ChromaticAberration(Operation):
         "blue_secondary": Uniform("secondary"),
     }
 
-    primary: Annotated[
-        tuple[float, float], validation.Interval(low=-np.inf, example="(-0.02, 0.02)")
-    ] = (-0.02, 0.02)
-    secondary: Annotated[
-        tuple[float, float], validation.Interval(low=-np.inf, example="(-0.02, 0.02)")
-    ] = (-0.05, 0.05)
+    primary: Annotated[Range, validation.Interval(low=-np.inf, example="(-0.02, 0.02)")] = (
+        -0.02,
+        0.02,
+    )
+    secondary: Annotated[Range, validation.Interval(low=-np.inf, example="(-0.02, 0.02)")] = (
+        -0.05,
+        0.05,
+    )
     _: KW_ONLY
     mode: Literal["green_purple", "red_blue", "random"] = "green_purple"
     sampling: Sampling = "bilinear"

@@ -7,6 +7,7 @@ import numpy as np
 
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Random, Uniform
+from gpu_aug.ops.distributions.uniform import Range
 from gpu_aug.ops.operation import Operation, WithProbability
 
 __all__ = ["CLAHE", "Gamma", "Grayscale", "HueSaturationValue", "Invert", "Sharpness", "Solarize"]
@@ -32,7 +33,7 @@ class Gamma(Operation):
     random: ClassVar[Random] = {"gamma": Uniform()}
 
     gamma: Annotated[
-        float | tuple[float, float],
+        float | Range,
         validation.OneOrTwo(low=0, above=True, example="1.5 or (0.8, 1.2)"),
     ] = (0.8, 1.2)
     _: KW_ONLY
@@ -109,7 +110,7 @@ class Solarize(Operation):
     random: ClassVar[Random] = {"threshold": Uniform()}
 
     threshold: Annotated[
-        float | tuple[float, float], validation.OneOrTwo(low=0, high=1, example="0.5 or (0.3, 0.7)")
+        float | Range, validation.OneOrTwo(low=0, high=1, example="0.5 or (0.3, 0.7)")
     ] = 0.5
     p: float = 0.5
 
@@ -135,9 +136,7 @@ class Sharpness(Operation):
 
     random: ClassVar[Random] = {"factor": Uniform()}
 
-    factor: Annotated[
-        float | tuple[float, float], validation.OneOrTwo(low=0, example="2.0 or (0.5, 2.0)")
-    ] = 2.0
+    factor: Annotated[float | Range, validation.OneOrTwo(low=0, example="2.0 or (0.5, 2.0)")] = 2.0
     p: float = 0.5
 
 
@@ -169,13 +168,13 @@ class HueSaturationValue(Operation):
     }
 
     hue_shift: Annotated[
-        float | tuple[float, float], validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
+        float | Range, validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
     ] = 20.0
     sat_shift: Annotated[
-        float | tuple[float, float], validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
+        float | Range, validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
     ] = 30.0
     val_shift: Annotated[
-        float | tuple[float, float], validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
+        float | Range, validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
     ] = 20.0
     _: KW_ONLY
     p: float = 0.5
@@ -206,7 +205,7 @@ class CLAHE(Operation):
 
     random: ClassVar[Random] = {"clip_limit": Uniform()}
 
-    clip_limit: Annotated[float | tuple[float, float], _clip_limits] = 4.0
+    clip_limit: Annotated[float | Range, _clip_limits] = 4.0
     tile_grid_size: Annotated[tuple[int, int], validation.height_width] = (8, 8)
     _: KW_ONLY
     p: float = 0.5

@@ -12,7 +12,7 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import ChannelShuffle
 from gpu_aug.ops.combine import Combinator, Gates
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, whole_below
+from gpu_aug.ops.distributions.uniform import Range, Sizes, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Brightness", "ColorJitter", "Contrast", "Hue", "RandomPhotometricDistort", "Saturation"]
@@ -33,8 +33,8 @@ def _turns(operation: str, field: str, value: float | tuple[float, float]) -> tu
     )
 
 
-Factor = Annotated[float | tuple[float, float], _factor]
-Turn = Annotated[float | tuple[float, float], _turns]
+Factor = Annotated[float | Range, _factor]
+Turn = Annotated[float | Range, _turns]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.color.planckian import COLORS, TEMPERATURES
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import (
+    Range,
     Sizes,
     Uniforms,
     orders,
@@ -105,8 +106,8 @@ class RandomBrightnessContrast(ColorMatrix):
         "beta": Uniform("brightness_limit"),
     }
 
-    brightness_limit: Annotated[float | tuple[float, float], symmetric] = 0.2
-    contrast_limit: Annotated[float | tuple[float, float], symmetric] = 0.2
+    brightness_limit: Annotated[float | Range, symmetric] = 0.2
+    contrast_limit: Annotated[float | Range, symmetric] = 0.2
     _: KW_ONLY
     brightness_by_max: bool = True
     ensure_safe_range: bool = False
@@ -155,9 +156,9 @@ class RGBShift(ColorMatrix):
 
     random: ClassVar[Random] = {"r_shift": Uniform(), "g_shift": Uniform(), "b_shift": Uniform()}
 
-    r_shift: Annotated[float | tuple[float, float], symmetric] = 20 / 255
-    g_shift: Annotated[float | tuple[float, float], symmetric] = 20 / 255
-    b_shift: Annotated[float | tuple[float, float], symmetric] = 20 / 255
+    r_shift: Annotated[float | Range, symmetric] = 20 / 255
+    g_shift: Annotated[float | Range, symmetric] = 20 / 255
+    b_shift: Annotated[float | Range, symmetric] = 20 / 255
     _: KW_ONLY
     p: float = 0.5
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Key, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.distributions.uniform import Range, Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.ops.operation import Operation
 from gpu_aug.upload import upload
@@ -73,19 +73,20 @@ class Illumination(Shading):
 
     mode: Literal["linear", "corner", "gaussian"] = "linear"
     _: KW_ONLY
-    intensity: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.2)")
-    ] = (0.01, 0.2)
+    intensity: Annotated[Range, validation.Interval(low=0, high=1, example="(0.01, 0.2)")] = (
+        0.01,
+        0.2,
+    )
     effect: Literal["brighten", "darken", "both"] = "both"
-    angle: Annotated[
-        tuple[float, float], validation.Interval(low=-360, high=360, example="(0, 360)")
-    ] = (0.0, 360.0)
-    center: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.1, 0.9)")
-    ] = (0.1, 0.9)
-    sigma: Annotated[
-        tuple[float, float], validation.Interval(low=0, above=True, example="(0.2, 1.0)")
-    ] = (0.2, 1.0)
+    angle: Annotated[Range, validation.Interval(low=-360, high=360, example="(0, 360)")] = (
+        0.0,
+        360.0,
+    )
+    center: Annotated[Range, validation.Interval(low=0, high=1, example="(0.1, 0.9)")] = (0.1, 0.9)
+    sigma: Annotated[Range, validation.Interval(low=0, above=True, example="(0.2, 1.0)")] = (
+        0.2,
+        1.0,
+    )
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
@@ -147,9 +148,10 @@ class PlasmaShadow(Shading):
 
     random: ClassVar[Random] = {"intensity": Uniform(), "key": Key()}
 
-    intensity: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.3, 0.7)")
-    ] = (0.3, 0.7)
+    intensity: Annotated[Range, validation.Interval(low=0, high=1, example="(0.3, 0.7)")] = (
+        0.3,
+        0.7,
+    )
     _: KW_ONLY
     roughness: Annotated[float, validation.Number(low=0, above=True, example="3.0")] = 3.0
     p: float = 0.5
@@ -181,12 +183,14 @@ class PlasmaBrightnessContrast(Operation):
 
     random: ClassVar[Random] = {"brightness": Uniform(), "contrast": Uniform(), "key": Key()}
 
-    brightness: Annotated[
-        tuple[float, float], validation.Interval(low=-1, high=1, example="(-0.3, 0.3)")
-    ] = (-0.3, 0.3)
-    contrast: Annotated[
-        tuple[float, float], validation.Interval(low=-1, high=1, example="(-0.3, 0.3)")
-    ] = (-0.3, 0.3)
+    brightness: Annotated[Range, validation.Interval(low=-1, high=1, example="(-0.3, 0.3)")] = (
+        -0.3,
+        0.3,
+    )
+    contrast: Annotated[Range, validation.Interval(low=-1, high=1, example="(-0.3, 0.3)")] = (
+        -0.3,
+        0.3,
+    )
     _: KW_ONLY
     roughness: Annotated[float, validation.Number(low=0, above=True, example="3.0")] = 3.0
     p: float = 0.5

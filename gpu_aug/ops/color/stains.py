@@ -9,7 +9,7 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, whole_below
+from gpu_aug.ops.distributions.uniform import Range, Sizes, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["HEStain"]
@@ -59,11 +59,9 @@ class HEStain(Operation):
         str | None, validation.optional(partial(validation.choice, allowed=tuple(STAINS)))
     ] = None
     _: KW_ONLY
-    intensity_scale: Annotated[
-        tuple[float, float], validation.Interval(low=0, example="(0.7, 1.3)")
-    ] = (0.7, 1.3)
+    intensity_scale: Annotated[Range, validation.Interval(low=0, example="(0.7, 1.3)")] = (0.7, 1.3)
     intensity_shift: Annotated[
-        tuple[float, float], validation.Interval(low=-1, high=1, example="(-0.2, 0.2)")
+        Range, validation.Interval(low=-1, high=1, example="(-0.2, 0.2)")
     ] = (-0.2, 0.2)
     augment_background: bool = False
     p: float = 0.5

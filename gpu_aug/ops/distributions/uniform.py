@@ -5,6 +5,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+Range = tuple[float, float]
+"""(smallest, largest)"""
+
 Uniforms = NDArray[np.float64]
 Sizes = NDArray[np.int64]
 

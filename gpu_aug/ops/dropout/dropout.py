@@ -39,10 +39,7 @@ class CoarseDropout(Dropout):
         "key": Key(),
     }
 
-    num_holes: Annotated[tuple[int, int], validation.IntegerRange(low=1, example="(1, 8)")] = (
-        1,
-        2,
-    )
+    num_holes: Annotated[tuple[int, int], validation.IntegerRange(low=1, example="(1, 8)")] = (1, 2)
     hole_height: Annotated[Range, validation.Interval(low=0, example="(0.1, 0.2)")] = (0.1, 0.2)
     hole_width: Annotated[Range, validation.Interval(low=0, example="(0.1, 0.2)")] = (0.1, 0.2)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params, philox4x32
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Key, Law, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, log_between, whole_below
+from gpu_aug.ops.distributions.uniform import Range, Sizes, Uniforms, log_between, whole_below
 from gpu_aug.ops.geometric.borders import is_whole_fill
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
@@ -123,12 +123,14 @@ class RandomErasing(Holes):
 
     p: float = 0.5
     _: KW_ONLY
-    scale: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.02, 0.33)")
-    ] = (0.02, 0.33)
-    ratio: Annotated[
-        tuple[float, float], validation.Interval(low=0, above=True, example="(0.3, 3.3)")
-    ] = (0.3, 3.3)
+    scale: Annotated[Range, validation.Interval(low=0, high=1, example="(0.02, 0.33)")] = (
+        0.02,
+        0.33,
+    )
+    ratio: Annotated[Range, validation.Interval(low=0, above=True, example="(0.3, 3.3)")] = (
+        0.3,
+        3.3,
+    )
     value: Annotated[
         float | tuple[float, float, float] | Literal["random"],
         partial(checked_paint, words=("random",)),
@@ -177,13 +179,11 @@ class Erasing(Dropout):
         "key": Key(),
     }
 
-    scale: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.02, 0.33)")] = (
-        0.02,
-        0.33,
+    scale: Annotated[Range, validation.Interval(low=0, example="(0.02, 0.33)")] = (0.02, 0.33)
+    ratio: Annotated[Range, validation.Interval(low=0, above=True, example="(0.3, 3.3)")] = (
+        0.3,
+        3.3,
     )
-    ratio: Annotated[
-        tuple[float, float], validation.Interval(low=0, above=True, example="(0.3, 3.3)")
-    ] = (0.3, 3.3)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``holes``; ``apply`` is off where none fits."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.distributions.uniform import Range, Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
 from gpu_aug.ops.geometric.warps import (
     Ranges,
@@ -96,7 +96,7 @@ class RandomAffine(WarpWithBorder, Warp):
         "shear": Numbers(2),
     }
 
-    degrees: Annotated[float | tuple[float, float], angles]
+    degrees: Annotated[float | Range, angles]
     translate: Annotated[tuple[float, float] | None, _shares] = None
     scale: Annotated[tuple[float, float] | None, _scales] = None
     shear: Annotated[float | tuple[float, ...] | None, _shears] = None
@@ -160,9 +160,7 @@ class Affine(WarpWithBorder, Warp):
         Any, validation.optional(partial(xy_ranges, low=-np.inf, example="(-0.1, 0.1)"))
     ] = None
     translate_px: Annotated[Any, validation.optional(_shifts)] = None
-    rotate: Annotated[
-        float | tuple[float, float], validation.OneOrTwo(low=-np.inf, example="(-45, 45)")
-    ] = 0.0
+    rotate: Annotated[float | Range, validation.OneOrTwo(low=-np.inf, example="(-45, 45)")] = 0.0
     shear: Annotated[Any, partial(xy_ranges, low=-np.inf, example="(-10, 10)")] = 0.0
     _: KW_ONLY
     fit_output: bool = False

@@ -12,7 +12,7 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes
+from gpu_aug.ops.distributions.uniform import Range, Sizes
 from gpu_aug.ops.geometric.distortion import GridDistortion
 from gpu_aug.ops.geometric.spatial import Remap
 from gpu_aug.ops.geometric.warps import WarpWithBorder, normals, pixel_indices
@@ -63,7 +63,7 @@ class PiecewiseAffine(WarpWithBorder, Remap):
         "jitter": Numbers(lambda self: 2 * self._most),
     }
 
-    scale: Annotated[float | tuple[float, float], _scales] = (0.03, 0.05)
+    scale: Annotated[float | Range, _scales] = (0.03, 0.05)
     nb_rows: Annotated[int | tuple[int, int], validation.IntegerRange(low=2, example="(4, 4)")] = (
         4,
         4,
@@ -153,9 +153,10 @@ class ThinPlateSpline(WarpWithBorder, Remap):
         "jitter": Numbers(lambda self: 2 * len(_control_points(self.num_control_points))),
     }
 
-    scale_range: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.4)")
-    ] = (0.2, 0.4)
+    scale_range: Annotated[Range, validation.Interval(low=0, high=1, example="(0.2, 0.4)")] = (
+        0.2,
+        0.4,
+    )
     num_control_points: Annotated[int, validation.Integer(low=2, example="4")] = 4
     _: KW_ONLY
     p: float = 0.5

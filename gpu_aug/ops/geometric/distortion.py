@@ -13,7 +13,7 @@ from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes
+from gpu_aug.ops.distributions.uniform import Range, Sizes
 from gpu_aug.ops.geometric.spatial import Remap
 from gpu_aug.ops.geometric.warps import WarpWithBorder, pixel_indices
 from gpu_aug.upload import upload
@@ -50,7 +50,7 @@ class GridDistortion(WarpWithBorder, Remap):
 
     num_steps: Annotated[int, validation.Integer(low=1, example="5")] = 5
     distort_limit: Annotated[
-        float | tuple[float, float],
+        float | Range,
         validation.Interval(low=-1, high=1, around=0, example="(-0.3, 0.3)"),
     ] = (-0.3, 0.3)
     _: KW_ONLY
@@ -123,7 +123,7 @@ class OpticalDistortion(WarpWithBorder, Remap):
     random: ClassVar[Random] = {"coefficient": Uniform("distort_limit")}
 
     distort_limit: Annotated[
-        float | tuple[float, float],
+        float | Range,
         validation.Interval(low=-math.inf, around=0, example="(-0.05, 0.05)"),
     ] = (-0.05, 0.05)
     mode: Literal["camera", "fisheye"] = "camera"

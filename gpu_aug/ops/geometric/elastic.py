@@ -12,6 +12,7 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Key, Random
+from gpu_aug.ops.distributions.uniform import Range
 from gpu_aug.ops.geometric.spatial import Remap
 from gpu_aug.ops.geometric.warps import WarpWithBorder
 from gpu_aug.random_fields import normal_field, uniform_field
@@ -65,8 +66,8 @@ class ElasticTransform(_Elastic):
     # Measured 0.003.
     tolerance: ClassVar[float] = 0.05
 
-    alpha: Annotated[float | tuple[float, float], _pair] = 50.0
-    sigma: Annotated[float | tuple[float, float], _deviations] = 5.0
+    alpha: Annotated[float | Range, _pair] = 50.0
+    sigma: Annotated[float | Range, _deviations] = 5.0
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""

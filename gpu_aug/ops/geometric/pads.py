@@ -9,7 +9,7 @@ from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes
+from gpu_aug.ops.distributions.uniform import Range, Sizes
 from gpu_aug.ops.geometric.borders import (
     PaddedCrop,
     Position,
@@ -145,10 +145,7 @@ class RandomZoomOut(PaddedCrop):
     random: ClassVar[Random] = {"side": Uniform("side_range"), "start": Numbers(2)}
 
     _: KW_ONLY
-    side_range: Annotated[tuple[float, float], validation.Interval(low=1, example="(1.0, 4.0)")] = (
-        1.0,
-        4.0,
-    )
+    side_range: Annotated[Range, validation.Interval(low=1, example="(1.0, 4.0)")] = (1.0, 4.0)
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:

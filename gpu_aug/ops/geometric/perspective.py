@@ -8,7 +8,7 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, whole_below
+from gpu_aug.ops.distributions.uniform import Range, Sizes, whole_below
 from gpu_aug.ops.geometric.spatial import Warp
 from gpu_aug.ops.geometric.warps import WarpWithBorder, extremes, homographies, normals
 from gpu_aug.resampling.grid import to_index
@@ -89,9 +89,10 @@ class Perspective(WarpWithBorder, Warp):
 
     random: ClassVar[Random] = {"deviation": Uniform("scale"), "jitter": Numbers(8)}
 
-    scale: Annotated[
-        float | tuple[float, float], validation.Interval(low=0, example="(0.05, 0.1)", around=0)
-    ] = (0.05, 0.1)
+    scale: Annotated[float | Range, validation.Interval(low=0, example="(0.05, 0.1)", around=0)] = (
+        0.05,
+        0.1,
+    )
     _: KW_ONLY
     keep_size: bool = True
     fit_output: bool = False

@@ -8,7 +8,7 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, whole_below
+from gpu_aug.ops.distributions.uniform import Range, Sizes, whole_below
 from gpu_aug.ops.geometric.resizes import FullImageResize, several
 from gpu_aug.ops.geometric.spatial import Pair
 
@@ -28,9 +28,10 @@ class RandomScale(FullImageResize):
 
     random: ClassVar[Random] = {"factor": Uniform("scale")}
 
-    scale: Annotated[
-        tuple[float, float], validation.Interval(low=0, above=True, example="(0.9, 1.1)")
-    ] = (0.9, 1.1)
+    scale: Annotated[Range, validation.Interval(low=0, above=True, example="(0.9, 1.1)")] = (
+        0.9,
+        1.1,
+    )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -137,9 +138,10 @@ class ScaleJitter(FullImageResize):
     random: ClassVar[Random] = {"factor": Uniform("scale_range")}
 
     target_size: Pair
-    scale_range: Annotated[
-        tuple[float, float], validation.Interval(low=0, above=True, example="(0.1, 2.0)")
-    ] = (0.1, 2.0)
+    scale_range: Annotated[Range, validation.Interval(low=0, above=True, example="(0.1, 2.0)")] = (
+        0.1,
+        2.0,
+    )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""

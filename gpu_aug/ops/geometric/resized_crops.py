@@ -11,6 +11,7 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Law, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import (
+    Range,
     Sizes,
     Uniforms,
     log_between,
@@ -54,12 +55,13 @@ class RandomResizedCrop(Resampling):
 
     size: Pair
     _: KW_ONLY
-    scale: Annotated[
-        tuple[float, float], validation.Interval(low=0, above=True, example="(0.08, 1.0)")
-    ] = (0.08, 1.0)
-    ratio: Annotated[
-        tuple[float, float], validation.Interval(low=0, above=True, example="(0.75, 1.333)")
-    ] = _RATIO
+    scale: Annotated[Range, validation.Interval(low=0, above=True, example="(0.08, 1.0)")] = (
+        0.08,
+        1.0,
+    )
+    ratio: Annotated[Range, validation.Interval(low=0, above=True, example="(0.75, 1.333)")] = (
+        _RATIO
+    )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""

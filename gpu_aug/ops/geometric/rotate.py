@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops.distributions.columns import Drawn, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.uniform import Range, Sizes, Uniforms
 from gpu_aug.ops.geometric.affine import CENTER, RandomAffine, affine_matrices, angles
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
-from gpu_aug.ops.geometric.warps import Range, WarpWithBorder, about, centers, extremes, turns
+from gpu_aug.ops.geometric.warps import WarpWithBorder, about, centers, extremes, turns
 
 __all__ = ["RandomRotation", "Rotate", "SafeRotate"]
 
@@ -42,7 +42,7 @@ class RandomRotation(WarpWithBorder, Warp):
 
     random: ClassVar[Random] = {"angle": Uniform("degrees")}
 
-    degrees: Annotated[float | tuple[float, float], angles]
+    degrees: Annotated[float | Range, angles]
     _: KW_ONLY
     expand: bool = False
     center: Annotated[tuple[float, float] | None, CENTER] = None
@@ -98,7 +98,7 @@ class Rotate(WarpWithBorder, Warp):
 
     random: ClassVar[Random] = {"angle": Uniform("limit")}
 
-    limit: Annotated[float | tuple[float, float], angles] = (-90.0, 90.0)
+    limit: Annotated[float | Range, angles] = (-90.0, 90.0)
     _: KW_ONLY
     crop_border: bool = False
     p: float = 0.5
@@ -150,7 +150,7 @@ class SafeRotate(WarpWithBorder, Warp):
 
     random: ClassVar[Random] = {"angle": Uniform("limit")}
 
-    limit: Annotated[float | tuple[float, float], angles] = (-90.0, 90.0)
+    limit: Annotated[float | Range, angles] = (-90.0, 90.0)
     _: KW_ONLY
     p: float = 0.5
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.uniform import Range, Sizes, Uniforms
 from gpu_aug.ops.geometric.spatial import (
     Blend,
     Fill,
@@ -20,7 +20,6 @@ from gpu_aug.ops.geometric.spatial import (
     Spatial,
 )
 
-Range = tuple[float, float]
 Ranges = tuple[Range, Range]
 """Along x, and along y."""
 

@@ -12,7 +12,7 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import above_zero, whole_range
 from gpu_aug.ops.blur.lens import Sampling
 from gpu_aug.ops.distributions.columns import Law, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
+from gpu_aug.ops.distributions.uniform import Range, Sizes, Uniforms, whole_between
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["JPEG", "Downscale", "WebP"]
@@ -102,10 +102,7 @@ class Downscale(Operation):
 
     random: ClassVar[Random] = {"scale": Uniform(at_least=1e-6)}
 
-    scale: Annotated[tuple[float, float], partial(above_zero, high=1, example="(0.25, 0.5)")] = (
-        0.25,
-        0.25,
-    )
+    scale: Annotated[Range, partial(above_zero, high=1, example="(0.25, 0.5)")] = (0.25, 0.25)
     _: KW_ONLY
     down: Sampling = "nearest"
     up: Sampling = "nearest"

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Key, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.uniform import Range, Sizes, Uniforms
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import normal_field, uniform_field
 from gpu_aug.upload import upload
@@ -116,12 +116,14 @@ class GaussNoise(Noise):
         "mean": Uniform("mean_range"),
     }
 
-    std_range: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.44)")
-    ] = (0.2, 0.44)
-    mean_range: Annotated[
-        tuple[float, float], validation.Interval(low=-1, high=1, example="(0.0, 0.0)")
-    ] = (0.0, 0.0)
+    std_range: Annotated[Range, validation.Interval(low=0, high=1, example="(0.2, 0.44)")] = (
+        0.2,
+        0.44,
+    )
+    mean_range: Annotated[Range, validation.Interval(low=-1, high=1, example="(0.0, 0.0)")] = (
+        0.0,
+        0.0,
+    )
     per_channel: bool = True
     noise_scale_factor: Annotated[float, validation.Number(low=0, high=1, example="0.5")] = 1.0
     _: KW_ONLY
@@ -166,12 +168,11 @@ class AdditiveNoise(Noise):
     spatial_mode: Literal["constant", "per_pixel", "shared"] = "constant"
     _: KW_ONLY
     ranges: Sequence[tuple[float, float]] = ((-0.1, 0.1),)
-    mean_range: Annotated[
-        tuple[float, float], validation.Interval(low=-math.inf, example="(0.0, 0.0)")
-    ] = (0.0, 0.0)
-    scale_range: Annotated[
-        tuple[float, float], validation.Interval(low=0, example="(0.05, 0.15)")
-    ] = (0.05, 0.15)
+    mean_range: Annotated[Range, validation.Interval(low=-math.inf, example="(0.0, 0.0)")] = (
+        0.0,
+        0.0,
+    )
+    scale_range: Annotated[Range, validation.Interval(low=0, example="(0.05, 0.15)")] = (0.05, 0.15)
     approximation: Annotated[float, validation.Number(low=0, high=1, example="0.5")] = 1.0
     p: float = 0.5
 
@@ -237,10 +238,7 @@ class MultiplicativeNoise(Noise):
 
     random: ClassVar[Random] = {"key": Key()}
 
-    multiplier: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.9, 1.1)")] = (
-        0.9,
-        1.1,
-    )
+    multiplier: Annotated[Range, validation.Interval(low=0, example="(0.9, 1.1)")] = (0.9, 1.1)
     per_channel: bool = False
     elementwise: bool = False
     _: KW_ONLY

@@ -13,7 +13,7 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Key, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes
+from gpu_aug.ops.distributions.uniform import Range, Sizes
 from gpu_aug.ops.noise.noise import Size
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import normal_field, uniform_field
@@ -43,12 +43,14 @@ class SaltAndPepper(Operation):
 
     random: ClassVar[Random] = {"key": Key(), "amount": Uniform(), "salt_vs_pepper": Uniform()}
 
-    amount: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.06)")
-    ] = (0.01, 0.06)
-    salt_vs_pepper: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.06)")
-    ] = (0.4, 0.6)
+    amount: Annotated[Range, validation.Interval(low=0, high=1, example="(0.01, 0.06)")] = (
+        0.01,
+        0.06,
+    )
+    salt_vs_pepper: Annotated[Range, validation.Interval(low=0, high=1, example="(0.01, 0.06)")] = (
+        0.4,
+        0.6,
+    )
     _: KW_ONLY
     p: float = 0.5
 
@@ -104,12 +106,14 @@ class ISONoise(Operation):
 
     random: ClassVar[Random] = {"key": Key(), "color_shift": Uniform(), "intensity": Uniform()}
 
-    color_shift: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.05)")
-    ] = (0.01, 0.05)
-    intensity: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=100, example="(0.1, 0.5)")
-    ] = (0.1, 0.5)
+    color_shift: Annotated[Range, validation.Interval(low=0, high=1, example="(0.01, 0.05)")] = (
+        0.01,
+        0.05,
+    )
+    intensity: Annotated[Range, validation.Interval(low=0, high=100, example="(0.1, 0.5)")] = (
+        0.1,
+        0.5,
+    )
     _: KW_ONLY
     p: float = 0.5
 
@@ -153,9 +157,7 @@ class ShotNoise(Operation):
 
     random: ClassVar[Random] = {"key": Key(), "scale": Uniform("scale_range")}
 
-    scale_range: Annotated[
-        tuple[float, float], validation.Interval(low=0.002, example="(0.1, 0.3)")
-    ] = (0.1, 0.3)
+    scale_range: Annotated[Range, validation.Interval(low=0.002, example="(0.1, 0.3)")] = (0.1, 0.3)
     _: KW_ONLY
     p: float = 0.5
 

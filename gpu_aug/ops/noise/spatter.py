@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Key, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Range
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Spatter"]
@@ -14,7 +15,7 @@ __all__ = ["Spatter"]
 _SPATTERED = ("mean", "std", "gauss_sigma", "cutout_threshold", "intensity")
 
 
-Share = Annotated[tuple[float, float], validation.Interval(low=0, high=1, example="(0.6, 0.6)")]
+Share = Annotated[Range, validation.Interval(low=0, high=1, example="(0.6, 0.6)")]
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,7 @@ class Spatter(Operation):
 
     mean: Share = (0.65, 0.65)
     std: Share = (0.3, 0.3)
-    gauss_sigma: Annotated[
-        tuple[float, float], validation.Interval(low=0, example="(0.6, 0.6)")
-    ] = (2.0, 2.0)
+    gauss_sigma: Annotated[Range, validation.Interval(low=0, example="(0.6, 0.6)")] = (2.0, 2.0)
     cutout_threshold: Share = (0.68, 0.68)
     intensity: Share = (0.6, 0.6)
     _: KW_ONLY

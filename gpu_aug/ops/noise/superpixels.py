@@ -9,7 +9,7 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import whole_range
 from gpu_aug.ops.blur.lens import Sampling
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Sizes
+from gpu_aug.ops.distributions.uniform import Range, Sizes
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Superpixels"]
@@ -40,9 +40,10 @@ class Superpixels(Operation):
         "dice": Numbers(lambda self: self.n_segments[1]),
     }
 
-    p_replace: Annotated[
-        tuple[float, float], validation.Interval(low=0, high=1, example="(0.0, 0.1)")
-    ] = (0.0, 0.1)
+    p_replace: Annotated[Range, validation.Interval(low=0, high=1, example="(0.0, 0.1)")] = (
+        0.0,
+        0.1,
+    )
     n_segments: Annotated[tuple[int, int], partial(whole_range, low=1, example="(100, 100)")] = (
         100,
         100,
