@@ -155,10 +155,10 @@ def test_little_is_under_way(data: Path, ray_cluster: Any) -> None:
         for _ in range(12):
             for batch in loader:
                 num_bytes += batch.images.nbytes
-                [crew] = [loader._production._remote._crew]  # type: ignore[union-attr]
-                assert crew is not None
-                under_way = [task for seat in crew._seats for task in seat.tasks]
-                assert len(under_way) + len(crew._unsent) <= 2 + 2
+                pool = loader._production._remote._pool  # type: ignore[union-attr]
+                assert pool is not None
+                under_way = [step for _, step in pool._pending.values() if step is not None]
+                assert len(under_way) + len(pool._unsent) <= 2 + 2
     summary = memory_summary(ray_cluster.address, stats_only=True)
     assert num_bytes > 2 * 150 * 2**20
     assert "Plasma" in summary
