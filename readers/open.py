@@ -1,4 +1,4 @@
-"""Opening a dataset, with its format detected."""
+"""Open a dataset, and detect its format."""
 
 import inspect
 import logging
@@ -88,7 +88,7 @@ def open_dataset(
         split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
             ``val/``), by Hugging Face's rules (see `readers.detect.splits`), or a column ``split`` of tables and JSON
             lines does. Several splits are never opened as one
-            without a word: a list of patterns does so, and ``format="folder"`` where they are classes.
+            silently: give a list of patterns for that, or ``format="folder"`` if they are classes.
         labels: Labels in the place of those that the data has, as for `IndexedDataset.with_labels`: one for each sample in
             the order of the dataset, an array, or a dictionary by key; ``classes=`` names their classes.
         options: Options of the format's class, such as ``image="photo"`` to name a column; for URLs also those
@@ -114,7 +114,9 @@ def open_dataset(
     source, labels = split_pairs(source, labels)
     names, many = texts_of(source), not isinstance(source, (str, os.PathLike))
     classes = options.pop("classes", None) if labels is not None else None
-    format = format or next((k.name for k in FORMATS.values() if options.keys() & k.told_by), None)
+    format = format or next(
+        (k.name for k in FORMATS.values() if options.keys() & k.unique_options), None
+    )
     repository = _of_repository(names, format, split, options)
     made, remarks = (
         _of_files(names, many, format, split, options) if repository is None else (repository, [])
@@ -141,7 +143,7 @@ def open_dataset(
 def _of_repository(
     names: list[str], format: str | None, split: str | None, options: dict[str, object]
 ) -> IndexedDataset | None:
-    """Open a repository of the Hugging Face Hub, None where these names are of none."""
+    """Open a repository of the Hugging Face Hub; return None if these names are no repository."""
     config = options.pop("config", None)
     if config is not None and not isinstance(config, str):
         raise SourceError(f"config={config!r} is no name: give that of a config of the repository")
@@ -162,7 +164,7 @@ def _of_repository(
 def _open_files(
     source: Source, *, format: str | None, split: str | None = None, **options: object
 ) -> Any:
-    """Open files of a repository, of whose labels the whole is told."""
+    """Open files of a repository; missing labels are reported for the repository, not for its files."""
     many = not isinstance(source, (str, os.PathLike))
     # The card says which files are a split, and a column of its rows may divide them otherwise.
     made, remarks = _of_files(texts_of(source), many, format, split, options, by_column=False)
@@ -180,15 +182,15 @@ def _of_files(
     *,
     by_column: bool = True,
 ) -> "tuple[IndexedDataset | TarStream, list[str]]":
-    """Open files or folders; besides the dataset what somebody should hear of it."""
+    """Open files or folders; return the dataset and the warnings about it."""
     began = time.perf_counter()
-    paths, found, is_named = _found(names, format, split, options)
+    paths, found, is_named = _find_and_detect(names, format, split, options)
     kind, paths, options = found.format, found.paths, {**found.options, **options}
     if kind.own_splits and split is not None:
         options = {**options, "split": split}
     with oserror_as_source_error(paths[0]):
-        made = _made(kind, paths, many or len(paths) > 1, options)
-    _tell(made, kind, paths, time.perf_counter() - began)
+        made = _open_format(kind, paths, many or len(paths) > 1, options)
+    _log_opened(made, kind, paths, time.perf_counter() - began)
     remarks = [*getattr(made, "remarks", ()), *ignored_annotation_warnings(kind, paths[0])]
     remarks += class_folder_warnings(kind, paths[0]) if format is None else ()
     if kind.takes == "files":
@@ -202,29 +204,29 @@ def _of_files(
         class_names = getattr(made, "class_names", ()) if kind.name == "csv" else ()
         remarks += class_name_mismatch_warnings(paths[0], options.get("label"), class_names)
     if kind.name in FORMATS_WITH_COLUMN and by_column and isinstance(made, IndexedDataset):
-        again = partial(_made, kind, paths, many or len(paths) > 1)
+        again = partial(_open_format, kind, paths, many or len(paths) > 1)
         made, told = rows_of_split(made, again, options, split, shown_path(paths[0]), is_named)
         remarks += told
     return made, remarks
 
 
-def _found(
+def _find_and_detect(
     names: list[str], format: str | None, split: str | None, options: dict[str, object]
 ) -> tuple[list[str], Detected, bool]:
-    """Find the files of a split; those of all splits and False where names tell none and a column may."""
+    """Find the files of a split; those of all splits and False if no name has a split, but a column may."""
     try:
         paths = find_files(names, split, options)
-        return paths, _detected(paths, format, split, options), True
+        return paths, _detect_format(paths, format, split, options), True
     except UnnamedSplitsError:
         paths = find_files(names, None, options)
-        found = _detected(paths, format, None, options)
+        found = _detect_format(paths, format, None, options)
         if found.format.name not in FORMATS_WITH_COLUMN:
             raise
         return paths, found, False
 
 
 def _are_listed(names: list[str], paths: list[str]) -> bool:
-    """Whether wildcards or the listing of a folder chose the files, so that nobody named each of them."""
+    """Return whether wildcards or the listing of a folder chose the files, so that the user named none of them."""
     return any(
         has_wildcards(name)
         or (is_url(name) and "{" not in name and name not in paths)
@@ -233,7 +235,7 @@ def _are_listed(names: list[str], paths: list[str]) -> bool:
     )
 
 
-def _detected(
+def _detect_format(
     paths: list[str], format: str | None, split: str | None, options: dict[str, object]
 ) -> Detected:
     if format is not None:
@@ -249,7 +251,7 @@ def _detected(
     return found
 
 
-def _made(
+def _open_format(
     kind: Format, paths: list[str], many: bool, options: dict[str, object]
 ) -> "IndexedDataset | TarStream":
     away = next((path for path in paths if is_url(path)), None)
@@ -278,7 +280,7 @@ def _made(
     return reader(paths[0], **options)  # type: ignore[no-any-return]
 
 
-def _tell(
+def _log_opened(
     made: "IndexedDataset | TarStream", kind: Format, paths: list[str], seconds: float
 ) -> None:
     if not _log.isEnabledFor(logging.INFO):

@@ -1,4 +1,4 @@
-"""Detecting the format of a source: by names, by the contents of folders and, last, by first bytes."""
+"""Detect the format of a source by names, by the contents of folders and, last, by first bytes."""
 
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from readers.storage.paths import is_url
 
 
 def detect(paths: list[str], split: str | None) -> Detected:
-    """Tell the one format of files, or of what lies in a folder.
+    """Return the format of files, or of the contents of a folder.
 
     Args:
         paths: Paths and URLs, of files or of one local folder.
-        split: Which split of it, None where there is but one.
+        split: The split to take; None if there is only one.
 
     Raises:
         SourceError: They are of no known format or of several, or hold several splits.
@@ -29,7 +29,7 @@ def detect(paths: list[str], split: str | None) -> Detected:
 
 
 def detect_named(format: str, paths: list[str], split: str | None) -> Detected:
-    """Return the format that the caller named; of a folder the files that are of it are taken."""
+    """Return the format that the caller named, with the files of that format if the path is a folder."""
     kind = FORMATS[format]
     if kind.own_splits:
         return Detected(kind, paths)

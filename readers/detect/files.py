@@ -1,4 +1,4 @@
-"""Detecting the format of files: by their names and, last, by their first bytes."""
+"""Detect the format of files by their names and, last, by their first bytes."""
 
 import os
 import re
@@ -31,7 +31,7 @@ class Detected(NamedTuple):
     Attributes:
         format: Format of all of it.
         paths: Paths or URLs that the format's class is given.
-        options: Options of the class that what lies around the source decides.
+        options: Options of the class that follow from the files around the source.
     """
 
     format: Format
@@ -40,11 +40,11 @@ class Detected(NamedTuple):
 
 
 def detect_files(paths: list[str], split: str | None) -> Detected:
-    """Tell the one format of files.
+    """Return the format of files.
 
     Args:
         paths: Paths and URLs.
-        split: Which split of them, None where there is but one.
+        split: The split to take; None if there is only one.
 
     Raises:
         SourceError: They are of no known format or of several, or hold several splits.
@@ -62,7 +62,7 @@ def detect_files(paths: list[str], split: str | None) -> Detected:
 
 
 def _have_own_splits(paths: list[str]) -> bool:
-    """Whether what a split is stands in the files, and not in their names."""
+    """Return whether the files themselves say what a split is; else their names do."""
     first = paths[0]
     if len(paths) == 1 and not is_url(first):
         return _format_of_file(first, first).own_splits or is_path_table(first, {})
@@ -71,18 +71,18 @@ def _have_own_splits(paths: list[str]) -> bool:
 
 
 def is_shard(name: str) -> bool:
-    """Whether a file in a folder is one of many of its format; lists and manifests lie beside images."""
+    """Return whether a file in a folder is one of several of its format, unlike a list or manifest beside images."""
     found = format_of(name)
     return found is not None and found.takes == "files" and name[0] != "."
 
 
 def is_list(path: str) -> bool:
-    """Whether a file lists others."""
+    """Return whether a file lists others."""
     return format_of(path) is FORMATS["list"]
 
 
 def is_video(name: str) -> bool:
-    """Whether a file is a video by its name."""
+    """Return whether a file is a video, judged by its name."""
     return name.lower().endswith(_VIDEO_SUFFIXES)
 
 
@@ -125,7 +125,7 @@ def _format_of_file(path: str, first: str) -> Format:
 
 
 def is_tfrecord(path: Path) -> bool:
-    """Whether a local file begins like a TFRecord file."""
+    """Return whether a local file begins like a TFRecord file."""
     from readers.formats.tfrecord.dataset import looks_like_tfrecord
 
     return looks_like_tfrecord(read_head(path, _HEAD_BYTES))
@@ -142,7 +142,7 @@ def _begins_like_tfrecord(url: str) -> bool:
 
 
 def _refined(found: Format, path: Path) -> Format:
-    """Tell formats apart that share endings, by the first rows or the columns."""
+    """Distinguish formats that share a suffix by their first rows or columns."""
     if found.name == "csv" and path.is_file():
         return FORMATS[kind_of_csv(path)]
     if path.suffix.lower() == ".tsv" and path.is_file() and is_table_of_tsv(path):
@@ -151,7 +151,7 @@ def _refined(found: Format, path: Path) -> Format:
 
 
 def _format_of_list(path: Path) -> Format:
-    """Tell what a list names by the first line that says something."""
+    """Return the format of a list, judged by its first line that is neither empty nor a comment."""
     from readers.video.files import is_header
 
     stripped = map(
@@ -168,9 +168,7 @@ def _format_of_list(path: Path) -> Format:
 
 
 def refuse_parts_of_tables(paths: Iterable[str]) -> None:
-    """Refuse Parquet files that belong to a table.
-
-    What lies in a table's folder is what was ever written: also rows that are deleted or replaced since.
+    """Refuse Parquet files that belong to a Delta or Iceberg table, whose files also hold deleted and replaced rows.
 
     Raises:
         SourceError: One of them does.
@@ -191,14 +189,14 @@ def refuse_parts_of_tables(paths: Iterable[str]) -> None:
 
 
 def refuse_remote_table(url: str, names: Iterable[str]) -> None:
-    """Refuse a folder in an object store that is one of these.
+    """Refuse a folder in an object store that is a table, or a dataset of Lance or Energon.
 
     Args:
         url: Its URL.
         names: Of objects and folders in it, with slashes, relative to it.
 
     Raises:
-        SourceError: It is.
+        SourceError: It is one.
     """
     there = {part for name in names for part in (name, f"{name.partition('/')[0]}/")}
     is_iceberg = any(
@@ -219,24 +217,24 @@ def refuse_remote_table(url: str, names: Iterable[str]) -> None:
 
 
 def is_lance(folder: Path) -> bool:
-    """Whether a folder holds the versions of a Lance dataset."""
+    """Return whether a folder holds the versions of a Lance dataset."""
     return (folder / "_versions").is_dir() and (
         (folder / "data").is_dir() or folder.suffix == ".lance"
     )
 
 
 def is_delta(folder: Path) -> bool:
-    """Whether a folder holds the log of a Delta table."""
+    """Return whether a folder holds the log of a Delta table."""
     return (folder / "_delta_log").is_dir()
 
 
 def is_iceberg(folder: Path) -> bool:
-    """Whether a folder holds the metadata of an Iceberg table."""
+    """Return whether a folder holds the metadata of an Iceberg table."""
     inside = folder / "metadata"
     return inside.is_dir() and next(inside.glob("*.metadata.json"), None) is not None
 
 
 def is_energon(folder: Path) -> bool:
-    """Whether a folder was prepared by Energon."""
+    """Return whether a folder was prepared by Energon."""
     inside = folder / ".nv-meta"
     return any((inside / name).is_file() for name in (".info.json", ".info.yaml"))

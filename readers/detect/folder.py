@@ -1,4 +1,4 @@
-"""Detecting the format of a folder: by its index files, by names, and by its contents."""
+"""Detect the format of a folder by its index files, by names, and by its contents."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from readers.detect.files import (
     is_tfrecord,
     is_video,
 )
-from readers.detect.registry import FORMATS, Format, format_of, recognised
+from readers.detect.registry import FORMATS, Format, format_by_contents, format_of
 from readers.detect.split_classes import with_classes_of_train
 from readers.detect.splits import (
     canonical,
@@ -50,8 +50,8 @@ _MOST_LISTED = 10_000  # shards below a folder
 
 
 def detect_folder(folder: Path, split: str | None) -> Detected:
-    """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
-    if kind := recognised(folder):
+    """Return the format of a folder, and the files or the folder in it to open."""
+    if kind := format_by_contents(folder):
         if split is not None and not kind.own_splits:
             raise no_such_split(str(folder), split, [])
         _require_no_record_files(folder, kind)
@@ -93,7 +93,7 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
 
 
 def _require_no_record_files(folder: Path, kind: Format) -> None:
-    """Refuse annotated images beside a file of records: either may be the data that was meant."""
+    """Refuse annotated images beside a file of records, because either may be the wanted data."""
     records = sorted(name for name in listed(folder)[1] if name[0] != "." and is_shard(name))
     if records and kind.name in _ANNOTATED:
         raise SourceError(
@@ -104,7 +104,7 @@ def _require_no_record_files(folder: Path, kind: Format) -> None:
 
 
 def _detect_in_split(folder: Path, splits: Mapping[str, str], split: str | None) -> Detected:
-    """What the folder of a split holds, where folders are called like splits: folder -> split."""
+    """Detect the folder of a split, given the split of each folder."""
     if split is None:
         names = in_order(splits.values())
         first = next(name for name in splits if splits[name] == names[0])
@@ -132,7 +132,7 @@ def _detect_by_marker(folder: Path, marker: str, split: str | None) -> Detected:
 
 
 def _detect_partitions(folder: Path, split: str | None) -> Detected:
-    """Folders such as ``label=3`` with Parquet files."""
+    """Detect folders such as ``label=3`` with Parquet files."""
     files = [path.relative_to(folder).as_posix() for path in sorted(_parquet_below(folder))]
     chosen = choose_split([f"{folder}/{name}" for name in files], split, str(folder))
     return Detected(FORMATS["parquet"], [str(folder)] if split is None else chosen)
@@ -145,7 +145,7 @@ def _parquet_below(folder: Path) -> Iterator[Path]:
 def _detect_media(
     folder: Path, folders: list[str], files: list[str], split: str | None
 ) -> Detected:
-    """Images, videos, frames; or lists and single files that lie where those may lie."""
+    """Detect images, videos and frames, or lists and single files in their place."""
     lists = _lists_of_splits(files)
     names = in_order(lists.values())
     if split is not None:
@@ -173,7 +173,7 @@ def _detect_media(
 def _detect_without_media(
     folder: Path, folders: list[str], files: list[str], split: str | None
 ) -> Detected:
-    stores = [name for name in folders if recognised(folder / name)]
+    stores = [name for name in folders if format_by_contents(folder / name)]
     if stores:
         raise SourceError(f"{folder} holds {few_of(stores)}: give one of these folders")
     found = [str(folder / name) for name in files if is_tfrecord(folder / name)]
@@ -224,7 +224,7 @@ def folder_of_split(folder: Path, folders: Sequence[str], split: str) -> Path:
 
 
 def _lists_of_splits(files: Sequence[str]) -> dict[str, str]:
-    """Return the lists, manifests and tables that are called like splits: file -> split."""
+    """Return the split of each list, manifest or table that is named after one."""
     stems = {name.rpartition(".")[0] for name in files if is_image_file(name)}
     found = {}
     for name in files:
@@ -237,7 +237,7 @@ def _lists_of_splits(files: Sequence[str]) -> dict[str, str]:
 
 
 def _first_medium(folder: Path) -> str:
-    """Return the first image or video below a folder; a .ts where there is none, else ""."""
+    """Return the first image or video below a folder, else the first .ts file, else ""."""
     other = ""
     for _, folders, files in os.walk(folder, onerror=refuse_folder_error):
         folders.sort()
@@ -250,7 +250,7 @@ def _first_medium(folder: Path) -> str:
 
 
 def _holds_frames(folder: Path) -> bool:
-    """Whether the first folder two levels below holds frames of a video, by their names."""
+    """Return whether the first folder two levels below holds frames of a video, judged by their names."""
     for path, folders, files in os.walk(folder, onerror=refuse_folder_error):
         names = [name for name in files if name[0] != "." and is_image_file(name)]
         depth = len(Path(path).relative_to(folder).parts)
@@ -261,10 +261,10 @@ def _holds_frames(folder: Path) -> bool:
 
 
 def _are_frames(names: list[str], folder: str) -> bool:
-    """Whether pictures are called like frames, and numbered from 0 or 1 on without gaps.
+    """Return whether pictures are named like frames, and numbered from 0 or 1 on without gaps.
 
     Raises:
-        SourceError: They are but for a few numbers that are missing.
+        SourceError: They are, but a few numbers are missing.
     """
     found = [FRAME.fullmatch(name) for name in names]
     numbers = sorted({int(one[1]) for one in found if one})

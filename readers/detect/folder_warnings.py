@@ -23,9 +23,9 @@ _TARGETS = ("masks", "mask", "labels", "annotations", "labelmaps", "segmentation
 
 
 def class_folder_warnings(kind: Format, folder: str) -> Iterator[str]:
-    """Yield sentences about a folder of classes that somebody should hear before a training.
+    """Yield warnings about the layout of a folder of classes.
 
-    Some names in the folder and in its classes are looked at.
+    A sample of the names in the folder and in its classes is checked.
 
     Args:
         kind: The kind of dataset that was opened.
@@ -72,7 +72,7 @@ def _masks_among_images(root: Path, classes: list[str]) -> Iterator[str]:
 
 
 def _other_levels(root: Path, names: list[str], classes: list[str]) -> Iterator[str]:
-    """Where classes may be folders deeper, or the images frames of videos."""
+    """Warn if the classes may lie one folder deeper, or the images may be frames of videos."""
     if len(classes) == 1 and not any(map(is_image_file, names)):
         inside = sorted(_names(root / classes[0]))
         deeper = [name for name in inside if (root / classes[0] / name).is_dir()]
@@ -95,7 +95,7 @@ def _other_levels(root: Path, names: list[str], classes: list[str]) -> Iterator[
 
 
 def _mask_beside(root: Path, classes: list[str]) -> tuple[str, str] | None:
-    """Return a picture and what is called like its mask, from the folder itself or its first classes."""
+    """Return a picture and a file named like its mask, from the folder itself or its first classes."""
     for folder in (root, *(root / name for name in classes[:_CLASSES_LOOKED_AT])):
         stems = {
             name.rpartition(".")[0]: name for name in sorted(_names(folder)) if is_image_file(name)
@@ -137,7 +137,7 @@ def _numbered(folder: Path) -> str:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return some of the names in a folder, none where it cannot be read."""
+    """Return some of the names in a folder; none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in islice(entries, _LOOKED_AT)]

@@ -1,4 +1,4 @@
-"""Files that the listing of a folder of images or videos leaves out, counted while it is listed."""
+"""Count the files that the listing of a folder of images or videos leaves out."""
 
 import os
 from collections import Counter
@@ -50,7 +50,7 @@ class LeftOut:
                 first.append(os.path.join(inside, name))  # noqa: PTH118 - as above
 
     def remarks(self, num_read: int, what: str = "images") -> tuple[str, ...]:
-        """Return a sentence about the pictures and videos among them, in a tuple that is empty where there are none.
+        """Return a warning about the pictures and videos among them; an empty tuple if there are none.
 
         Args:
             num_read: How many files are read.

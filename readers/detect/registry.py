@@ -56,8 +56,8 @@ class Format:
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
-        fits: ``module:function`` that tells by the contents of a folder or file whether it is of this format.
-        told_by: Options of its class that no other has, so that giving one says the format.
+        fits: ``module:function`` that says whether the contents of a folder or file are of this format.
+        unique_options: Options that only its class has: giving one chooses the format.
         own_splits: Its class takes ``split``, as its files say themselves what a split is.
     """
 
@@ -71,7 +71,7 @@ class Format:
     remote: bool = False
     zero_copy: bool = False
     fits: str = ""
-    told_by: tuple[str, ...] = ()
+    unique_options: tuple[str, ...] = ()
     own_splits: bool = False
 
     def load(self) -> Any:
@@ -79,7 +79,7 @@ class Format:
         return _imported(self.reader)
 
     def recognises(self, path: Path) -> bool:
-        """Whether the contents of a folder or file are those of this format; False where names alone tell it."""
+        """Return whether the contents of a folder or file fit this format; False for formats recognised by name alone."""
         return bool(self.fits) and _imported(self.fits)(path)
 
 
@@ -256,7 +256,7 @@ FORMATS = {
             "readers.formats.imagenet.dataset:ImageNetDataset",
             "folder",
             fits="readers.formats.imagenet.dataset:fits",
-            told_by=("devkit",),
+            unique_options=("devkit",),
             own_splits=True,
         ),
         Format(
@@ -325,9 +325,9 @@ NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
 
 
 def format_of(name: str) -> Format | None:
-    """The format that a file's name tells, the longest suffix first; None when it tells none.
+    """Return the format of a file name, the longest suffix first; None for other names.
 
-    What counts the files of a dataset may stand behind it: ``mnist-train.tfrecord-00000-of-00001``.
+    A number of the file may follow the suffix: ``mnist-train.tfrecord-00000-of-00001``.
     """
     name = NUMBERED.sub("", name)
     suffixes = {suffix: found for found in FORMATS.values() for suffix in found.suffixes}
@@ -335,8 +335,8 @@ def format_of(name: str) -> Format | None:
     return suffixes[max(fitting, key=len)] if fitting else None
 
 
-def recognised(folder: Path) -> Format | None:
-    """The format that a folder's contents tell by `Format.fits`, None when they tell none.
+def format_by_contents(folder: Path) -> Format | None:
+    """Return the format whose `Format.fits` accepts a folder; None if there is none.
 
     Raises:
         SourceError: They tell several.

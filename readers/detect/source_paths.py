@@ -1,4 +1,4 @@
-"""The files that a source stands for: paths, patterns, URLs, and folders in object stores."""
+"""Find the files of a source: paths, patterns, URLs, and folders in object stores."""
 
 import os
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def texts_of(source: Any) -> list[str]:
 
 
 def find_files(names: Sequence[str], split: str | None, options: dict[str, object]) -> list[str]:
-    """Return the files that paths, patterns and URLs stand for; local folders stay.
+    """Return the files of paths, patterns and URLs; local folders stay.
 
     Args:
         names: The paths, patterns and URLs.
@@ -65,14 +65,14 @@ def find_files(names: Sequence[str], split: str | None, options: dict[str, objec
 
 
 def storage_names() -> list[str]:
-    """Return the names of the options that say how URLs are reached."""
+    """Return the names of the options of remote storage."""
     from readers.storage.remote import StorageOptions
 
     return [found.name for found in fields(StorageOptions)]
 
 
 def _storage_options(options: dict[str, object]) -> "StorageOptions":
-    """Take the options that say how URLs are reached out of the others."""
+    """Remove the options of remote storage from others, and return them."""
     from readers.storage.remote import configure
 
     known = storage_names()
@@ -81,7 +81,7 @@ def _storage_options(options: dict[str, object]) -> "StorageOptions":
 
 
 def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) -> list[str]:
-    """Return the files that a path, a pattern or the URL of a folder stands for; local folders stay."""
+    """Return the files of a path, a pattern or the URL of a folder; local folders stay."""
     if storage and is_url(text) and has_wildcards(text) and text.endswith(".parquet"):
         _refuse_remote_tables(text, storage)
     found = find_paths(text, storage)
@@ -93,7 +93,7 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
 
 
 def _is_folder(url: str, storage: "StorageOptions") -> bool:
-    """Whether a URL ends in a slash, or in a name without an ending below which a store has objects."""
+    """Return whether a URL ends in a slash, or in a name without a suffix below which a store has objects."""
     from readers.storage.remote.listing import states_below
     from readers.storage.remote.options import BUCKETS
 
@@ -106,7 +106,7 @@ def _is_folder(url: str, storage: "StorageOptions") -> bool:
 
 
 def _refuse_remote_tables(pattern: str, storage: "StorageOptions") -> None:
-    """Refuse a pattern of files of a table, among which are removed ones."""
+    """Refuse a pattern of files of a table, which include removed ones."""
     from readers.storage.remote import list_around
 
     for url, names in list_around(expand_braces(pattern)[0], storage):

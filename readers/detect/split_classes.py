@@ -19,7 +19,7 @@ _MOST_NAMED = 10  # classes in a warning
 
 
 def with_classes_of_train(found: Detected, root: Path, splits: Mapping[str, str]) -> Detected:
-    """Return a split of class folders with the classes that the training data has.
+    """Return a split of class folders with the classes of the training data.
 
     Args:
         found: What was detected in one of the splits.
@@ -35,7 +35,7 @@ def with_classes_of_train(found: Detected, root: Path, splits: Mapping[str, str]
 
 
 def class_mismatch_warnings(found: Format, folder: str) -> list[str]:
-    """A sentence if a split that was opened by its folder numbers classes otherwise than the training data beside it."""
+    """Return a warning if a split that was opened by its folder numbers its classes differently from the training data beside it."""
     root = Path(folder).absolute()
     if found.name != "folder" or split_alone(root.name) in (None, "train"):
         return []
@@ -58,7 +58,7 @@ def class_mismatch_warnings(found: Format, folder: str) -> list[str]:
 
 
 def class_name_mismatch_warnings(file: str, label: object, names: Sequence[str]) -> list[str]:
-    """A sentence if the metadata file of a split numbers names of classes otherwise than the training data beside it.
+    """Return a warning if the metadata file of a split numbers its classes differently from the training data beside it.
 
     Args:
         file: The metadata file.
@@ -82,7 +82,7 @@ def class_name_mismatch_warnings(file: str, label: object, names: Sequence[str])
 
 
 def _names_of_train(root: Path, name: str, label: object) -> tuple[Path, tuple[str, ...]]:
-    """Return the folder of the training data, and the classes that its metadata file names; none where it tells none."""
+    """Return the folder of the training data, and the classes that its metadata file names; none if it names none."""
     with suppress(OSError, SourceError, ValueError):  # a warning alone depends on it, as above
         train = [root / one for one in class_folders(root) if split_alone(one) == "train"]
         if len(train) == 1 and (train[0] / name).is_file():

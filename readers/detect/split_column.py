@@ -1,11 +1,11 @@
-"""Splits that a column of JSON lines or of a table tells: the rows of one are chosen, several are never read as one."""
+"""Splits in a column of JSON lines or of a table: the rows of one are chosen; several are never read as one."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from readers.datasets.dataset import IndexedDataset
-from readers.detect.splits import choose_told
+from readers.detect.splits import choose_split_of_column
 
 FORMATS_WITH_COLUMN = ("manifest", "parquet", "arrow", "delta", "iceberg", "lance")
 """Names of the formats whose column ``split`` counts; the reader of CSV files chooses its rows itself."""
@@ -19,7 +19,7 @@ def rows_of_split(
     source: str,
     is_named: bool,
 ) -> tuple[IndexedDataset, list[str]]:
-    """Return the samples whose column ``split`` tells the split that was asked for, and warnings.
+    """Return the samples whose column ``split`` names the wanted split, and warnings.
 
     The column is read once, 5 us for a row; a dataset without one is returned as it is.
 
@@ -32,10 +32,10 @@ def rows_of_split(
         is_named: Whether names of files or folders tell this split.
 
     Raises:
-        SourceError: See `readers.detect.splits.choose_told`.
+        SourceError: See `readers.detect.splits.choose_split_of_column`.
     """
     values = _column_of(dataset, reopen, options)
-    wanted, remark = choose_told(Counter(values), split, source, is_named)
+    wanted, remark = choose_split_of_column(Counter(values), split, source, is_named)
     remarks = [remark] if remark else []
     rows = [row for row, value in enumerate(values) if value == wanted]
     if wanted is None or len(rows) == len(values):

@@ -33,14 +33,14 @@ _SHARD = re.compile(r"(\w+(?:\.\w+)*)-[0-9]{5}-of-[0-9]{5}(?:[^0-9].*)?", re.DOT
 
 
 def splits_of(paths: Sequence[str], folder: str = "") -> list[frozenset[str]]:
-    """Tell the splits of files that lie in one dataset.
+    """Return the splits of the files of a dataset.
 
     Args:
         paths: Relative to the folder of the dataset, with slashes.
         folder: Name of that folder.
 
     Returns:
-        For each path the names of its splits: nearly always one, none where nothing says it.
+        For each path the names of its splits: nearly always one; none if its name has none.
     """
     parts = [path.split("/") for path in paths]
     shards = [_SHARD.fullmatch(one[-1]) if (folder, *one)[-2] == "data" else None for one in parts]
@@ -52,13 +52,13 @@ def splits_of(paths: Sequence[str], folder: str = "") -> list[frozenset[str]]:
 
 
 def folder_splits(names: Sequence[str]) -> dict[str, str]:
-    """Tell which folders beside each other are splits rather than classes.
+    """Return which sibling folders are splits rather than classes.
 
-    That is so where all of them have names of at least two splits, or two of them have nothing else in their names
-    (``train``, ``val2017``, whatever lies beside them).
+    They are if all of them are named after at least two splits, or if two of them are named after a split and nothing else
+    (``train``, ``val2017``), whatever the others are.
 
     Returns:
-        The split of each folder that is one; empty where they are not.
+        The split of each folder that is one; empty if they are classes.
     """
     said = {name: split for name in names if (split := split_of(name))}
     alone = {name: split for name in names if (split := split_alone(name))}
@@ -68,24 +68,24 @@ def folder_splits(names: Sequence[str]) -> dict[str, str]:
 
 
 def split_of(name: str) -> str | None:
-    """The split that a file's or folder's name tells, None where it tells none or several."""
+    """Return the split in the name of a file or folder; None if it has none or several."""
     found = _said([name])
     return next(iter(found)) if len(found) == 1 else None
 
 
 def split_alone(name: str) -> str | None:
-    """The split of a name that says nothing else: ``val`` or ``train2017``, but not ``train_images``."""
+    """Return the split of a name that consists of nothing else: ``val`` or ``train2017``, but not ``train_images``."""
     text = name.lower().removeprefix("split=")
     return next((split for split, said in _NOTHING_ELSE.items() if said.fullmatch(text)), None)
 
 
 def canonical(split: str) -> str:
-    """The name of a split for any of its words: "validation" for "val"."""
+    """Return the name of a split for any of its words: "validation" for "val"."""
     return next((name for name, words in _WORDS.items() if split.lower() in words), split)
 
 
 def choose_split(paths: Sequence[str], split: str | None, source: str) -> list[str]:
-    """Return the files of a split, or all of them where they are of one.
+    """Return the files of a split; all of them if there is only one split.
 
     Args:
         paths: Paths or URLs.
@@ -112,10 +112,10 @@ def choose_split(paths: Sequence[str], split: str | None, source: str) -> list[s
     raise SourceError(several_splits(source, names, first))
 
 
-def choose_told(
+def choose_split_of_column(
     counts: Counter[str], split: str | None, source: str, is_named: bool, column: str = "split"
 ) -> tuple[str | None, str]:
-    """Choose a split among those that a column tells.
+    """Choose a split among the values of a column.
 
     Args:
         counts: Number of rows of each value of the column, of those without a value under "".
@@ -159,7 +159,7 @@ def choose_told(
 
 
 def several_splits(source: str, names: Sequence[str], instead: str) -> str:
-    """The sentence about data of which a part must not be trained on."""
+    """Return the error text for data of several splits, of which some must not be trained on."""
     return (
         f"{source} holds the splits {', '.join(names)}, which are never one dataset: open one of them, "
         f"open_dataset(..., split={names[0]!r}){f' or {instead}' if instead else ''}"
@@ -167,11 +167,11 @@ def several_splits(source: str, names: Sequence[str], instead: str) -> str:
 
 
 class UnnamedSplitsError(SourceError):
-    """A split was asked for, and no names of files or folders tell splits; a column may do so."""
+    """A split is wanted, and no file or folder is named after one; a column may hold splits."""
 
 
 def no_such_split(source: str, split: str, names: Sequence[str]) -> SourceError:
-    """Return the error about a split that was asked for and is not there."""
+    """Return the error for a split that does not exist."""
     if not names:
         return UnnamedSplitsError(
             f"{source} has no split {split!r}: no column 'split' and no names of files or folders in it tell splits; leave out "
@@ -181,13 +181,13 @@ def no_such_split(source: str, split: str, names: Sequence[str]) -> SourceError:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Names of splits as people list them."""
+    """Return names of splits in the usual order: train, validation, test, others."""
     there = set(names)
     return [name for name in _WORDS if name in there] + sorted(there - _WORDS.keys())
 
 
 def _said(parts: Sequence[str]) -> frozenset[str]:
-    """Return the splits that some parts of a path name."""
+    """Return the splits that parts of a path are named after."""
     texts = [part.lower().removeprefix("split=") for part in parts]
     return frozenset(
         name for name, said in _SAID.items() if any(said.fullmatch(text) for text in texts)

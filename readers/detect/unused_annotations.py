@@ -1,4 +1,4 @@
-"""Warnings about label and box files beside images that are not read, and how they are."""
+"""Warnings about label and box files beside images that are not read, with the call that reads them."""
 
 import re
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ _MOST_BYTES = 1 << 25  # of a file that is read for a warning
 
 
 def ignored_annotation_warnings(kind: Format, folder: str) -> list[str]:
-    """Sentences about annotations that belong to the images of a folder and are not read.
+    """Return warnings about annotations of the images of a folder that are not read.
 
-    A few names are looked at: beside the first images, and where the tools of Pascal VOC, YOLO, COCO and Hugging
-    Face put them.
+    A few names are checked: beside the first images, and where the tools of Pascal VOC, YOLO, COCO and Hugging Face write
+    annotations.
 
     Args:
         kind: The kind of dataset that was opened.
@@ -76,7 +76,7 @@ def ignored_annotation_warnings(kind: Format, folder: str) -> list[str]:
 
 
 def _unnamed(path: Path) -> list[str]:
-    """A sentence about images that a metadata.jsonl does not name, and names without an image."""
+    """Return warnings about images that a metadata.jsonl does not name, and about names without an image."""
     if path.stat().st_size > _MOST_BYTES:
         return []
     try:
@@ -100,7 +100,7 @@ def _first_images(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _annotation(folder: Path, image: str) -> str:
-    """Say what belongs to an image in the manner of Pascal VOC or YOLO and how to open it, "" for nothing."""
+    """Describe the annotation of an image by Pascal VOC or YOLO, and the call that reads it; "" if there is none."""
     stem = image.rpartition(".")[0]
     for path, root in (
         (folder / f"{stem}.xml", folder),
@@ -121,14 +121,14 @@ def _annotation(folder: Path, image: str) -> str:
 
 
 def _opened(root: Path, format: str) -> str:
-    """Say how the objects are opened."""
+    """Return the call that reads the objects."""
     has_classes = format == "voc" or any(map(looks_like_config, root.glob("*.y*ml")))
     classes = "" if has_classes else ", classes=['cat', 'dog']"
     return f"to train on them use open_dataset({str(root)!r}, format={format!r}{classes})"
 
 
 def _open_images(root: Path) -> list[Path]:
-    """Return a table of boxes of OpenImages in a folder, in a list that is empty where there is none."""
+    """Return a table of boxes of OpenImages in a folder; an empty list if there is none."""
     with OptionalFile(root):
         return [path for path in sorted(root.glob("*-bbox.csv")) if fits(path)][:1]
     return []

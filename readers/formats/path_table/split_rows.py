@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from readers.detect.splits import choose_told
+from readers.detect.splits import choose_split_of_column
 from readers.formats.path_table.roles import find_split
 from readers.formats.path_table.table import Table
 
@@ -16,7 +16,7 @@ def choose_rows(
         table: All rows.
         split: The split, None where there is but one.
         column: The column that tells it; None looks for the usual name.
-        is_named: See `choose_told`.
+        is_named: See `choose_split_of_column`.
 
     Raises:
         SourceError: There is no such column or split, or there are several and none was asked for.
@@ -24,7 +24,9 @@ def choose_rows(
     found = find_split(table, column)
     values = table.columns[found] if found else []
     told = ["" if value is None else str(value).strip() for value in values]
-    wanted, remark = choose_told(Counter(told), split, table.source, is_named, found or "split")
+    wanted, remark = choose_split_of_column(
+        Counter(told), split, table.source, is_named, found or "split"
+    )
     if wanted is None:
         return table, remark
     return table.only([row for row, value in enumerate(told) if value == wanted]), remark
