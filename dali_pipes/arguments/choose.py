@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from dali_pipes.arguments.values import refuse, require_one_of
 from dali_pipes.decode.cuda_jpeg.on_gpu import MISSING_NVRTC
 from dali_pipes.decode.dali.driver import INSTALL_DALI
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
@@ -111,18 +112,13 @@ def _device(asked: str | torch.device) -> tuple[torch.device, str]:
 
 
 def _numbered(device: torch.device) -> torch.device:
-    if not torch.cuda.is_available():
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if (device.index or 0) >= count:
         raise LoaderError(
-            f'device="{device}", but torch sees no CUDA device; use device="cpu" or "auto"; gpu-aug doctor '
-            f"lists the devices"
+            f'device="{device}", but torch sees no CUDA device of this number, of {count} in all; use device="cpu" or '
+            '"auto"; gpu-aug doctor lists the devices'
         )
-    number = _present_device() if device.index is None else device.index
-    if number >= torch.cuda.device_count():
-        raise LoaderError(
-            f'device="{device}", but this machine has {torch.cuda.device_count()} CUDA devices, '
-            f"numbered from 0; choose one of them"
-        )
-    return torch.device("cuda", number)
+    return torch.device("cuda", _present_device() if device.index is None else device.index)
 
 
 def _present_device() -> int:
@@ -146,45 +142,48 @@ def _decoder(
     images: ImageFields,
     clips: ClipSource | None,
 ) -> tuple[ChosenDecoder, str]:
+    if asked == "auto":
+        return _fastest_decoder(device, images, clips)
     if asked == "cpu":
         return "cpu", "asked for"
     if not images.is_usual:
-        return _decoder_of_kind(asked, images)
-    if clips is not None and clips.cameras:
-        return "cpu", "only it makes clips of the pictures of several cameras and moments"
+        name = "from_dali(...)" if isinstance(asked, DaliDecoder) else f'"{asked}"'
+        raise LoaderError(
+            f'decoder={name} gives one RGB image of 8 bits, and asked for is {images}; use decoder="cpu" or "auto"'
+        )
     if isinstance(asked, DaliDecoder):
         return "dali", _why_pipeline(asked, device)
-    if asked not in ("auto", "dali", "cpu", "cuda"):
+    if asked not in ("dali", "cuda"):
         raise LoaderError(
             f'decoder={asked!r} is not known; allowed are "auto", "dali", "cpu", "cuda", and from_dali(pipeline)'
         )
     if asked == "dali" and not _is_importable("nvidia.dali"):
         raise MissingPackageError(INSTALL_DALI)
-    if asked == "cuda":
-        _require_cuda(device, clips)
-    decoder, why = _fastest_decoder(device, clips) if asked == "auto" else (asked, "asked for")
-    if clips is not None and decoder == "dali" and device.type == "cuda":
-        problem = find_nvdec(device.index).problem
-        if problem and asked == "dali":
-            raise LoaderError(problem)
-        if problem:
-            return "cpu", problem
-    return decoder, why
+    problem = _nvdec_problem(device, clips)
+    refuse(
+        (asked == "dali" and bool(problem), problem),
+        (
+            asked == "cuda" and clips is not None,
+            'decoder="cuda" decodes JPEGs, and these are clips; use decoder="dali", "cpu" or "auto"',
+        ),
+        (
+            asked == "cuda" and device.type != "cuda",
+            f'decoder="cuda" decodes on a GPU, and {device=!s}; use decoder="cpu", or a device that gpu-aug doctor lists',
+        ),
+    )
+    return asked, "asked for"
 
 
-def _decoder_of_kind(
-    asked: DecoderName | DaliDecoder, images: ImageFields
+def _fastest_decoder(
+    device: torch.device, images: ImageFields, clips: ClipSource | None
 ) -> tuple[ChosenDecoder, str]:
-    """Return the decoder of images that are not one RGB image of 8 bits."""
-    if asked != "auto":
-        name = "from_dali(...)" if isinstance(asked, DaliDecoder) else f'"{asked}"'
-        raise LoaderError(
-            f'decoder={name} gives one RGB image of 8 bits, and asked for is {images}; use decoder="cpu" or "auto"'
+    if not images.is_usual:
+        return (
+            "cpu",
+            f"the other decoders give one RGB image of 8 bits, and asked for is {images}",
         )
-    return "cpu", f"the other decoders give one RGB image of 8 bits, and asked for is {images}"
-
-
-def _fastest_decoder(device: torch.device, clips: ClipSource | None) -> tuple[ChosenDecoder, str]:
+    if clips is not None and clips.cameras:
+        return "cpu", "only it makes clips of the pictures of several cameras and moments"
     if device.type == "cpu":
         return "cpu", "without a GPU it is faster than DALI"
     if clips is None and _is_importable("cuda.bindings.nvrtc"):
@@ -192,22 +191,18 @@ def _fastest_decoder(device: torch.device, clips: ClipSource | None) -> tuple[Ch
             "cuda",
             f"the fastest for JPEGs on {device} ({_MEASURED}); other files are decoded on the CPU",
         )
-    if _is_importable("nvidia.dali"):
-        return "dali", f"it is installed, and decodes on {device}"
-    return "cpu", "NVIDIA DALI is not installed"
+    if not _is_importable("nvidia.dali"):
+        return "cpu", "NVIDIA DALI is not installed"
+    if problem := _nvdec_problem(device, clips):
+        return "cpu", problem
+    return "dali", f"it is installed, and decodes on {device}"
 
 
-def _require_cuda(device: torch.device, clips: ClipSource | None) -> None:
-    """Refuse decoder="cuda" for clips and without a GPU."""
-    if clips is not None:
-        raise LoaderError(
-            'decoder="cuda" decodes JPEGs, and these are clips; use decoder="dali", "cpu" or "auto"'
-        )
-    if device.type != "cuda":
-        is_there = torch.cuda.is_available()
-        found = f"{device=!s}" if is_there else "torch sees no CUDA device here"
-        way = 'device="cuda", or ' if is_there else ""
-        raise LoaderError(f'decoder="cuda" decodes on a GPU, and {found}; use {way}decoder="cpu"')
+def _nvdec_problem(device: torch.device, clips: ClipSource | None) -> str:
+    """Return why DALI cannot decode the videos of clips on a device, "" if it can."""
+    if clips is None or device.type == "cpu":
+        return ""
+    return find_nvdec(device.index).problem
 
 
 def _why_pipeline(decoder: DaliDecoder, device: torch.device) -> str:
@@ -228,10 +223,7 @@ def _engine(asked: EngineChoice, device: torch.device, kind: ImageKind) -> tuple
         where = "a CPU" if device.type == "cpu" else str(device)
         why = f"on {where} it is the fastest" + (f" for {kind}" if engine == "kornia" else "")
         return engine, why
-    if asked not in ("fused", "kornia", "albumentations"):
-        raise LoaderError(
-            f'engine={asked!r} is not known; allowed are "auto", "fused", "kornia", "albumentations"'
-        )
+    require_one_of("engine", asked, ("auto", "fused", "kornia", "albumentations"))
     if asked == "albumentations" and device.type != "cpu":
         raise LoaderError(
             f'engine="albumentations" runs on the CPU, but device={device}; use device="cpu" or '

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dali_pipes.errors import LoaderError
+from dali_pipes.arguments.values import refuse
 from dali_pipes.steps.streams.order import StreamOrder
 from dali_pipes.steps.streams.steps import AnySteps
 from dali_pipes.steps.variants import MultiScale, Variants
@@ -22,20 +22,22 @@ def require_options(last_batch: str, options: Mapping[str, Any]) -> None:
     Raises:
         LoaderError: The text says what to leave out.
     """
-    if "shuffle" in options:
-        raise LoaderError(
-            f"shuffle={options['shuffle']!r} is not for Loader.eval: an evaluation goes through the dataset in its own "
-            "order; leave it out, or use Loader(...)"
-        )
-    if last_batch == "drop":
-        raise LoaderError(
-            'last_batch="drop" is not for Loader.eval, which leaves no sample out; give "partial" or "pad"'
-        )
-    if options.get("on_bad_sample") == "replace":
-        raise LoaderError(
+    refuse(
+        (
+            "shuffle" in options,
+            f"shuffle={options.get('shuffle')!r} is not for Loader.eval: an evaluation goes through the dataset in its own "
+            "order; leave it out, or use Loader(...)",
+        ),
+        (
+            last_batch == "drop",
+            'last_batch="drop" is not for Loader.eval, which leaves no sample out; give "partial" or "pad"',
+        ),
+        (
+            options.get("on_bad_sample") == "replace",
             'on_bad_sample="replace" is not for Loader.eval, in which other samples would count twice; give "raise", or '
-            '"skip", with which the bad ones are left out and named in loader.bad_samples'
-        )
+            '"skip", with which the bad ones are left out and named in loader.bad_samples',
+        ),
+    )
 
 
 def check_evaluation(dataset: Dataset, order: AnyOrder, variants: Variants) -> None:
@@ -44,25 +46,28 @@ def check_evaluation(dataset: Dataset, order: AnyOrder, variants: Variants) -> N
     Raises:
         LoaderError: The dataset has an order of its own, as a mixture by weights has, or sizes or recipes change.
     """
-    if isinstance(order, StreamOrder):
-        if order.stream.samples_per_epoch is not None:
-            raise LoaderError(
-                "samples_per_epoch ends an epoch there, whatever the stream has, and Loader.eval takes each sample "
-                'once; leave it out, and on several ranks open the stream with divide="samples"'
-            )
-    elif _shuffle_of(order) != "none":
-        raise LoaderError(
+    is_stream = isinstance(order, StreamOrder)
+    refuse(
+        (
+            is_stream and order.stream.samples_per_epoch is not None,
+            "samples_per_epoch ends an epoch there, whatever the stream has, and Loader.eval takes each sample "
+            'once; leave it out, and on several ranks open the stream with divide="samples"',
+        ),
+        (
+            # The name of the shuffle stands before the buckets.
+            not is_stream and not order.name.startswith("none"),
             f"{type(dataset).__name__} says itself how often each sample comes, and Loader.eval takes each once; "
-            f"evaluate on the datasets that it is made of"
-        )
-    if isinstance(variants.sizes, MultiScale):
-        raise LoaderError(
-            "sizes= is not for Loader.eval, in which all images have one size: leave it out"
-        )
-    if any(len(schedule) > 1 for schedule in variants.schedules):
-        raise LoaderError(
-            "a Schedule is not for Loader.eval, in which every loop is the same; give the recipe of an evaluation"
-        )
+            f"evaluate on the datasets that it is made of",
+        ),
+        (
+            isinstance(variants.sizes, MultiScale),
+            "sizes= is not for Loader.eval, in which all images have one size: leave it out",
+        ),
+        (
+            any(len(schedule) > 1 for schedule in variants.schedules),
+            "a Schedule is not for Loader.eval, in which every loop is the same; give the recipe of an evaluation",
+        ),
+    )
     # Whether operations of other libraries draw at random is unknown.
     drawing = [
         type(step).__name__
@@ -86,19 +91,16 @@ def warn_of_training(
     dataset: Dataset, variants: Variants, order: AnyOrder, steps: AnySteps, *, stacklevel: int
 ) -> None:
     """Warn if a recipe that draws nothing is shuffled and samples are left out, as in a training."""
-    left_out = steps.left_out
-    if isinstance(order, StreamOrder) or not left_out or _shuffle_of(order) == "none":
-        return
-    if random_steps(variants.recipes) or isinstance(dataset, Clips):
-        return
-    warnings.warn(
-        f"the recipe draws nothing at random, as for an evaluation, but this loader shuffles, and leaves "
-        f"{left_out} of {steps.length} samples out of each epoch; to evaluate, use Loader.eval(dataset, recipe, "
-        f'batch_size=...), to train, say last_batch="partial" or "pad"',
-        stacklevel=stacklevel,
+    is_meant = (
+        isinstance(order, StreamOrder)
+        or isinstance(dataset, Clips)
+        or order.name.startswith("none")
+        or bool(random_steps(variants.recipes))
     )
-
-
-def _shuffle_of(order: AnyOrder) -> str:
-    """Return the shuffle's name, which stands before the buckets in the name of the order."""
-    return order.name.partition(" ")[0]
+    if steps.left_out and not is_meant:
+        warnings.warn(
+            f"the recipe draws nothing at random, as for an evaluation, but this loader shuffles, and leaves "
+            f"{steps.left_out} of {steps.length} samples out of each epoch; to evaluate, use Loader.eval(dataset, recipe, "
+            f'batch_size=...), to train, say last_batch="partial" or "pad"',
+            stacklevel=stacklevel,
+        )

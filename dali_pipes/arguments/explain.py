@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from dali_pipes.arguments.choose import Choice
 from dali_pipes.arguments.process_rank import Ranks
 from dali_pipes.arguments.setup import Setup
 from dali_pipes.monitoring.stats import on_ray
@@ -12,8 +13,6 @@ from dali_pipes.state import describe_dataset, shown_sizes, steps_of
 from dali_pipes.steps.schedule import BucketSteps
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
 from dali_pipes.steps.variants import MultiScale
-from dali_pipes.video.dali.nvdec import find_nvdec
-from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
 from readers.cores import ranks_of_machine, usable_cores
 from readers.labels.label_vector import described
@@ -86,15 +85,13 @@ def _recipes(setup: Setup) -> Iterator[str]:
     """Describe the stages of each recipe; of those that a function made for many sizes, only the first size."""
     variants = setup.fetcher.variants
     schedule = variants.schedules[0]
-    size = ""
+    sizes = ""
     if variants.sizes is not None:
-        others = len(variants.sizes) - 1
-        size = f" for {shown_sizes(variants.sizes.sizes[:1])}"
-        size += f", and likewise for {counted(others, 'other size')}" if others else ""
+        sizes = f" for {shown_sizes(variants.sizes.sizes)}, here the first size"
     for epoch in schedule.first_epochs:
         since = f" from epoch {epoch} on" if len(schedule) > 1 else ""
-        if size or since:
-            yield f"recipe{since}{size}:"
+        if sizes or since:
+            yield f"recipe{since}{sizes}:"
         for view in setup.variants[variants.at(epoch)]:
             yield from _stages(view)
 
@@ -164,49 +161,37 @@ def _order(setup: Setup, steps: AnySteps) -> Iterator[str]:
 
 def _decoding(setup: Setup) -> str:
     """Describe what decodes, and how exactly."""
-    execution, choice = setup.options.execution, setup.choice
+    execution, choice, clips = setup.options.execution, setup.choice, setup.fetcher.clips
     decoded = "images decoded exactly"
-    if setup.fetcher.clips is not None:
-        decoded = _frames(setup, setup.fetcher.clips)
-    elif execution.is_fast and choice.decoder == "dali":
-        decoded += ', as DALI does under decode="fast", too'
-    elif execution.is_fast:
+    if clips is not None:
+        decoded = f"frames: {_frames(choice, clips)}"
+    elif execution.is_fast and choice.decoder == "cpu":
         decoded = "images decoded at a smaller size where they are shrunk a lot (fast)"
     one_by_one = execution.exact or choice.engine != "fused"
     return decoded + (", warps one by one" if one_by_one else "")
 
 
-def _frames(setup: Setup, clips: ClipSource) -> str:
+def _frames(choice: Choice, clips: ClipSource) -> str:
     """Describe what decodes the frames of clips."""
-    device = setup.choice.device
-    with suppress(
-        VideoError
-    ):  # the first video cannot be read; others are no folders of frames then
+    with suppress(VideoError):  # of a first video that cannot be read, which is no folder of frames
         if clips.parts(0)[0].info.codec == FRAMES_CODEC:
-            return "frames: files of their own, decoded as images on the CPU"
-    if setup.choice.decoder == "cpu":
-        return "frames: decoded by FFmpeg on the CPU"
-    codecs, where = LIBAVCODEC, "on the CPU"
-    if device.type == "cuda":
-        codecs = NVDEC
-        where = f"on NVDEC, at most {find_nvdec(device.index).engines} videos at once"
-    return f"frames: {', '.join(codecs)} decoded by DALI {where}; what it does not take, by FFmpeg on the CPU"
+            return "files of their own, decoded as images on the CPU"
+    if choice.decoder == "cpu":
+        return "decoded by FFmpeg on the CPU"
+    return f"decoded by DALI on {choice.device}; what it does not take, by FFmpeg on the CPU"
 
 
 def _threads(setup: Setup, machines: Sequence[str]) -> str:
-    options, count = setup.options, setup.helpers.count
-    ahead = f"prefetch: {options.execution.prefetch}"
-    if (pipeline := options.user_pipeline) is not None:
-        ahead = f"prefetch: {pipeline.depth}, the pipeline's own prefetch_queue_depth"
-    if (workers := options.workers) is not None:
-        return (
-            f"threads: {workers.num_threads} in each of {on_ray(workers.count, machines)}, {ahead}"
-        )
-    threads = f"threads: {setup.threads_of_all}"
-    if options.num_threads is None and setup.threads_of_all < usable_cores():
+    """Describe who makes the batches, and how many ahead."""
+    options, count = setup.options, setup.threads_of_all
+    threads = f"threads: {count}"
+    if options.num_threads is None and options.workers is None and count < usable_cores():
         threads += f" of {counted(usable_cores(), 'core')}, which {ranks_of_machine()} ranks share"
-    if count > 1:
-        return (
-            f"{threads}, {setup.num_threads} in each of {count} helper processes, {ahead} in each"
-        )
-    return f"{threads}, {'all in one helper process, ' * count}{ahead}"
+    if options.workers is not None:
+        threads += f" in {on_ray(options.workers.count, machines)}"
+    if setup.helpers.count:
+        threads += f" in {counted(setup.helpers.count, 'helper process')}"
+    pipeline = options.user_pipeline
+    if pipeline is not None:
+        return f"{threads}, prefetch: {pipeline.depth}, the pipeline's own prefetch_queue_depth"
+    return f"{threads}, prefetch: {options.execution.prefetch}"

@@ -78,21 +78,30 @@ def choose_helpers(
 
 def _obstacle(choice: Choice, fetcher: Fetcher, views: Sequence[Sequence[View]]) -> str:
     """Return why "auto" starts no processes, "" if it starts some."""
-    if choice.decoder != "cpu":
-        return f'decoder="{choice.decoder}" works in this process'
-    if isinstance(fetcher, StreamFetcher):
-        return "one process reads a stream from front to back"
-    if fetcher.clips is not None:
+    begins_with_one_size = all(
+        view.recipe.decode_size is not None for of_recipe in views for view in of_recipe
+    )
+    obstacles = (
+        (choice.decoder != "cpu", f'decoder="{choice.decoder}" works in this process'),
+        (isinstance(fetcher, StreamFetcher), "one process reads a stream from front to back"),
         # A slot of the ring holds all frames of a batch, and each process would take several.
-        return "FFmpeg decodes clips outside the interpreter, and their batches are large"
-    if os.name != "posix" or not sys.executable:
-        return "this system has no helper processes"
-    if multiprocessing.current_process().daemon:
-        return "this process is a daemon of multiprocessing, which starts none"
-    if choice.device.type == "cuda" and any(
-        view.recipe.decode_size is None for of_recipe in views for view in of_recipe
-    ):
-        return "the recipe begins without a crop or resize to one size"
+        (
+            fetcher.clips is not None,
+            "FFmpeg decodes clips outside the interpreter, and their batches are large",
+        ),
+        (os.name != "posix" or not sys.executable, "this system has no helper processes"),
+        (
+            multiprocessing.current_process().daemon,
+            "this process is a daemon of multiprocessing, which starts none",
+        ),
+        (
+            choice.device.type == "cuda" and not begins_with_one_size,
+            "the recipe begins without a crop or resize to one size",
+        ),
+    )
+    for is_there, reason in obstacles:
+        if is_there:
+            return reason
     return _obstacle_to_sending(fetcher)
 
 

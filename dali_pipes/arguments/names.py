@@ -32,8 +32,9 @@ _MOVED: dict[str, tuple[str, type[Any], str]] = {
     "shuffle_window": ("shuffle", BlockShuffle, "window"),
 }
 
-# Of torch's DataLoader and of DALI's pipelines and readers.
+# Of torch's DataLoader, of DALI's pipelines and readers, and of earlier versions.
 _ELSEWHERE = {
+    "mesh": 'rank=mesh["dp"], without world_size',
     "num_workers": "num_threads, execution=Execution(helper_process=True), or workers= for other machines",
     "drop_last": 'last_batch="drop", "partial" or "pad"',
     "prefetch_factor": "execution=Execution(prefetch=...)",
@@ -59,8 +60,6 @@ def known_keywords(function: Callable[P, R]) -> Callable[P, R]:
         moved = {name: value for name, value in kwargs.items() if _is_moved(name, value)}
         if moved:
             raise TypeError(f"Loader: {', '.join(moved)} moved: write {spelled(moved)}")
-        if "mesh" in kwargs:
-            raise TypeError('Loader: mesh moved: write rank=mesh["dp"], without world_size')
         for name, value in kwargs.items():
             if name not in known:
                 raise TypeError(
@@ -120,13 +119,13 @@ def with_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> d
     """
     merged = dict(keywords)
     for name, value in settings.items():
-        keyword, kind, field = _MOVED.get(name, (name, None, ""))
-        if kind is None:
-            merged[keyword] = value
-        elif isinstance(before := merged.get(keyword), kind):
-            merged[keyword] = replace(before, **{field: value})
-        else:
-            merged[keyword] = kind(**{field: value})
+        if name not in _MOVED:
+            merged[name] = value
+            continue
+        keyword, kind, field = _MOVED[name]
+        before = merged.get(keyword)
+        change = {field: value}
+        merged[keyword] = replace(before, **change) if isinstance(before, kind) else kind(**change)
     return merged
 
 
@@ -151,22 +150,11 @@ def refuse_attribute(loader: Any, name: str, value: Any) -> NoReturn:
     """
     arguments = signature(type(loader).__init__).parameters
     if name == "epoch":
-        advice = f"say loader.set_epoch({value!r})"
-    elif name in arguments or name in _MOVED:
-        spelling = f"{name}=..." if name in arguments else spelled({name: ...})
-        advice = f"make another loader, Loader(..., {spelling}), and give it the state of this one"
-        if name == "recipe":
-            advice += "; with another recipe that is {**state, 'recipe': recipe.fingerprint}"
-    elif hasattr(loader, name):
-        raise AttributeError(
-            f"loader.{name} is read-only; to have another one, make another loader, or a subclass of Loader with its "
-            f"own {name}",
-            name=name,
-            obj=loader,
-        )
+        advice = f"call loader.set_epoch({value!r})"
+    elif name in arguments or name in _MOVED or hasattr(loader, name):
+        advice = "make another loader, and give it the state of this one"
     else:
-        known = [*arguments, "epoch", "steps", *(one for one in dir(loader) if one[0] != "_")]
-        advice = f"a loader has no {name!r}{meant(name, known)}"
+        advice = f"a loader has no {name!r}{meant(name, arguments)}"
     raise AttributeError(
         f"loader.{name} = ... would change nothing: {advice}", name=name, obj=loader
     )

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dali_pipes.arguments.values import (
+    refuse,
     require_one_of,
     require_positive,
     require_share,
@@ -175,20 +176,22 @@ class Execution:
         Raises:
             LoaderError: The text says which decoder has them.
         """
-        if self.is_fast and decoder not in ("auto", "cpu"):
-            raise LoaderError(
-                'decode="fast" is for decoder="cpu" alone, DALI decodes exactly in any case; leave one of them out'
-            )
-        if self.hw_decoder_load != 1 and decoder != "dali":
-            raise LoaderError(
+        refuse(
+            (
+                self.is_fast and decoder not in ("auto", "cpu"),
+                'decode="fast" is for decoder="cpu" alone, DALI decodes exactly in any case; leave one of them out',
+            ),
+            (
+                self.hw_decoder_load != 1 and decoder != "dali",
                 f'hw_decoder_load={self.hw_decoder_load!r} is for decoder="dali" alone; leave it out, and set that of '
-                "a pipeline of your own there"
-            )
-        if self.cache is not None and decoder != "cuda":
-            raise LoaderError(
+                "a pipeline of your own there",
+            ),
+            (
+                self.cache is not None and decoder != "cuda",
                 f'cache="device" keeps on the GPU what decoder="cuda" decodes, and {decoder=}; name that decoder, or '
-                "leave cache out"
-            )
+                "leave cache out",
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,12 @@ import os
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 import torch.distributed
 from torch.distributed.device_mesh import DeviceMesh
 
+from dali_pipes.arguments.values import refuse, require_integers
 from dali_pipes.errors import LoaderError
 
 _NAMES = ("RANK", "WORLD_SIZE")
@@ -23,21 +23,22 @@ class Process:
     Attributes:
         rank: 0 <= rank < world_size.
         world_size: Number of processes.
-        source: Where this comes from; "default" is rank 0 of 1.
+        source: Where this comes from, for people; by "default" it is rank 0 of 1.
     """
 
     rank: int
     world_size: int
-    source: Literal["arguments", "mesh", "torch.distributed", "Ray Train", "environment", "default"]
+    source: str
 
     def __str__(self) -> str:
-        names = {
-            "arguments": "rank= and world_size=",
-            "mesh": "the DeviceMesh of rank=",
-            "environment": "RANK and WORLD_SIZE",
-        }
-        how = f"by {names.get(self.source, self.source)}"
-        return f"rank {self.rank} of {self.world_size} ({how})"
+        return f"rank {self.rank} of {self.world_size} (by {self.source})"
+
+    def differs(self, other: "Process") -> bool:
+        """Whether another process has another share of the steps."""
+        return (self.rank, self.world_size) != (other.rank, other.world_size)
+
+
+_ALONE = Process(0, 1, "default")
 
 
 class Ranks:
@@ -92,17 +93,14 @@ class Ranks:
         Raises:
             LoaderError: The environment has only one of rank and world size, or impossible ones.
         """
-        return self._given or _group() or _ray_train() or _environment() or Process(0, 1, "default")
+        return self._given or _group() or _ray_train() or _environment() or _ALONE
 
     def guess(self) -> Process:
         """Return what this process is at this moment; 0 of 1 where `now` raises.
 
         A process group may be started until the loader's first use; `settle` raises that error then if there is none.
         """
-        try:
-            return self.now()
-        except LoaderError:
-            return Process(0, 1, "default")
+        return self._given or found_process() or _ALONE
 
     def expected(self) -> Process:
         """Return what was settled, else what holds at this moment, without settling it.
@@ -128,18 +126,16 @@ class Ranks:
 
     def other(self) -> Process | None:
         """Return what the process group or the environment says if the arguments contradict it, else None."""
-        if self._given is None:
-            return None
         found = found_process()
-        mine = (self._given.rank, self._given.world_size)
-        return None if found is None or (found.rank, found.world_size) == mine else found
+        given = self._given
+        return found if given is not None and found is not None and found.differs(given) else None
 
     def _require_unchanged(self, used: Process) -> None:
         # A group that has ended since contradicts nothing, nor does the environment a group.
         found = _group()
         if found is None and used.source != "torch.distributed":
             found = _ray_train() or _environment()
-        if found is not None and (found.rank, found.world_size) != (used.rank, used.world_size):
+        if found is not None and found.differs(used):
             raise LoaderError(
                 f"this loader was used as {used}, but now this process is {found}: the ranks would not share the "
                 f"epoch; call init_process_group before the loader's first use (len, a loop, its state), start the "
@@ -171,65 +167,53 @@ def _ray_train() -> Process | None:
 def _of_numbers(rank: Any, world_size: Any) -> Process:
     if rank is None or world_size is None:
         raise LoaderError(
-            f"rank={rank}, world_size={world_size}: give both, or neither to ask torch.distributed"
+            f"rank={rank}, world_size={world_size}: give both, or neither to ask torch.distributed; one dimension of a "
+            "DeviceMesh, such as mesh['dp'], is a rank= as well"
         )
-    for name, number in (("rank", rank), ("world_size", world_size)):
-        if isinstance(number, bool) or not isinstance(number, int | np.integer):
-            raise LoaderError(
-                f"{name}={number!r} is not allowed; give an integer"
-                + (
-                    ", or one dimension of a DeviceMesh such as mesh['dp']"
-                    if name == "rank"
-                    else ""
-                )
-            )
-    if not 0 <= rank < world_size:
+    require_integers(0, rank=rank, world_size=world_size)
+    if rank >= world_size:
         raise LoaderError(
             f"rank={rank} is not allowed with world_size={world_size}; ranks count from 0"
         )
-    return Process(int(rank), int(world_size), "arguments")
+    return Process(int(rank), int(world_size), "rank= and world_size=")
 
 
 def _of_mesh(mesh: DeviceMesh, world_size: int | None) -> Process:
     """Return the rank of this process in a one-dimensional mesh."""
-    if world_size is not None:
-        raise LoaderError(
+    names = ", ".join(mesh.mesh_dim_names or ["without names"])
+    refuse(
+        (
+            world_size is not None,
             f"rank= is a DeviceMesh, which has the number of processes, and so does world_size={world_size}: leave "
-            "world_size out"
-        )
-    if mesh.ndim != 1:
-        names = ", ".join(mesh.mesh_dim_names or ["without names"])
-        raise LoaderError(
+            "world_size out",
+        ),
+        (
+            mesh.ndim != 1,
             f"rank= is a DeviceMesh of {mesh.ndim} dimensions, {names}, and nothing says which of them share the data; "
-            "give one, such as mesh['dp'], or join several: "
-            "mesh['dp_replicate', 'dp_shard']._flatten('dp')"
-        )
-    return Process(mesh.get_local_rank(), mesh.size(), "mesh")
+            "give one, such as mesh['dp'], or join several: mesh['dp_replicate', 'dp_shard']._flatten('dp')",
+        ),
+    )
+    return Process(mesh.get_local_rank(), mesh.size(), "the DeviceMesh of rank=")
 
 
 def _environment() -> Process | None:
     """Return what torchrun, and launchers like it, say."""
     texts = [os.environ.get(name) for name in _NAMES]
-    if texts == [None, None]:
+    rank, world_size = (int(text) if (text or "").isdecimal() else None for text in texts)
+    if rank is not None and world_size is not None and rank < world_size:
+        return Process(rank, world_size, "RANK and WORLD_SIZE")
+    # A single process may have one of them.
+    if texts == [None, None] or (None in texts and (world_size == 1 or rank == 0)):
         return None
     said = " and ".join(
         f"{name} is {'not set' if text is None else repr(text)}"
         for name, text in zip(_NAMES, texts, strict=True)
     )
-    try:
-        rank, world_size = (None if text is None else int(text) for text in texts)
-    except ValueError:
-        raise LoaderError(f"{said} in the environment: not integers; {_GIVE}") from None
-    if rank is None or world_size is None:
-        if world_size == 1 or rank == 0:  # a single process may have one of them
-            return None
-        raise LoaderError(
-            f"{said} in the environment, and there is no process group, so nothing says which part of the data is "
-            f"for this process; {_GIVE}, or call init_process_group before the loader's first use"
-        )
-    if not 0 <= rank < world_size:
-        raise LoaderError(f"{said} in the environment, but ranks count from 0; {_GIVE}")
-    return Process(rank, world_size, "environment")
+    raise LoaderError(
+        f"{said} in the environment, and there is no process group, so nothing says which part of the data is for this "
+        f"process: both are integers, and ranks count from 0; {_GIVE}, or call init_process_group before the loader's "
+        "first use"
+    )
 
 
 def found_process() -> Process | None:

@@ -21,7 +21,8 @@ from dali_pipes.arguments.order import (
 from dali_pipes.arguments.process_rank import Process
 from dali_pipes.arguments.recipe import find_num_classes, require_fits
 from dali_pipes.arguments.values import (
-    require_not_negative,
+    refuse,
+    require_integers,
     require_one_of,
     require_positive,
 )
@@ -96,38 +97,37 @@ class Options:
         require_sizes(self.buckets, self.sizes)
         require_dataset(self.dataset)
         require_batch_size(self.batch_size, self.buckets)
-        if self.num_threads is not None:
-            require_positive(num_threads=self.num_threads)
         require_one_of("last_batch", self.last_batch, ("drop", "partial", "pad"))
         require_one_of("on_bad_sample", self.on_bad_sample, ("raise", "replace", "skip"))
-        require_not_negative(seed=self.seed)
-        self.execution.require_decoder(self.decoder)
-        if self.max_bad_samples is not None:
-            require_not_negative(max_bad_samples=self.max_bad_samples)
-            if self.on_bad_sample == "raise":
-                raise LoaderError(
-                    f'max_bad_samples={self.max_bad_samples} is for on_bad_sample="replace" or "skip", and "raise" '
-                    "ends with the first; leave it out, or choose one of these"
-                )
-        if self.workers is not None:
-            self._check_workers(self.workers)
-
-    def _check_workers(self, workers: Any) -> None:
-        if not isinstance(workers, RayWorkers):
-            raise LoaderError(
-                f"workers={workers!r} is not allowed; give RayWorkers(count) of dali_pipes.integrations.ray.workers, or "
-                "num_threads for threads of this process"
-            )
-        helper_process = self.execution.helper_process
-        if helper_process and helper_process != "auto":
-            raise LoaderError(
-                f"{helper_process=} and workers= both make the batches outside this process; leave one of them out"
-            )
+        require_integers(0, seed=self.seed)
         if self.num_threads is not None:
-            raise LoaderError(
+            require_positive(num_threads=self.num_threads)
+        if self.max_bad_samples is not None:
+            require_integers(0, max_bad_samples=self.max_bad_samples)
+        self.execution.require_decoder(self.decoder)
+        has_workers = self.workers is not None
+        helper_process = self.execution.helper_process
+        refuse(
+            (
+                self.max_bad_samples is not None and self.on_bad_sample == "raise",
+                f'max_bad_samples={self.max_bad_samples} is for on_bad_sample="replace" or "skip", and "raise" '
+                "ends with the first; leave it out, or choose one of these",
+            ),
+            (
+                has_workers and not isinstance(self.workers, RayWorkers),
+                f"workers={self.workers!r} is not allowed; give RayWorkers(count) of "
+                "dali_pipes.integrations.ray.workers, or num_threads for threads of this process",
+            ),
+            (
+                has_workers and helper_process not in (False, "auto"),
+                f"{helper_process=} and workers= both make the batches outside this process; leave one of them out",
+            ),
+            (
+                has_workers and self.num_threads is not None,
                 f"num_threads={self.num_threads} is for threads of this machine, and workers= makes the batches on "
-                "others; give RayWorkers(..., num_cpus=...), as many threads each has"
-            )
+                "others; give RayWorkers(..., num_cpus=...), as many threads each has",
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,48 +287,51 @@ def _require_fits_samples(
 ) -> None:
     """Refuse what cannot be done with such samples: videos without clips, clips, or images of another kind."""
     if clips is not None:
-        _require_fits_clips(options, images)
+        _require_images_of_clips(options, images)
     elif options.images.fields is None:
         require_no_videos(options.dataset)
     for views in variants.views:
         require_fits_clips(views, clips, options.decoder)
-        if images.names and len(views.recipes) > 1:
-            raise LoaderError(
-                f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "
-                "recipe, or one field"
-            )
-    if options.execution.is_fast and not images.is_usual:
-        raise LoaderError(
-            f'decode="fast" is for one RGB image of 8 bits, and asked for is {images}; use decode="exact"'
-        )
+    refuse(
+        (
+            bool(images.names) and any(len(views.recipes) > 1 for views in variants.views),
+            f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "
+            "recipe, or one field",
+        ),
+        (
+            options.execution.is_fast and not images.is_usual,
+            f'decode="fast" is for one RGB image of 8 bits, and asked for is {images}; use decode="exact"',
+        ),
+    )
 
 
-def _require_fits_clips(options: Options, images: ImageFields) -> None:
-    """Refuse what clips do not have."""
+def _require_images_of_clips(options: Options, images: ImageFields) -> None:
+    """Refuse arguments for images that clips do not have."""
     targets = options.images.targets
-    if options.buckets is not None:
-        raise LoaderError(
-            "buckets= is for images, and samples are clips here; choose one size for all clips"
-        )
-    if targets != "auto" and targets:
-        raise LoaderError(
+    refuse(
+        (
+            options.buckets is not None,
+            "buckets= is for images, and samples are clips here; choose one size for all clips",
+        ),
+        (
+            targets != "auto" and bool(targets),
             f"targets={targets!r} is not supported for clips, whose masks, boxes and keypoints would differ from "
-            f'frame to frame; use targets=[] or "auto", which takes none, and read them by batch.keys'
-        )
-    if options.execution.is_fast:
-        raise LoaderError(
-            'decode="fast" is not supported for clips: videos cannot be decoded at a smaller size; use '
-            'decode="exact"'
-        )
-    if not images.is_usual:
-        raise LoaderError(
+            'frame to frame; use targets=[] or "auto", which takes none, and read them by batch.keys',
+        ),
+        (
+            options.execution.is_fast,
+            'decode="fast" is not supported for clips: videos cannot be decoded at a smaller size; use decode="exact"',
+        ),
+        (
+            not images.is_usual,
             f"frames of clips are RGB of 8 bits, and asked for is {images}; leave channels, depth and fields out of "
-            "ImageOptions"
-        )
-    if options.images.maps:
-        raise LoaderError(
-            "maps are not supported for clips, whose frames would have one each; leave maps out"
-        )
+            "ImageOptions",
+        ),
+        (
+            bool(options.images.maps),
+            "maps are not supported for clips, whose frames would have one each; leave maps out",
+        ),
+    )
 
 
 def _require_different_names(images: ImageFields, fields: FieldReader, maps: MapReader) -> None:

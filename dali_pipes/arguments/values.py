@@ -9,22 +9,37 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.steps.schedule import MAX_EPOCH
 
 
+def refuse(*faults: tuple[bool, str]) -> None:
+    """Raise the error of the first fault that is there.
+
+    Args:
+        faults: Whether there is a fault, and the text of its error.
+
+    Raises:
+        LoaderError: One of them is there.
+    """
+    for is_there, text in faults:
+        if is_there:
+            raise LoaderError(text)
+
+
+def require_integers(lowest: int, largest: int | None = None, /, **values: int) -> None:
+    """Refuse anything but integers from the lowest to the largest, if there is one."""
+    allowed = f"of {lowest} or more" if largest is None else f"from {lowest} to {largest}"
+    for name, value in values.items():
+        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not is_integer or value < lowest or (largest is not None and value > largest):
+            raise LoaderError(f"{name}={value!r} is not allowed; give an integer {allowed}")
+
+
 def require_positive(**values: int) -> None:
     """Refuse anything but integers of 1 or more."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise LoaderError(f"{name}={value!r} is not allowed; give an integer of 1 or more")
+    require_integers(1, **values)
 
 
-def require_not_negative(**values: int) -> None:
-    """Refuse anything but integers of 0 or more."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-            # A tensor or array of one number has __index__ and needs a conversion only.
-            as_int = f", as int({name})" if hasattr(value, "__index__") and not value < 0 else ""
-            raise LoaderError(
-                f"{name}={value!r} is not allowed; give an integer of 0 or more{as_int}"
-            )
+def require_epoch(epoch: int) -> None:
+    """Refuse anything but the number of an epoch."""
+    require_integers(0, MAX_EPOCH, epoch=epoch)
 
 
 def require_share(**values: float) -> None:
@@ -46,10 +61,3 @@ def require_one_of(name: str, value: object, allowed: tuple[str | None, ...]) ->
     if value not in allowed:
         names = ", ".join(str(choice) if choice is None else f'"{choice}"' for choice in allowed)
         raise LoaderError(f"{name}={value!r} is not known; allowed are {names}")
-
-
-def require_epoch(epoch: int) -> None:
-    """Refuse anything but the number of an epoch."""
-    is_integer = isinstance(epoch, int | np.integer) and not isinstance(epoch, bool)
-    if not is_integer or not 0 <= epoch <= MAX_EPOCH:
-        raise LoaderError(f"{epoch=} is not allowed; give an integer from 0 to {MAX_EPOCH}")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dali_pipes.arguments.setup import Setup
-from dali_pipes.arguments.values import require_epoch, require_not_negative
+from dali_pipes.arguments.values import require_epoch, require_integers
 from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.runs.replay_result import Replay, ReplayedOperation, Stage
@@ -120,13 +120,9 @@ def _require_allowed(setup: Setup, index: Any, epoch: Any, repeat: Any, view: An
             'decoder="cpu" or "dali"'
         )
     require_epoch(epoch)
-    require_not_negative(index=index, repeat=repeat, view=view)
-    length, views = len(setup.options.dataset), len(setup.views)
-    for name, value, most in (("index", index, length), ("view", view, views)):
-        if value >= most:
-            raise LoaderError(
-                f"{name}={value} is not allowed; give an integer from 0 to {most - 1}"
-            )
+    require_integers(0, len(setup.options.dataset) - 1, index=index)
+    require_integers(0, len(setup.views) - 1, view=view)
+    require_integers(0, repeat=repeat)
 
 
 def _plan_row(setup: Setup, index: int, epoch: int, repeat: int) -> Plan:

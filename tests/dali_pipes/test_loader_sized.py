@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -243,7 +244,7 @@ class TestBuckets:
         text = loader.explain()
         assert "buckets: 16x16: 6 samples, 4 a step; 12x20: 6 samples, 4 a step" in text
         assert "3 steps, rank 0 of 1, last batch: drop, which leaves 6 out" in text
-        assert "recipe for 16x16, and likewise for 2 other sizes:\ndecode stage:" in text
+        assert re.search(r"recipe for 16x16 .*, here the first size:\ndecode stage:", text)
         assert len(loader) == len(list(loader)) == 3
         state = loader.state_dict()
         assert state["buckets"] == [6, 6, 6]

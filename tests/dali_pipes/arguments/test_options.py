@@ -70,7 +70,6 @@ MOVED: dict[str, tuple[Any, str]] = {
     "audit": ("a.jsonl", "monitoring=Monitoring(audit='a.jsonl')"),
     "ledger": ("bad.jsonl", "monitoring=Monitoring(ledger='bad.jsonl')"),
     "shuffle_window": (16, "shuffle=BlockShuffle(window=16)"),
-    "mesh": (object(), 'rank=mesh["dp"]'),
 }
 
 REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [
@@ -124,7 +123,7 @@ def test_keywords_of_a_loader() -> None:
     assert defaults == [ImageOptions(), Execution(), Monitoring()]
     kinds = (ImageOptions, Execution, Monitoring)
     fields = {field.name for kind in kinds for field in dataclasses.fields(kind)}
-    assert fields - {"fields"} | {"images", "shuffle_window", "mesh"} == MOVED.keys()
+    assert fields - {"fields"} | {"images", "shuffle_window"} == MOVED.keys()
 
 
 @pytest.mark.parametrize("name", MOVED)

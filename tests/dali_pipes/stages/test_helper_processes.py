@@ -43,6 +43,7 @@ from gpu_aug import (
 )
 from gpu_aug.compiled.clock import clock
 from readers import Dataset, ReadersError, open_dataset
+from readers.plural import counted
 from tests.support.loaders import loader_maker
 from tests.support.processes import is_gone
 from tests.support.same_batches import assert_same
@@ -280,10 +281,8 @@ def test_choice(
     assert (setup.helpers.count, setup.num_threads) == (count, each)
     assert setup.threads_of_all == each * max(count, 1)
     lines = loader.explain().splitlines()
-    several = f"threads: {each * count}, {each} in each of {count} helper processes, prefetch: auto in each"
-    one = f"threads: {each}, all in one helper process, prefetch: auto"
-    none = f"threads: {each}, prefetch: auto"
-    assert (none if not count else one if count == 1 else several) in lines
+    where = f" in {counted(count, 'helper process')}" if count else ""
+    assert f"threads: {each * max(count, 1)}{where}, prefetch: auto" in lines
     assert ("helper processes: " in loader.explain()) == (asked == "auto")
 
 

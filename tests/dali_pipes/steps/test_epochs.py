@@ -158,15 +158,15 @@ def test_a_look_that_used_up_an_epoch_is_told_once(dataset: SmallDataset) -> Non
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("recipe", RECIPE, r"make another loader.*{\*\*state, 'recipe': recipe.fingerprint}"),
-        ("batch_size", 3, r"make another loader, Loader\(..., batch_size=...\)"),
-        ("epoch", 5, r"say loader.set_epoch\(5\)"),
+        ("recipe", RECIPE, "make another loader, and give it the state of this one"),
+        ("batch_size", 3, "make another loader"),
+        ("epoch", 5, r"call loader.set_epoch\(5\)"),
         ("device", "cpu", "make another loader"),
         ("bach_size", 3, "use batch_size"),
         ("drop_last", True, 'use last_batch="drop"'),
         ("colour", 1, "a loader has no 'colour'$"),
-        ("audit", None, r"make another loader, .*monitoring=Monitoring\(audit=...\)"),
-        ("bad_samples", [], "loader.bad_samples is read-only; .* another loader"),
+        ("audit", None, "make another loader"),
+        ("bad_samples", [], "make another loader"),
     ],
 )
 def test_attributes_that_would_change_nothing(
@@ -201,6 +201,7 @@ def test_subclasses_have_attributes_of_their_own(dataset: SmallDataset) -> None:
         ("num_workers", r"use num_threads, .*\(helper_process=True\), or workers="),
         ("prefech", r"use execution=Execution\(prefetch=...\)"),
         ("shufle", "use shuffle"),
+        ("mesh", r'no argument .mesh.: use rank=mesh\["dp"\], without world_size'),
         ("zebra", "no argument 'zebra'; help"),
     ],
 )

@@ -286,7 +286,7 @@ def test_clips(
         return build(replace(options, device="cpu", device_id=None))
 
     monkeypatch.setattr(video_feed, "_build", build_without_gpu)
-    for user in ("arguments.choose", "arguments.explain", "stages.dali_feeds"):
+    for user in ("arguments.choose", "stages.dali_feeds"):
         monkeypatch.setattr(f"dali_pipes.{user}.find_nvdec", lambda _: Nvdec(3))
     monkeypatch.setattr(
         "dali_pipes.video.dali.canvases.color_correction", lambda _: color_correction(1)
