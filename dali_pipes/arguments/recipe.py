@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
+from dali_pipes.arguments.values import refuse
 from dali_pipes.errors import LoaderError
 from dali_pipes.steps.variants import Variants
 from gpu_aug import Normalize, Recipe
@@ -13,7 +14,7 @@ from gpu_aug.targets.soft_labels import class_count
 from readers import Dataset, Sample
 from readers.datasets.first_samples import probed_samples
 from readers.datasets.stream import is_stream
-from readers.labels.label_vector import LabelShape, class_number, label_shape_of
+from readers.labels.label_vector import class_number, described, label_shape_of
 from readers.sample import mask_number
 
 _NUM_PROBED = 8  # samples that a warning rests on: two requests
@@ -32,36 +33,36 @@ def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> Non
         LoaderError: The type, or recipes that contradict each other.
         gpu_aug.RecipeError: An operation that does not accept such images, by name.
     """
-    if dtype not in _DTYPES:
-        names = ", ".join(str(allowed) for allowed in _DTYPES)
-        raise LoaderError(f"dtype={dtype!r} is not supported; allowed are {names}")
-    if dtype == torch.uint8 and kind.depth != 8:
-        raise LoaderError(
-            f"dtype=torch.uint8 cannot hold images of depth={kind.depth!r}; use a floating dtype"
-        )
-    first = variants.first
-    for views in variants.views:
-        _require_same_coordinates(views.recipes[0], first)
-        if any(recipe.group > 1 for recipe in views.recipes[1:]):
-            raise LoaderError(
-                "a view after the first mixes samples, but the labels of a batch are those of its first "
-                "view; mix in the first view alone, or give the loader one recipe"
-            )
-        for recipe in views.recipes:
-            kind.require_fits(recipe.operations)
-            if dtype == torch.uint8 and any(isinstance(leaf, Normalize) for leaf in recipe.leaves):
-                raise LoaderError(
-                    "dtype=torch.uint8 cannot hold normalised values, and the recipe has Normalize; leave "
-                    "Normalize out, or use a floating dtype"
-                )
-
-
-def _require_same_coordinates(recipe: Recipe, first: Recipe) -> None:
-    if (recipe.boxes, recipe.keypoints) != (first.boxes, first.keypoints):
-        raise LoaderError(
+    first, is_uint8 = variants.first, dtype == torch.uint8
+    recipes = [recipe for views in variants.views for recipe in views.recipes]
+    main_views = [views.recipes[0] for views in variants.views]
+    refuse(
+        (
+            dtype not in _DTYPES,
+            f"dtype={dtype!r} is not supported; allowed are {', '.join(map(str, _DTYPES))}",
+        ),
+        (
+            is_uint8 and kind.depth != 8,
+            f"dtype=torch.uint8 cannot hold images of depth={kind.depth!r}; use a floating dtype",
+        ),
+        (
+            is_uint8 and any(isinstance(leaf, Normalize) for one in recipes for leaf in one.leaves),
+            "dtype=torch.uint8 cannot hold normalised values, and the recipe has Normalize; leave Normalize out, or use "
+            "a floating dtype",
+        ),
+        (
+            any((one.boxes, one.keypoints) != (first.boxes, first.keypoints) for one in main_views),
             "the recipes of a run say different things of boxes or keypoints, which a batch has in one form; give "
-            "all recipes the same boxes= and keypoints="
-        )
+            "all recipes the same boxes= and keypoints=",
+        ),
+        (
+            any(recipe.group > 1 for views in variants.views for recipe in views.recipes[1:]),
+            "a view after the first mixes samples, but the labels of a batch are those of its first view; mix in the "
+            "first view alone, or give the loader one recipe",
+        ),
+    )
+    for recipe in recipes:
+        kind.require_fits(recipe.operations)
 
 
 def find_num_classes(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
@@ -81,26 +82,47 @@ def find_num_classes(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
     if not mixing:
         return None
     counts = sorted({count for recipe in mixing if (count := class_count(recipe))})
-    if len(counts) > 1:
-        raise LoaderError(
-            f"the recipes of the run have {counts[0]} and {counts[1]} classes; give all of them one num_classes"
-        )
-    shape = label_shape_of(dataset)
-    if shape != ():
-        return _vector_length(counts, shape)
     count = counts[0] if counts else len(dataset.class_names)
-    unlabelled = [] if is_stream(dataset) else _probe_unlabelled(dataset)
-    # With a class count the first batch with a label is refused; a few samples without one prove nothing.
-    if unlabelled and not count and not any(map(_may_have_targets, unlabelled)):
+    shape = label_shape_of(dataset)
+    refuse(
+        (
+            len(counts) > 1,
+            f"the recipes of the run have {' and '.join(map(str, counts))} classes; give all of them one num_classes",
+        ),
+        (
+            shape is None,
+            "the recipe mixes samples, and with them their labels, but the labels are vectors of several lengths; use a "
+            "recipe that mixes nothing, or give all labels one length",
+        ),
+        (
+            bool(shape and counts) and shape != (count,),
+            f"num_classes={count} in the recipe is not the length of the labels, which are {described(shape)}; correct "
+            "it, or leave it out",
+        ),
+    )
+    if shape:
+        return shape[0]
+    if count == 0:
+        _require_unlabelled(mixing[0], dataset)
+    return count or None
+
+
+def _require_unlabelled(recipe: Recipe, dataset: Dataset) -> None:
+    """Refuse to mix labels without a number of classes; warn if the data seems to have no labels.
+
+    Raises:
+        LoaderError: The data has labels, as far as a few samples show.
+    """
+    samples = [] if is_stream(dataset) else list(probed_samples(dataset, _NUM_PROBED))
+    if not samples or any(class_number(sample.label) != -1 for sample in samples):
+        raise no_class_count(recipe)
+    if not any(map(_may_have_targets, samples)):
         warnings.warn(
-            f"{_mixing_name(mixing[0])} mixes samples with their labels, but the data seems to have none "
-            f"({unlabelled[-1].key} has not), so that batch.labels is -1 throughout; give labels, "
+            f"{_mixing_name(recipe)} mixes samples with their labels, but the data seems to have none "
+            f"({samples[-1].key} has not), so that batch.labels is -1 throughout; give labels, "
             f"open_dataset(..., labels=...), or a recipe that mixes nothing",
-            stacklevel=5,
+            stacklevel=6,
         )
-    if count or unlabelled:
-        return count or None
-    raise no_class_count(mixing[0])
 
 
 def no_class_count(recipe: Recipe) -> LoaderError:
@@ -116,31 +138,6 @@ def _mixing_name(recipe: Recipe) -> str:
     return next(type(leaf).__name__ for leaf in recipe.leaves if leaf.group > 1)
 
 
-def _probe_unlabelled(dataset: Dataset) -> list[Sample]:
-    """Return a few readable samples if none of them has a label; else nothing."""
-    unlabelled = []
-    for sample in probed_samples(dataset, _NUM_PROBED):  # nearly always the first one ends it
-        if class_number(sample.label) != -1:
-            return []
-        unlabelled.append(sample)
-    return unlabelled
-
-
 def _may_have_targets(sample: Sample) -> bool:
     """Whether a sample may have boxes or masks, which bring labels of their own."""
     return any(name == "json" or mask_number(name) is not None for name in sample.fields)
-
-
-def _vector_length(counts: Sequence[int], shape: LabelShape) -> int:
-    """Return the length of the label vectors; `counts` has the number of classes that the recipes name, if any."""
-    if shape is None:
-        raise LoaderError(
-            "the recipe mixes samples, and with them their labels, but the labels are vectors of several lengths; use a "
-            "recipe that mixes nothing, or give all labels one length"
-        )
-    if counts and counts[0] != shape[0]:
-        raise LoaderError(
-            f"num_classes={counts[0]} in the recipe is not the length of the labels, which are vectors of {shape[0]} numbers; "
-            "correct it, or leave it out"
-        )
-    return shape[0]

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from dali_pipes.arguments.values import refuse
 from dali_pipes.errors import LoaderError, error_text
 from dali_pipes.samples.read_field import FieldError, missing_field, read_field, require_batch_names
 from gpu_aug.upload import upload
 from readers import Sample
+from readers.formats.columns import shorten
 from readers.image.raw_pixels import read_npy
 from readers.sample import FieldTypes, Payload
 
@@ -20,8 +22,6 @@ Values = tuple[Any, ...]
 
 # The first bytes of every NumPy file.
 _NPY = b"\x93NUMPY"
-# Characters of a field's text in an error.
-_MAX_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +61,35 @@ class Field:
     default: Any = ...
 
     def __post_init__(self) -> None:
-        if not (callable(self.read) or (isinstance(self.read, str) and self.read in _READERS)):
-            raise LoaderError(
-                f"Field(read={self.read!r}) is not known; give str, int, float, bytes, numpy.ndarray, "
-                f'"json", or a function of the bytes'
-            )
-        if self.read in _NUMBERS and self.dtype is None and self.shape is None:
+        is_known = callable(self.read) or (isinstance(self.read, str) and self.read in _READERS)
+        if is_known and self.read in _NUMBERS and self.dtype is None and self.shape is None:
             object.__setattr__(self, "dtype", _NUMBERS[self.read])
             object.__setattr__(self, "shape", ())
         if self.shape is not None:
             object.__setattr__(self, "shape", tuple(self.shape))
-        if self.dtype is not None and self.read in (str, "json"):
-            raise LoaderError(
-                f"Field({_name(self.read)}, dtype=...) is not a number; read it as numpy.ndarray"
-            )
-        if self.shape is not None and self.dtype is None:
-            raise LoaderError(f"Field(shape={self.shape}) lacks a dtype; give dtype=torch.float32")
-        if self.read is bytes and self.dtype is not None and self.shape is None:
-            raise LoaderError("Field(bytes, dtype=...) lacks a shape; give shape=(...)")
+        refuse(
+            (
+                not is_known,
+                f"Field(read={self.read!r}) is not known; give str, int, float, bytes, numpy.ndarray, "
+                f'"json", or a function of the bytes',
+            ),
+            (
+                self.dtype is not None and self.read in (str, "json"),
+                f"Field(read={self.read!r}, dtype=...) is not a number; read it as numpy.ndarray",
+            ),
+            (
+                self.shape is not None and self.dtype is None,
+                f"Field(shape={self.shape}) lacks a dtype; give dtype=torch.float32",
+            ),
+            (
+                self.read is bytes and self.dtype is not None and self.shape is None,
+                "Field(bytes, dtype=...) lacks a shape; give shape=(...)",
+            ),
+        )
         if self.default is not ...:
             try:
                 self.declared(self.default)
-            except FieldError as error:
+            except (ValueError, TypeError, RuntimeError) as error:
                 raise LoaderError(
                     f"Field(default={self.default!r}) does not fit: {error}"
                 ) from None
@@ -94,30 +101,22 @@ class Field:
             FieldError: They do not fit the declaration.
         """
         data = bytes(payload)
-        if self.read is bytes and self.dtype is not None:
-            return self._from_buffer(data)
-        reader = _READERS.get(self.read, self.read)
         try:
-            value = reader(data)
-        except FieldError:
-            raise
-        except Exception as error:  # of the user's function, for this sample's bytes
-            text = f"{_name(self.read)} raised {type(error).__name__}: {error}"
-            raise FieldError(text if reader is self.read else error_text(error)) from error
-        return self.declared(value)
+            if self.read is bytes and self.dtype is not None:
+                return self._from_buffer(data)
+            return self.declared(_READERS.get(self.read, self.read)(data))
+        except Exception as error:  # damaged bytes, and whatever a function of the user raises
+            raise FieldError(f"it cannot be read: {error_text(error)}") from error
 
     def declared(self, value: Any) -> Any:
         """Return a value as the declared tensor; unchanged without a declaration.
 
         Raises:
-            FieldError: It does not have the declared shape, or is not a number.
+            ValueError: It does not have the declared shape, or is not a number; so are TypeError and RuntimeError of torch.
         """
         if self.dtype is None or (value is None and self.shape is None):
             return value
-        try:
-            tensor = torch.as_tensor(value, dtype=self.dtype)
-        except (ValueError, TypeError, RuntimeError) as error:
-            raise FieldError(f"it cannot become a tensor: {error_text(error)}") from None
+        tensor = torch.as_tensor(value, dtype=self.dtype)
         is_number = isinstance(value, float | torch.Tensor) and tensor.is_floating_point()
         # A finite number that became infinite; the source is looked at only if a number is infinite now.
         if (
@@ -146,7 +145,11 @@ class Field:
         needed = self.dtype.itemsize * int(np.prod(self.shape))
         if len(data) != needed:
             raise FieldError(f"it has {len(data)} bytes, {list(self.shape)} needs {needed}")
-        flat = torch.frombuffer(bytearray(data), dtype=self.dtype) if data else torch.empty(0)
+        flat = (
+            torch.frombuffer(bytearray(data), dtype=self.dtype)
+            if data
+            else torch.empty(0, dtype=self.dtype)
+        )
         return flat.view(self.shape)
 
 
@@ -208,20 +211,19 @@ def read_untyped(data: bytes) -> Any:
     """Read a field that was given by its name only: text, or a NumPy file.
 
     Raises:
-        FieldError: It is neither, or a list or object of JSON, which may be meant as such or as text.
+        ValueError: It is neither, or a list or object of JSON, which may be meant as such or as text.
     """
     # Also with a damaged first byte, or it would be taken for text.
     if data[1 : len(_NPY)] == _NPY[1:]:
         return _npy(data)
-    text = _text(data)
+    text = data.decode()
     if text.lstrip()[:1] in ("[", "{"):
         try:
             json.loads(text)
         except (ValueError, RecursionError):
             return text
-        shown = repr(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
         raise FieldError(
-            f'it is JSON, {shown}: choose how to read it, {{name: "json"}}, {{name: str}} or '
+            f'it is JSON, {shorten(text)}: choose how to read it, {{name: "json"}}, {{name: str}} or '
             f"{{name: Field(numpy.ndarray, dtype=torch.float32, shape=(...))}}"
         )
     return text
@@ -248,22 +250,6 @@ def _read(sample: Sample, name: str, field: Field) -> Any:
     return field.declared(field.default)
 
 
-def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise FieldError(
-            f"it is not UTF-8 text, it begins with {data[:8]!r}: read it as bytes or numpy.ndarray"
-        ) from None
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FieldError(f"it is not JSON: {error}") from None
-
-
 def _npy(data: bytes) -> torch.Tensor:
     if not data.startswith(_NPY):
         raise FieldError(f"it is not a NumPy file, it begins with {data[: len(_NPY)]!r}")
@@ -272,12 +258,9 @@ def _npy(data: bytes) -> torch.Tensor:
 
 def _array(data: bytes) -> torch.Tensor:
     if data.startswith(_NPY):
-        try:
-            array = read_npy(data)
-        except Exception as error:  # noqa: BLE001 - Python's own parser of the header raises anything
-            raise FieldError(f"it is a damaged NumPy file: {error_text(error)}") from None
+        array = read_npy(data)
     else:
-        array = np.asarray(_json(data))
+        array = np.asarray(json.loads(data))
         if array.dtype == np.float64:
             with np.errstate(over="raise"):  # a FloatingPointError that names the overflow
                 array = array.astype(np.float32)
@@ -286,17 +269,13 @@ def _array(data: bytes) -> torch.Tensor:
     return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
 
 
-def _name(read: Any) -> str:
-    return repr(read) if isinstance(read, str) else str(getattr(read, "__name__", read))
-
-
 _READERS: dict[Any, Callable[[bytes], Any]] = {
-    str: _text,
-    int: lambda data: int(_text(data)),
-    float: lambda data: float(_text(data)),
+    str: bytes.decode,
+    int: int,
+    float: float,
     bytes: bytes,
     np.ndarray: _array,
-    "json": _json,
+    "json": json.loads,
 }
 # Ways to read fields that are given by name only, by the ending of the name.
 _BY_ENDING = {"json": "json", "npy": _npy}

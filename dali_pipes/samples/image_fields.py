@@ -1,10 +1,9 @@
 """The fields of a sample that are its images, the kind of these images, and warnings of what an RGB image loses."""
 
-import threading
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cache
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.samples.read_field import missing_field, require_batch_names
@@ -12,10 +11,6 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.image_kind import USUAL, Depth, ImageKind
 from readers import Header, Sample
 from readers.sample import Payload
-
-# Losses that this process has warned of, under the lock.
-_WARNED: set[Literal["bits", "alpha"]] = set()
-_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +50,10 @@ class ImageFields:
 
     def missing(self, sample: Sample) -> str:
         """Return why a sample lacks one of them; "" if it has them all."""
-        lacking = (field for _, field in self.fields if field not in sample.fields)
-        name = next(lacking, None)
-        return "" if name is None else missing_field(name, sample.fields)
+        for _, field in self.fields:
+            if field not in sample.fields:
+                return missing_field(field, sample.fields)
+        return ""
 
     def chosen(self, sample: Sample) -> Sample:
         """Return the sample with the first of them as its `image`."""
@@ -96,12 +92,10 @@ def as_image_fields(
         )
     pairs = tuple(given.items() if isinstance(given, Mapping) else ((name, name) for name in given))
     require_batch_names("fields", (name for name, _ in pairs))
-    for name, field in pairs:
-        if not isinstance(field, str) or not field:
-            raise LoaderError(
-                f"fields has {name!r}: {field!r}; give names of fields, such as 'left.jpg'"
-            )
-    if not pairs or len({field for _, field in pairs}) < len(pairs):
+    fields = [field for _, field in pairs]
+    if not all(isinstance(field, str) and field for field in fields):
+        raise LoaderError(f"fields={chosen!r} is not allowed; give names of fields, as 'left.jpg'")
+    if not fields or len(set(fields)) < len(fields):
         raise LoaderError(
             f"fields={chosen!r} is not allowed; give at least one field, and each of them once"
         )
@@ -120,23 +114,19 @@ def warn_of_losses(header: Header) -> None:
     if header.bits > 8:
         upper = header.bits - 8
         _warn_once(
-            "bits",
             f"a {header.format} has {header.bits} bits per channel, of which the upper 8 are kept: values below "
             f"{1 << upper} become 0, and 300 and 4000 become {300 >> upper} and {4000 >> upper} of 255; if the numbers "
             "matter, give ImageOptions(depth=16) (and the images' channels=), or scale them to 8 bits beforehand",
         )
     if header.has_alpha:
         _warn_once(
-            "alpha",
             f"a {header.format} has an alpha channel, which is left out: transparent pixels get the colour that is "
             "stored for them; to have it as a channel, give ImageOptions(channels=4), and to have another background, put "
             "the images on it beforehand",
         )
 
 
-def _warn_once(loss: Literal["bits", "alpha"], text: str) -> None:
-    with _LOCK:
-        if loss not in _WARNED:
-            # Only then added: if warnings are errors, each such image is an error and not just the first.
-            warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)
-            _WARNED.add(loss)
+# Threads may both warn of one loss. If warnings are errors, nothing is cached: each such image is an error.
+@cache
+def _warn_once(text: str) -> None:
+    warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)

@@ -53,25 +53,22 @@ def checked_label(sample: Sample, shape: LabelShape) -> Sample:
     label: Any = sample.label  # a dataset of the user may return anything
     if shape == () and label.__class__ is int and -1 <= label < LABEL_LIMIT:  # nearly always
         return sample
-    if isinstance(label, np.ndarray) and label.ndim:
-        if shape == ():
+    is_vector = isinstance(label, np.ndarray) and label.ndim > 0
+    if shape == ():
+        if is_vector or isinstance(label, str | list | tuple):
             raise ValueError(
-                f"the label is an array of shape {list(label.shape)}, but the dataset's label_shape is (), class numbers"
+                f"the label {shorten(label)} is not a whole number: return a class number, set label_shape = (K,) in the "
+                "dataset's class for vectors, or give labels with dataset.with_labels(labels, classes=...)"
             )
-        is_good = label.dtype == np.float32 and label.ndim == 1 and shape in (None, label.shape)
-        return sample if is_good else replace(sample, label=to_vector(label, shape))
-    if shape != ():
-        if isinstance(label, Sequence):
-            return replace(sample, label=to_vector(label, shape))
+        return replace(sample, label=to_label(label))
+    if not is_vector and not isinstance(label, Sequence):
         raise ValueError(
             f"the label is {label!r}, but those of this dataset are {described(shape)}"
         )
-    if isinstance(label, str | list | tuple):
-        raise ValueError(
-            f"the label {shorten(label)} is not a whole number: return a class number, set label_shape = (K,) in the "
-            "dataset's class for vectors, or give labels with dataset.with_labels(labels, classes=...)"
-        )
-    return replace(sample, label=to_label(label))
+    is_final = is_vector and label.dtype == np.float32 and shape in (None, label.shape)
+    return (
+        sample if is_final and label.ndim == 1 else replace(sample, label=to_vector(label, shape))
+    )
 
 
 def collect_labels(samples: Sequence[Sample | None], shape: LabelShape) -> Labels:

@@ -1,5 +1,6 @@
 """Maps of numbers over an image, such as depth, disparity and optical flow: their files, and batches of them."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dali_pipes.arguments.values import refuse
 from dali_pipes.decode.stored import read_numbers
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.samples.read_field import FieldError, read_field, require_batch_names
@@ -56,12 +58,14 @@ class NumberMap:
     num_layers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        _require_field(self, "depth.png")
         is_number = isinstance(self.scale, int | float) and not isinstance(self.scale, bool)
-        if not is_number or not 0 < self.scale < float("inf"):
-            raise LoaderError(
-                f"NumberMap(scale={self.scale!r}) is not allowed; give a number above 0, such as 256"
-            )
+        refuse(
+            _field_fault(self.field, "NumberMap", "depth.png"),
+            (
+                not is_number or not 0 < self.scale < float("inf"),
+                f"NumberMap(scale={self.scale!r}) is not allowed; give a number above 0, such as 256",
+            ),
+        )
 
     def read(self, data: Payload) -> NDArray[np.float32]:
         """Return float32 [1, height, width].
@@ -69,7 +73,7 @@ class NumberMap:
         Raises:
             DecodeError: The bytes are something else.
         """
-        stored = _read_pfm(data, b"f") if data[:2] == b"Pf" else read_numbers(data, 1)
+        stored = _read_pfm(data) if data[:2] == b"Pf" else read_numbers(data, 1)
         values = stored.astype(np.float32)
         if self.unknown is not None:
             values[stored == self.unknown] = np.nan
@@ -101,16 +105,18 @@ class Flow:
     num_layers: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        _require_field(self, "flow.flo")
-        if self.format not in (None, "kitti"):
-            raise LoaderError(
-                f"Flow(format={self.format!r}) is not known; allowed are 'kitti', None"
-            )
-        if self.format is None and self.field.lower().endswith("png"):
-            raise LoaderError(
+        refuse(
+            _field_fault(self.field, "Flow", "flow.flo"),
+            (
+                self.format not in (None, "kitti"),
+                f"Flow(format={self.format!r}) is not known; allowed are 'kitti', None",
+            ),
+            (
+                self.format is None and str(self.field).lower().endswith("png"),
                 f"Flow({self.field!r}) is a PNG, which may be KITTI's or a picture of colours; give format='kitti' for "
-                "KITTI's"
-            )
+                "KITTI's",
+            ),
+        )
 
     def read(self, data: Payload) -> NDArray[np.float32]:
         """Return float32 [2, height, width].
@@ -123,7 +129,7 @@ class Flow:
         if data[:4] == _FLO:
             flow = _read_flo(data)
         elif data[:2] == b"PF":
-            flow = _read_pfm(data, b"F")[..., :2]
+            flow = _read_pfm(data)[..., :2]
         else:
             flow = read_numbers(data, 2)
         if flow.dtype.kind != "f":
@@ -213,11 +219,13 @@ def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None) -> MapReader:
     return MapReader(tuple(maps.items()))
 
 
-def _require_field(a_map: NumberMap | Flow, example: str) -> None:
-    if not isinstance(a_map.field, str) or not a_map.field:
-        raise LoaderError(
-            f"{type(a_map).__name__}(field={a_map.field!r}) is not allowed; give the name of a field, such as {example!r}"
-        )
+def _field_fault(field: object, kind: str, example: str) -> tuple[bool, str]:
+    """Return whether something is no name of a field, and the text of the error."""
+    is_name = isinstance(field, str) and field != ""
+    return (
+        not is_name,
+        f"{kind}(field={field!r}) is not allowed; give the name of a field, such as {example!r}",
+    )
 
 
 def _read_layers(
@@ -236,26 +244,33 @@ def _read_flo(data: Payload) -> NDArray[Any]:
     if len(data) < 12:
         raise DecodeError("a .flo file that ends within its header")
     width, height = np.frombuffer(data, "<i4", 2, 4).tolist()
-    if width < 1 or height < 1 or len(data) != 12 + 8 * width * height:
-        raise DecodeError(
-            f"a .flo file of {len(data)} bytes whose header says {height}x{width}: truncated or damaged"
-        )
-    return np.frombuffer(data, "<f4", offset=12).reshape(height, width, 2)
+    return _read_floats(data, 12, "<f4", (height, width, 2))
 
 
-def _read_pfm(data: Payload, letter: bytes) -> NDArray[Any]:
+def _read_pfm(data: Payload) -> NDArray[Any]:
     """Read a PFM: rows from bottom to top, little-endian if the scale is negative; "F" has three channels."""
     found = _PFM.match(data)
-    if found is None or found[1] != letter:
+    if found is None:
         raise DecodeError("a PFM whose header cannot be read")
-    width, height, channels = int(found[2]), int(found[3]), 3 if letter == b"F" else 1
-    order = "<" if found[4].startswith(b"-") else ">"
-    if len(data) - found.end() != 4 * width * height * channels or not width * height:
+    letter, width, height, scale = found.groups()
+    shape = (int(height), int(width), 3 if letter == b"F" else 1)
+    dtype = "<f4" if scale.startswith(b"-") else ">f4"
+    return _read_floats(data, found.end(), dtype, shape)[::-1].astype(np.float32)
+
+
+def _read_floats(
+    data: Payload, start: int, dtype: str, shape: tuple[int, int, int]
+) -> NDArray[Any]:
+    """Return the numbers after a file's header, without memory for what a damaged header asks for.
+
+    Raises:
+        DecodeError: The file has more or fewer.
+    """
+    if min(shape) < 1 or len(data) - start != 4 * math.prod(shape):
         raise DecodeError(
-            f"a PFM of {len(data)} bytes whose header says {height}x{width}: truncated or damaged"
+            f"a file of {len(data)} bytes whose header says {shape[0]}x{shape[1]}: truncated or damaged"
         )
-    rows = np.frombuffer(data, f"{order}f4", offset=found.end()).reshape(height, width, channels)
-    return rows[::-1].astype(np.float32)
+    return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
 
 def _read_kitti(data: Payload) -> NDArray[np.float32]:

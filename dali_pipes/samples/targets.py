@@ -116,30 +116,18 @@ class TargetReader:
         read: dict[str, Any] = {}
         if "json" in fields:
             read = read_field(fields, "json", partial(self._read_json, size))
-        masks = {}
-        if "masks" in self.kinds:
-            masks = {name: number for name in fields if (number := mask_number(name)) is not None}
-        if not read and not masks:
-            return SampleTargets()
-        names = sorted(masks, key=lambda name: masks[name])
-        numbered = any(number >= 0 for number in masks.values())
-        if len(names) > 1 and (not numbered or masks[names[0]] < 0):
-            raise TargetsError(
-                f"a sample must have one mask, or masks that all have numbers, got {', '.join(names)}"
-            )
+        names = _mask_fields(fields) if "masks" in self.kinds else []
         if names:
-            meaning = AS_STORED
-            if fields.get(MASK_VALUES):
-                meaning = read_field(fields, MASK_VALUES, read_meaning)
-            read_one = partial(read_mask, size=size, meaning=meaning)
-            read["masks"] = np.stack([read_field(fields, name, read_one) for name in names])
+            read["masks"] = _read_masks(fields, names, size)
+        if not read:
+            return SampleTargets()
         form = read.pop("box_format", None)
         targets = Targets(**read)
         if form is not None and targets.boxes is not None:
             boxes = in_format(targets.boxes, form, self.recipe.boxes, size)
             targets = replace(targets, boxes=boxes)
         check_targets(self.recipe, targets, size)
-        return SampleTargets(targets, numbered)
+        return SampleTargets(targets, numbered=bool(names) and mask_number(names[0]) != -1)
 
     def _read_json(self, size: tuple[int, int], data: Payload) -> dict[str, Any]:
         """Return the arguments of Targets in the field json, and its box_format."""
@@ -233,6 +221,32 @@ def collate_nothing(
     return {name: None if values is None else values[:0] for name, values in rows.items()}
 
 
+def _mask_fields(fields: Mapping[str, Payload]) -> list[str]:
+    """Return the names of a sample's masks, in the order of their numbers.
+
+    Raises:
+        TargetsError: There are several, and not all have a number.
+    """
+    numbers = {name: number for name in fields if (number := mask_number(name)) is not None}
+    names = sorted(numbers, key=numbers.__getitem__)
+    if len(names) > 1 and numbers[names[0]] < 0:
+        raise TargetsError(
+            f"a sample must have one mask, or masks that all have numbers, got {', '.join(names)}"
+        )
+    return names
+
+
+def _read_masks(
+    fields: Mapping[str, Payload], names: Sequence[str], size: tuple[int, int]
+) -> NDArray[np.int32]:
+    """Return the classes of some masks, int32 [M, height, width]."""
+    meaning = (
+        read_field(fields, MASK_VALUES, read_meaning) if fields.get(MASK_VALUES) else AS_STORED
+    )
+    read_one = partial(read_mask, size=size, meaning=meaning)
+    return np.stack([read_field(fields, name, read_one) for name in names])
+
+
 def _parse_json(text: bytes, wanted: set[str], size: tuple[int, int]) -> dict[str, Any]:
     try:
         stored = json.loads(text)
@@ -245,16 +259,15 @@ def _parse_json(text: bytes, wanted: set[str], size: tuple[int, int]) -> dict[st
         require_stated_size((height, width), size, "json")
     except ValueError as error:
         raise FieldError(str(error)) from None
-    stored = {key: value for key, value in stored.items() if value is not None}
     read = {
         name: stored[key]
         for key, (kind, name) in _NAMES.items()
-        if key in stored and kind in wanted and kind in stored
+        if kind in wanted and stored.get(kind) is not None and stored.get(key) is not None
     }
-    for key, name in (("labels", "box_labels"), ("keypoint_labels", "keypoint_labels")):
+    for name in ("box_labels", "keypoint_labels"):
         if name in read and not _are_classes(read[name]):
             raise FieldError(
-                f"{key} must be a list of whole numbers from -2**63 to 2**63 - 1, got {shorten(read[name])}"
+                f"{name} must be a list of whole numbers from -2**63 to 2**63 - 1, got {shorten(read[name])}"
             )
     return read
 

@@ -127,7 +127,7 @@ def test_a_field_that_cannot_be_read_makes_a_bad_sample(tmp_path: Path, samples:
     broken["03"]["score"] = b"much"
     data = open_dataset(write_samples(tmp_path / "a.tar", broken))
     options: dict[str, Any] = {"batch_size": 11, "shuffle": "none", "fields": {"score": float}}
-    with pytest.raises(BadSampleError, match="the field 'score': could not convert"):
+    with pytest.raises(BadSampleError, match="the field 'score': it cannot be read: could not convert"):
         next(iter(Loader(data, RECIPE, **options)))
     loader = Loader(data, RECIPE, on_bad_sample="skip", **options)
     batch = next(iter(loader))
@@ -176,10 +176,10 @@ def test_mixed_images_keep_the_fields_of_their_own_row(dataset: Dataset) -> None
         ("txt", r"give names, such as \[\"caption\"\]"),
         (["labels"], "batch.labels is something else"),
         (["caption"], "the field 'caption' is missing"),
-        (["jpg"], "not UTF-8 text"),
+        (["jpg"], "'jpg': it cannot be read: 'utf-8' codec"),
         ({"txt": 3}, r"Field\(read=3\) is not known"),
-        ({"txt": float}, "the field 'txt': could not convert"),
-        ({"txt": "json"}, "it is not JSON"),
+        ({"txt": float}, "the field 'txt': it cannot be read: could not convert"),
+        ({"txt": "json"}, "it cannot be read: Expecting value"),
         ({"npy": Field(np.ndarray, dtype=torch.float32, shape=(4,))}, r"\[3\], declared is \[4\]"),
         ({"raw": Field(bytes, dtype=torch.float32, shape=(4,))}, "12 bytes, \\[4\\] needs 16"),
     ],

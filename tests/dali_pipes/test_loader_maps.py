@@ -276,7 +276,7 @@ def test_a_sample_with_a_bad_map_is_bad(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("ending", "data", "sentence"),
     [
-        ("flo", flo(FLOW)[:-4], "a .flo file of .* truncated or damaged"),
+        ("flo", flo(FLOW)[:-4], "a file of .* bytes whose header says 60x80: truncated or damaged"),
         ("flo", b"PIEH", "ends within its header"),
         ("pfm", pfm(np.dstack([FLOW, FLOW]))[:-1], "a PFM .*header cannot be read|truncated or damaged"),
         ("npy", npy(FLOW.astype(np.int16)), "flow must be floats, got int16"),

@@ -144,7 +144,7 @@ def test_samples_of_another_kind_are_not_sound(tmp_path: Path) -> None:
         assert not sound
         assert words in fault
     assert len(take_decodable_samples(data, most=1, images=ImageOptions(channels=1))[0]) == 1
-    with pytest.raises(LoaderError, match=r"has no field 'left\.png'"):
+    with pytest.raises(LoaderError, match=r"the field 'left\.png' is missing"):
         take_decodable_samples(data, most=1, images=ImageOptions(fields=["left.png"]))
 
 
