@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from dali_pipes.arguments.values import refuse
-from dali_pipes.errors import LoaderError, error_text
+from dali_pipes.errors import LoaderError
 from dali_pipes.samples.read_field import FieldError, missing_field, read_field, require_batch_names
 from gpu_aug.upload import upload
 from readers import Sample
@@ -98,15 +98,13 @@ class Field:
         """Return the value of one sample's bytes.
 
         Raises:
-            FieldError: They do not fit the declaration.
+            FieldError: They do not fit the declaration. Damaged bytes raise other errors as well, and so may functions of the
+                user; see `read_field`.
         """
         data = bytes(payload)
-        try:
-            if self.read is bytes and self.dtype is not None:
-                return self._from_buffer(data)
-            return self.declared(_READERS.get(self.read, self.read)(data))
-        except Exception as error:  # damaged bytes, and whatever a function of the user raises
-            raise FieldError(f"it cannot be read: {error_text(error)}") from error
+        if self.read is bytes and self.dtype is not None:
+            return self._from_buffer(data)
+        return self.declared(_READERS.get(self.read, self.read)(data))
 
     def declared(self, value: Any) -> Any:
         """Return a value as the declared tensor; unchanged without a declaration.

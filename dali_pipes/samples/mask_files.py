@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.errors import error_text
 from dali_pipes.samples.read_field import FieldError
 from readers import read_header
 from readers.sample import Payload
@@ -24,16 +23,16 @@ _MOST_SHOWN = 5
 
 
 class Meaning(NamedTuple):
-    """The classes of a mask's values or colours; without either the values are the classes.
+    """The classes of a mask's values or colours.
 
     Attributes:
-        values: int64 [2, n], values in the file, ascending, and their classes.
-        colors: The same for colours, as red * 2**16 + green * 2**8 + blue.
+        table: int64 [2, n], values in the file, ascending, and their classes; None if the values are the classes.
+        of_colors: Whether the values are colours, as red * 2**16 + green * 2**8 + blue.
         ignore: Class of all others; None refuses them.
     """
 
-    values: NDArray[np.int64] | None = None
-    colors: NDArray[np.int64] | None = None
+    table: NDArray[np.int64] | None = None
+    of_colors: bool = False
     ignore: int | None = None
 
 
@@ -58,24 +57,23 @@ def read_mask(
         int32 [height, width].
 
     Raises:
-        FieldError: It cannot be decoded, has another size, has colours of unknown meaning, or a value or colour that is
-            not listed.
+        FieldError: It has another size, has colours of unknown meaning, or a value or colour that is not listed. Damaged
+            files raise whatever Pillow raises; see `read_field`.
     """
-    pixels = _decode(data, size, in_colors=meaning.colors is not None)
-    if meaning.colors is not None:
-        packed = pixels.astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], np.int32)
-        return _look_up(packed, meaning.colors, meaning.ignore, "#{:06x}")
-    if pixels.ndim == 3:
+    pixels = _decode(data, size, in_colors=meaning.of_colors)
+    if meaning.of_colors:
+        pixels = pixels.astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], np.int32)
+    elif pixels.ndim == 3:
         if (pixels[..., :1] != pixels).any():
             raise FieldError(
                 f"it must have one channel, whole numbers or a palette, got colours in {pixels.shape[2]} channels: "
                 "give the class of each with colors=, or write class numbers"
             )
         pixels = pixels[..., 0]
-    if meaning.values is not None:
-        numbers = pixels.astype(np.uint8) if pixels.dtype == bool else pixels
-        return _look_up(numbers, meaning.values, meaning.ignore, "{}")
-    return pixels.astype(np.int32)
+    if meaning.table is None:
+        return pixels.astype(np.int32)
+    form = "#{:06x}" if meaning.of_colors else "{:d}"
+    return _look_up(pixels, meaning.table, meaning.ignore, form)
 
 
 def read_meaning(data: Payload) -> Meaning:
@@ -84,9 +82,6 @@ def read_meaning(data: Payload) -> Meaning:
     Args:
         data: JSON {"values": [[value, class], ...]} or {"colors": [[red, green, blue, class], ...]}, with "ignore": class
             for all others.
-
-    Raises:
-        FieldError: It is something else.
     """
     return _parse(bytes(data))
 
@@ -94,15 +89,12 @@ def read_meaning(data: Payload) -> Meaning:
 # All samples of a dataset have the same bytes; a mixture has several.
 @lru_cache(maxsize=16)
 def _parse(text: bytes) -> Meaning:
-    try:
-        stored = json.loads(text)
-        values, colors = stored.get("values"), stored.get("colors")
-        if colors is not None:
-            colors = [[(red << 16) + (green << 8) + blue, to] for red, green, blue, to in colors]
-        tables = [None if table is None else _sorted(table) for table in (values, colors)]
-        return Meaning(tables[0], tables[1], stored.get("ignore"))
-    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise FieldError(f"it cannot be read: {error}") from error
+    stored = json.loads(text)
+    pairs, colors = stored.get("values"), stored.get("colors")
+    if colors is not None:
+        pairs = [[(red << 16) + (green << 8) + blue, to] for red, green, blue, to in colors]
+    table = None if pairs is None else _sorted(pairs)
+    return Meaning(table, colors is not None, stored.get("ignore"))
 
 
 def _sorted(pairs: Any) -> NDArray[np.int64]:
@@ -142,17 +134,12 @@ def _decode(data: Payload, size: tuple[int, int], *, in_colors: bool) -> NDArray
     stored = read_header(data).format
     if stored not in FORMATS:
         raise FieldError(f"it must be a {' or '.join(FORMATS)}, got {stored}")
-    try:
-        with Image.open(io.BytesIO(data), formats=(stored.upper(),)) as image:
-            if image.size != size[::-1]:
-                raise FieldError(
-                    f"it must be as large as the upright image, {size[0]}x{size[1]}, got {image.height}x{image.width}"
-                )
-            return _pixels(image, data, in_colors=in_colors)
-    except FieldError:
-        raise
-    except Exception as error:  # Pillow's readers raise anything for damaged bytes
-        raise FieldError(f"it cannot be decoded: {error_text(error)}") from error
+    with Image.open(io.BytesIO(data), formats=(stored.upper(),)) as image:
+        if image.size != size[::-1]:
+            raise FieldError(
+                f"it must be as large as the upright image, {size[0]}x{size[1]}, got {image.height}x{image.width}"
+            )
+        return _pixels(image, data, in_colors=in_colors)
 
 
 def _pixels(image: Any, data: Payload, *, in_colors: bool) -> NDArray[Any]:
@@ -167,5 +154,5 @@ def _pixels(image: Any, data: Payload, *, in_colors: bool) -> NDArray[Any]:
         return np.asarray(image.convert("RGB"))
     # Byte 24 of a PNG is the number of bits.
     factor = _STRETCHED.get(bytes(data[24:25])[0], 1) if is_png and mode == "L" else 1
-    pixels = np.asarray(image)
+    pixels = np.asarray(image, np.uint8 if mode == "1" else None)  # else bool
     return pixels if factor == 1 else pixels // factor

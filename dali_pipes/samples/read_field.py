@@ -5,10 +5,9 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from dali_pipes.batch import Batch
-from dali_pipes.errors import DecodeError, LoaderError
+from dali_pipes.errors import DecodeError, LoaderError, error_text
 from gpu_aug.errors import TargetsError
 from readers import HeaderError
-from readers.describe import describe
 from readers.sample import Payload
 from readers.storage.blob.mapped import copied
 
@@ -28,7 +27,7 @@ def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload
     Args:
         fields: Encoded bytes by field name.
         name: The field.
-        read: Makes the value; it raises FieldError, TargetsError, DecodeError, HeaderError or OSError for bad bytes.
+        read: Makes the value; any exception that it raises makes the sample a bad one.
 
     Raises:
         FieldError: The field is missing or cannot be read; the text begins with its name.
@@ -38,16 +37,19 @@ def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload
     payload: Any = fields[name]
     # A dataset of the user may hand over anything.
     if not isinstance(payload, bytes | bytearray | memoryview):
-        kind = "text" if isinstance(payload, str) else describe(payload)
         raise FieldError(
-            f"the field {name!r}: it is {kind}, and a dataset hands fields over as bytes: encode it, or derive the "
+            f"the field {name!r}: it is of the type {type(payload).__name__}, and a dataset hands fields over as bytes: encode it, or derive the "
             "dataset from readers.CustomDataset, which does"
         )
     try:
         # A copy, because a page of a mapped file that cannot be read ends the process.
         return read(copied(fields[name]))
-    except (TargetsError, DecodeError, HeaderError, OSError) as error:
-        raise FieldError(f"the field {name!r}: {error}") from error
+    except (
+        Exception
+    ) as error:  # libraries raise anything for damaged bytes, and so do functions of the user
+        is_reason = isinstance(error, TargetsError | DecodeError | HeaderError)
+        reason = str(error) if is_reason else f"it cannot be read: {error_text(error)}"
+        raise FieldError(f"the field {name!r}: {reason}") from error
 
 
 def missing_field(name: str, fields: Iterable[str]) -> str:

@@ -285,7 +285,7 @@ BAD_TARGETS = {
         "one channel, .* got colours in 3 ch",
     ),
     "no png": ({"mask.png": b"GIF89a"}, "the field 'mask.png': "),
-    "damaged": ({"mask.png": png(NOISE)[:700]}, "the field 'mask.png': it cannot be decoded"),
+    "damaged": ({"mask.png": png(NOISE)[:700]}, "the field 'mask.png': it cannot be read: "),
     "two": (
         {"mask.png": FINE, "seg.png": FINE},
         "one mask, or masks that all have numbers, got mask.png, seg.png",

@@ -301,7 +301,7 @@ EMPTY = Image.new("L", (64, 48))
         (by_pillow("JPEG", EMPTY), "png or gif or bmp or tiff, got jpeg"),
         (by_pillow("TIFF", Image.new("F", (64, 48))), "mode F"),
         (by_pillow("TIFF", EMPTY, save_all=True, append_images=[EMPTY]), "one picture, got 2"),
-        (by_pillow("PNG", EMPTY)[:60], "cannot be decoded"),
+        (by_pillow("PNG", EMPTY)[:60], "cannot be read"),
         (b"nothing", "not an image"),
     ],
 )
