@@ -12,11 +12,15 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from dali_pipes.arguments import names
 from dali_pipes.arguments.choose import DecoderName
-from dali_pipes.arguments.evaluation import check_evaluation, require_options, warn_of_training
 from dali_pipes.arguments.explain import describe, explain
 from dali_pipes.arguments.options import Execution, ImageOptions, Monitoring
 from dali_pipes.arguments.order import ShuffleChoice, warn_of_small_buckets
 from dali_pipes.arguments.process_rank import Ranks
+from dali_pipes.arguments.recipe import (
+    check_evaluation,
+    require_evaluation_options,
+    warn_of_training,
+)
 from dali_pipes.arguments.setup import Options, make_setup
 from dali_pipes.arguments.values import require_epoch, require_one_of
 from dali_pipes.batch import Batch
@@ -238,7 +242,7 @@ class Loader:
         Raises:
             LoaderError: As Loader, or samples would be left out or come twice.
         """
-        require_options(last_batch, options)
+        require_evaluation_options(last_batch, options)
         options |= {"batch_size": batch_size, "shuffle": "none", "last_batch": last_batch}
         loader = cls(dataset, recipe, **options)
         fetcher = loader._setup.fetcher

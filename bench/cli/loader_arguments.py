@@ -6,8 +6,8 @@ from typing import Any
 from bench.cli.options import SampledClipOptions, SourceOptions, TuneOptions
 from bench.compare.clips import clip_settings, usual_batch_size, usual_recipe
 from bench.output.arguments import dtype_from, recipe_from
-from dali_pipes.arguments.evaluation import random_steps
 from dali_pipes.arguments.names import with_settings
+from dali_pipes.arguments.recipe import random_steps
 from dali_pipes.steps.variants import make_variants
 from readers import Dataset
 from readers.prepare.source import open_at_random

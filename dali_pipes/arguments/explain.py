@@ -105,9 +105,7 @@ def _stages(view: View) -> Iterator[str]:
     yield f"decode stage: {decode} -> {str(kind.dtype).removeprefix('torch.')} {canvas}"
     batch = ", ".join(map(repr, recipe.image_operations[len(first) :])) or "nothing"
     shape = [kind.channels, *recipe.fixed_size]
-    single = recipe.num_single_leaves
-    one_by_one = f", the first {single} image by image" if single else ""
-    yield f"batch stage: {batch} -> {str(view.dtype).removeprefix('torch.')} {shape}{one_by_one}"
+    yield f"batch stage: {batch} -> {str(view.dtype).removeprefix('torch.')} {shape}"
 
 
 def _values(setup: Setup, steps: AnySteps) -> Iterator[str]:

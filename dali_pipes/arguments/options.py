@@ -229,11 +229,11 @@ class Monitoring:
     def __post_init__(self) -> None:
         as_heartbeat(self.heartbeat)
         as_metrics(self.metrics)
-        if self.audit is None or self.ledger is None:
-            return
-        if os.path.abspath(self.audit) == os.path.abspath(self.ledger):  # noqa: PTH100 - str or bytes paths as well
+        # os.path.abspath takes bytes paths as well.
+        files = [os.path.abspath(path) for path in (self.audit, self.ledger) if path is not None]  # noqa: PTH100
+        if len(set(files)) < len(files):
             raise LoaderError(
-                f"audit and ledger are both {os.fspath(self.audit)!r}; give each a file of its own"
+                f"audit and ledger are both {os.fspath(self.audit or '')!r}; give each a file of its own"
             )
 
 

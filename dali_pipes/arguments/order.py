@@ -8,13 +8,14 @@ import numpy as np
 
 from dali_pipes.arguments.options import BlockShuffle
 from dali_pipes.arguments.process_rank import Process
-from dali_pipes.arguments.values import require_one_of, require_positive
+from dali_pipes.arguments.values import refuse, require_one_of, require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.steps.schedule import BucketSteps, LastBatch, Steps
 from dali_pipes.steps.streams.order import stream_order
 from dali_pipes.steps.variants import MultiScale, Variants
 from readers import Dataset, ReadersError
 from readers.datasets.stream import is_stream
+from readers.describe import few_of
 from readers.image.sizes import image_sizes
 from readers.order.bucket_order import BucketOrder
 from readers.order.buckets import Buckets, Size, batches_of
@@ -52,16 +53,20 @@ def find_order(dataset: Dataset, seed: int, shuffle: ShuffleChoice) -> AnyOrder:
 
 def require_sizes(buckets: Any, sizes: Any) -> None:
     """Refuse anything but `Buckets` and `MultiScale`, and both together."""
-    for name, given, kind in (("buckets", buckets, Buckets), ("sizes", sizes, MultiScale)):
-        if given is not None and not isinstance(given, kind):
-            raise LoaderError(
-                f"{name}={given!r} is not allowed; give {kind.__name__}([(height, width), ...])"
-                + (" or Buckets.aspect(area=...)" if kind is Buckets else "")
-            )
-    if buckets is not None and sizes is not None:
-        raise LoaderError(
-            "buckets= chooses the size by a sample's shape, and sizes= by its position; leave one of them out"
-        )
+    refuse(
+        (
+            not isinstance(buckets, Buckets | None),
+            f"buckets={buckets!r} is not allowed; give Buckets([(height, width), ...]) or Buckets.aspect(area=...)",
+        ),
+        (
+            not isinstance(sizes, MultiScale | None),
+            f"sizes={sizes!r} is not allowed; give MultiScale([(height, width), ...])",
+        ),
+        (
+            buckets is not None and sizes is not None,
+            "buckets= chooses the size by a sample's shape, and sizes= by its position; leave one of them out",
+        ),
+    )
 
 
 def require_batch_size(batch_size: Any, buckets: Buckets | None) -> None:
@@ -169,10 +174,9 @@ def warn_of_small_buckets(steps: object, *, stacklevel: int) -> None:
         if 0 < length < batch * world_size
     ]
     if never:
-        more = f" and {len(never) - 3} more" if len(never) > 3 else ""
         warnings.warn(
-            f'buckets with fewer samples than a step never come under last_batch="drop": {", ".join(never[:3])}{more}; '
-            f'use fewer sizes, a smaller batch_size for them, or last_batch="partial" or "pad"',
+            f'buckets with fewer samples than a step never come under last_batch="drop": {few_of(never)}; use fewer '
+            'sizes, a smaller batch_size for them, or last_batch="partial" or "pad"',
             stacklevel=stacklevel,
         )
 

@@ -199,7 +199,9 @@ def _of_mesh(mesh: DeviceMesh, world_size: int | None) -> Process:
 def _environment() -> Process | None:
     """Return what torchrun, and launchers like it, say."""
     texts = [os.environ.get(name) for name in _NAMES]
-    rank, world_size = (int(text) if (text or "").isdecimal() else None for text in texts)
+    rank, world_size = (
+        int(text) if text is not None and text.isdecimal() else None for text in texts
+    )
     if rank is not None and world_size is not None and rank < world_size:
         return Process(rank, world_size, "RANK and WORLD_SIZE")
     # A single process may have one of them.

@@ -93,11 +93,10 @@ def as_image_fields(
     pairs = tuple(given.items() if isinstance(given, Mapping) else ((name, name) for name in given))
     require_batch_names("fields", (name for name, _ in pairs))
     fields = [field for _, field in pairs]
-    if not all(isinstance(field, str) and field for field in fields):
-        raise LoaderError(f"fields={chosen!r} is not allowed; give names of fields, as 'left.jpg'")
-    if not fields or len(set(fields)) < len(fields):
+    are_names = bool(fields) and all(isinstance(field, str) and field for field in fields)
+    if not are_names or len(set(fields)) < len(fields):
         raise LoaderError(
-            f"fields={chosen!r} is not allowed; give at least one field, and each of them once"
+            f"fields={chosen!r} is not allowed; give names of fields, at least one and each of them once"
         )
     return ImageFields(kind, pairs)
 

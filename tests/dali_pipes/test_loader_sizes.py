@@ -114,4 +114,4 @@ def test_explain(dataset: Dataset) -> None:
 
     assert "decode stage: Resize" in text
     assert "-> uint8 of several sizes" in text
-    assert "[3, 36, 36], the first 2 image by image" in text
+    assert "-> float32 [3, 36, 36]" in text

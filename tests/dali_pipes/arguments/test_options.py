@@ -75,7 +75,7 @@ MOVED: dict[str, tuple[Any, str]] = {
 REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [
     (ImageOptions, {"channels": 0}, "channels must be a whole number from 1, got 0"),
     (ImageOptions, {"depth": 12}, "depth must be 8, 16 or 'float32', got 12"),
-    (ImageOptions, {"fields": []}, "give at least one field"),
+    (ImageOptions, {"fields": []}, "give names of fields, at least one"),
     (ImageOptions, {"fields": ["left.png", "left.png"]}, "and each of them once"),
     (ImageOptions, {"fields": {"labels": "left.png"}}, "batch.labels is something else"),
     (ImageOptions, {"fields": 3}, "fields=3 is not allowed; give fields, such as"),
