@@ -511,7 +511,7 @@ class Loader:
     def explain(self) -> str:
         """Return what was chosen and why, and what happens to an image, one line each."""
         machines = self._production.machines
-        return "\n".join(explain(self._setup, self._expected, self._ranks, machines))
+        return "\n".join(explain(self._setup, self._expected, machines))
 
     def close(self) -> None:
         """End the current loop, its threads, the DALI pipeline, helper processes and workers; a later loop starts new ones."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from dali_pipes.arguments.choose import Choice
-from dali_pipes.arguments.process_rank import Ranks
 from dali_pipes.arguments.setup import Setup
 from dali_pipes.monitoring.stats import on_ray
 from dali_pipes.samples.targets import KINDS
@@ -35,15 +34,12 @@ def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
     )
 
 
-def explain(
-    setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str] = ()
-) -> Iterator[str]:
+def explain(setup: Setup, steps: AnySteps, machines: Sequence[str] = ()) -> Iterator[str]:
     """Yield one line for each choice, stage and setting.
 
     Args:
         setup: Of the loader.
         steps: Of an epoch on this rank.
-        ranks: Settle the rank.
         machines: Where the Ray workers run that have started.
     """
     yield from setup.choice.reasons
@@ -51,8 +47,6 @@ def explain(
     yield from _recipes(setup)
     yield from _values(setup, steps)
     yield from _order(setup, steps)
-    if (other := ranks.other()) is not None:
-        yield f"rank and world size: as given, though this process is {other}"
     yield _decoding(setup)
     if setup.options.execution.cache == "device":
         from dali_pipes.decode.cuda_jpeg import device_cache  # takes seconds, and needs CUDA

@@ -33,10 +33,6 @@ class Process:
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.world_size} (by {self.source})"
 
-    def differs(self, other: "Process") -> bool:
-        """Whether another process has another share of the steps."""
-        return (self.rank, self.world_size) != (other.rank, other.world_size)
-
 
 _ALONE = Process(0, 1, "default")
 
@@ -124,18 +120,12 @@ class Ranks:
             self._require_unchanged(self._settled)
         return self._settled
 
-    def other(self) -> Process | None:
-        """Return what the process group or the environment says if the arguments contradict it, else None."""
-        found = found_process()
-        given = self._given
-        return found if given is not None and found is not None and found.differs(given) else None
-
     def _require_unchanged(self, used: Process) -> None:
         # A group that has ended since contradicts nothing, nor does the environment a group.
         found = _group()
         if found is None and used.source != "torch.distributed":
             found = _ray_train() or _environment()
-        if found is not None and found.differs(used):
+        if found is not None and (found.rank, found.world_size) != (used.rank, used.world_size):
             raise LoaderError(
                 f"this loader was used as {used}, but now this process is {found}: the ranks would not share the "
                 f"epoch; call init_process_group before the loader's first use (len, a loop, its state), start the "

@@ -102,8 +102,8 @@ class Field:
                 user; see `read_field`.
         """
         data = bytes(payload)
-        if self.read is bytes and self.dtype is not None:
-            return self._from_buffer(data)
+        if self.read is bytes and self.dtype is not None and self.shape is not None:
+            return torch.frombuffer(bytearray(data), dtype=self.dtype).view(self.shape)
         return self.declared(_READERS.get(self.read, self.read)(data))
 
     def declared(self, value: Any) -> Any:
@@ -136,19 +136,6 @@ class Field:
         if not values:
             return torch.empty((0, *self.shape), dtype=self.dtype, device=device)
         return upload(torch.stack(list(values)), device)
-
-    def _from_buffer(self, data: bytes) -> torch.Tensor:
-        assert self.dtype is not None
-        assert self.shape is not None
-        needed = self.dtype.itemsize * int(np.prod(self.shape))
-        if len(data) != needed:
-            raise FieldError(f"it has {len(data)} bytes, {list(self.shape)} needs {needed}")
-        flat = (
-            torch.frombuffer(bytearray(data), dtype=self.dtype)
-            if data
-            else torch.empty(0, dtype=self.dtype)
-        )
-        return flat.view(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +200,7 @@ def read_untyped(data: bytes) -> Any:
     """
     # Also with a damaged first byte, or it would be taken for text.
     if data[1 : len(_NPY)] == _NPY[1:]:
-        return _npy(data)
+        return _array(data)
     text = data.decode()
     if text.lstrip()[:1] in ("[", "{"):
         try:
@@ -248,12 +235,6 @@ def _read(sample: Sample, name: str, field: Field) -> Any:
     return field.declared(field.default)
 
 
-def _npy(data: bytes) -> torch.Tensor:
-    if not data.startswith(_NPY):
-        raise FieldError(f"it is not a NumPy file, it begins with {data[: len(_NPY)]!r}")
-    return _array(data)
-
-
 def _array(data: bytes) -> torch.Tensor:
     if data.startswith(_NPY):
         array = read_npy(data)
@@ -276,5 +257,5 @@ _READERS: dict[Any, Callable[[bytes], Any]] = {
     "json": json.loads,
 }
 # Ways to read fields that are given by name only, by the ending of the name.
-_BY_ENDING = {"json": "json", "npy": _npy}
+_BY_ENDING = {"json": "json", "npy": np.ndarray}
 _NUMBERS = {int: torch.int64, float: torch.float32}
