@@ -179,12 +179,22 @@ class Setup:
             LoaderError: There are none.
         """
         options, fetcher = self.options, self.fetcher
-        variants, last_batch = fetcher.variants, options.last_batch
         if isinstance(fetcher, StreamFetcher):
-            stream, batch_size = fetcher.stream_order.stream, cast(int, options.batch_size)
-            return stream_steps(stream, batch_size, last_batch, variants, process)
+            batch_size = cast(int, options.batch_size)  # no dictionary, as there are no buckets
+            return stream_steps(
+                fetcher.stream_order.stream,
+                batch_size,
+                options.last_batch,
+                fetcher.variants,
+                process,
+            )
         return make_steps(
-            fetcher.order, variants, options.batch_size, last_batch, fetcher.seed, process
+            fetcher.order,
+            fetcher.variants,
+            options.batch_size,
+            options.last_batch,
+            fetcher.seed,
+            process,
         )
 
 

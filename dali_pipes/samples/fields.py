@@ -13,7 +13,6 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.samples.read_field import FieldError, missing_field, read_field, require_batch_names
 from gpu_aug.upload import upload
 from readers import Sample
-from readers.formats.columns import shorten
 from readers.image.raw_pixels import read_npy
 from readers.sample import FieldTypes, Payload
 
@@ -196,22 +195,12 @@ def read_untyped(data: bytes) -> Any:
     """Read a field that was given by its name only: text, or a NumPy file.
 
     Raises:
-        ValueError: It is neither, or a list or object of JSON, which may be meant as such or as text.
+        ValueError: It is neither.
     """
     # Also with a damaged first byte, or it would be taken for text.
     if data[1 : len(_NPY)] == _NPY[1:]:
         return _array(data)
-    text = data.decode()
-    if text.lstrip()[:1] in ("[", "{"):
-        try:
-            json.loads(text)
-        except (ValueError, RecursionError):
-            return text
-        raise FieldError(
-            f'it is JSON, {shorten(text)}: choose how to read it, {{name: "json"}}, {{name: str}} or '
-            f"{{name: Field(numpy.ndarray, dtype=torch.float32, shape=(...))}}"
-        )
-    return text
+    return data.decode()
 
 
 def _as_field(name: str, way: Any, types: FieldTypes) -> Field:
