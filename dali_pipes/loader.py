@@ -13,6 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from dali_pipes.arguments import names
 from dali_pipes.arguments.choose import DecoderName
 from dali_pipes.arguments.explain import describe, explain
+from dali_pipes.arguments.loader_options import Options
 from dali_pipes.arguments.options import Execution, ImageOptions, Monitoring
 from dali_pipes.arguments.order import ShuffleChoice, warn_of_small_buckets
 from dali_pipes.arguments.process_rank import Ranks
@@ -21,7 +22,7 @@ from dali_pipes.arguments.recipe import (
     require_evaluation_options,
     warn_of_training,
 )
-from dali_pipes.arguments.setup import Options, make_setup
+from dali_pipes.arguments.setup import make_setup
 from dali_pipes.arguments.values import require_epoch, require_one_of
 from dali_pipes.batch import Batch
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder

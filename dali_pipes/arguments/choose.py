@@ -159,19 +159,26 @@ def _decoder(
         )
     if asked == "dali" and not _is_importable("nvidia.dali"):
         raise MissingPackageError(INSTALL_DALI)
+    _require_possible(asked, device, clips)
+    return asked, "asked for"
+
+
+def _require_possible(
+    decoder: Literal["dali", "cuda"], device: torch.device, clips: ClipSource | None
+) -> None:
+    """Refuse a decoder that was asked for and cannot decode such samples on such a device."""
     problem = _nvdec_problem(device, clips)
     refuse(
-        (asked == "dali" and bool(problem), problem),
+        (decoder == "dali" and bool(problem), problem),
         (
-            asked == "cuda" and clips is not None,
+            decoder == "cuda" and clips is not None,
             'decoder="cuda" decodes JPEGs, and these are clips; use decoder="dali", "cpu" or "auto"',
         ),
         (
-            asked == "cuda" and device.type != "cuda",
+            decoder == "cuda" and device.type != "cuda",
             f'decoder="cuda" decodes on a GPU, and {device=!s}; use decoder="cpu", or a device that gpu-aug doctor lists',
         ),
     )
-    return asked, "asked for"
 
 
 def _fastest_decoder(

@@ -89,7 +89,7 @@ def find_num_classes(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
     if not mixing:
         return None
     counts = sorted({count for recipe in mixing if (count := class_count(recipe))})
-    count = counts[0] if counts else len(dataset.class_names)
+    given = counts[0] if counts else 0
     shape = label_shape_of(dataset)
     refuse(
         (
@@ -102,13 +102,14 @@ def find_num_classes(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
             "recipe that mixes nothing, or give all labels one length",
         ),
         (
-            bool(shape and counts) and shape != (count,),
-            f"num_classes={count} in the recipe is not the length of the labels, which are {described(shape)}; correct "
+            bool(shape and given) and shape != (given,),
+            f"num_classes={given} in the recipe is not the length of the labels, which are {described(shape)}; correct "
             "it, or leave it out",
         ),
     )
     if shape:
         return shape[0]
+    count = given or len(dataset.class_names)
     if count == 0:
         _require_unlabelled(mixing[0], dataset)
     return count or None

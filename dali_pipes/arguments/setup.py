@@ -1,34 +1,18 @@
 """Setup: what a loader is made of, once its arguments are checked."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import cast
 
 import torch
 
-from dali_pipes.arguments.choose import Choice, DecoderName, choose
-from dali_pipes.arguments.dataset import require_dataset, require_no_videos, require_there
+from dali_pipes.arguments.choose import Choice, choose
+from dali_pipes.arguments.dataset import require_there
 from dali_pipes.arguments.helper_choice import HelperChoice, choose_helpers
-from dali_pipes.arguments.options import Execution, ImageOptions
-from dali_pipes.arguments.order import (
-    ShuffleChoice,
-    find_order,
-    make_steps,
-    order_in_buckets,
-    require_batch_size,
-    require_sizes,
-)
+from dali_pipes.arguments.loader_options import Options, require_fits_samples
+from dali_pipes.arguments.order import find_order, make_steps, order_in_buckets
 from dali_pipes.arguments.process_rank import Process
 from dali_pipes.arguments.recipe import find_num_classes, require_fits
-from dali_pipes.arguments.values import (
-    refuse,
-    require_integers,
-    require_one_of,
-    require_positive,
-)
-from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
-from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.samples.fields import FieldReader, as_reader
 from dali_pipes.samples.image_fields import ImageFields
@@ -36,98 +20,18 @@ from dali_pipes.samples.maps import MapReader
 from dali_pipes.samples.targets import TargetReader
 from dali_pipes.stages.canvas_memory import View
 from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.steps.schedule import LastBatch
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.order import StreamOrder
 from dali_pipes.steps.streams.steps import AnySteps, stream_steps
-from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf, Variants, make_variants
-from dali_pipes.video.source import ClipSource, find_clips, require_fits_clips
+from dali_pipes.steps.variants import Variants, make_variants
+from dali_pipes.video.source import find_clips
 from gpu_aug import compile_engine
-from gpu_aug.engines.choose import EngineChoice, EngineName
+from gpu_aug.engines.choose import EngineName
 from gpu_aug.targets.maps import check_maps
-from readers import Dataset
 from readers.cores import cores_of_rank
-from readers.order.buckets import Buckets, Size
 
 # A step that waits for the GPU holds its files, a pinned copy of them, and canvases on the GPU: 90 MB for 256 photographs.
 _MOST_READ_AHEAD = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The arguments of a `Loader` that decide about its batches; helper processes and Ray workers get a copy."""
-
-    dataset: Dataset  # or a Stream, which the checks accept
-    recipe: AnyRecipe | RecipeOf
-    batch_size: int | Mapping[Size, int]
-    buckets: Buckets | None
-    sizes: MultiScale | None
-    device: str | torch.device
-    decoder: DecoderName | DaliDecoder
-    engine: EngineChoice
-    seed: int
-    shuffle: ShuffleChoice
-    dtype: torch.dtype
-    last_batch: LastBatch
-    on_bad_sample: Literal["raise", "replace", "skip"]
-    max_bad_samples: int | None
-    num_threads: int | None
-    fields: Iterable[str] | Mapping[str, Any] | None
-    workers: RayWorkers | None
-    images: ImageOptions
-    execution: Execution
-
-    @property
-    def user_pipeline(self) -> DaliDecoder | None:
-        """The pipeline of `from_dali`, if one decodes."""
-        return self.decoder if isinstance(self.decoder, DaliDecoder) else None
-
-    def bad_sample_limit(self, length: int) -> int:
-        """Return how many different samples of `length` may be bad; see Loader."""
-        if self.max_bad_samples is None:
-            return min(max(100, length // 100), length // 2)
-        return self.max_bad_samples
-
-    def check(self) -> None:
-        """Refuse what cannot work with any dataset on any machine.
-
-        Raises:
-            LoaderError: The text says what would work.
-        """
-        require_sizes(self.buckets, self.sizes)
-        require_dataset(self.dataset)
-        require_batch_size(self.batch_size, self.buckets)
-        require_one_of("last_batch", self.last_batch, ("drop", "partial", "pad"))
-        require_one_of("on_bad_sample", self.on_bad_sample, ("raise", "replace", "skip"))
-        require_integers(0, seed=self.seed)
-        if self.num_threads is not None:
-            require_positive(num_threads=self.num_threads)
-        if self.max_bad_samples is not None:
-            require_integers(0, max_bad_samples=self.max_bad_samples)
-        self.execution.require_decoder(self.decoder)
-        has_workers = self.workers is not None
-        helper_process = self.execution.helper_process
-        refuse(
-            (
-                self.max_bad_samples is not None and self.on_bad_sample == "raise",
-                f'max_bad_samples={self.max_bad_samples} is for on_bad_sample="replace" or "skip", and "raise" '
-                "ends with the first; leave it out, or choose one of these",
-            ),
-            (
-                has_workers and not isinstance(self.workers, RayWorkers),
-                f"workers={self.workers!r} is not allowed; give RayWorkers(count) of "
-                "dali_pipes.integrations.ray.workers, or num_threads for threads of this process",
-            ),
-            (
-                has_workers and helper_process not in (False, "auto"),
-                f"{helper_process=} and workers= both make the batches outside this process; leave one of them out",
-            ),
-            (
-                has_workers and self.num_threads is not None,
-                f"num_threads={self.num_threads} is for threads of this machine, and workers= makes the batches on "
-                "others; give RayWorkers(..., num_cpus=...), as many threads each has",
-            ),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +116,7 @@ def make_setup(options: Options) -> Setup:
     variants = make_variants(options.recipe, sizes)
     clips = find_clips(options.dataset)
     images = options.images.image_fields()
-    _require_fits_samples(options, images, variants, clips)
+    require_fits_samples(options, images, variants, clips)
     require_fits(variants, images.kind, options.dtype)
     choice = choose(options.device, options.decoder, options.engine, images, clips)
     fetcher = _make_fetcher(options, images, variants, is_clips=clips is not None)
@@ -289,58 +193,6 @@ def _make_fetcher(
         Recorder(),
         fields,
         images,
-    )
-
-
-def _require_fits_samples(
-    options: Options, images: ImageFields, variants: Variants, clips: ClipSource | None
-) -> None:
-    """Refuse what cannot be done with such samples: videos without clips, clips, or images of another kind."""
-    if clips is not None:
-        _require_images_of_clips(options, images)
-    elif options.images.fields is None:
-        require_no_videos(options.dataset)
-    for views in variants.views:
-        require_fits_clips(views, clips, options.decoder)
-    refuse(
-        (
-            bool(images.names) and any(len(views.recipes) > 1 for views in variants.views),
-            f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "
-            "recipe, or one field",
-        ),
-        (
-            options.execution.is_fast and not images.is_usual,
-            f'decode="fast" is for one RGB image of 8 bits, and asked for is {images}; use decode="exact"',
-        ),
-    )
-
-
-def _require_images_of_clips(options: Options, images: ImageFields) -> None:
-    """Refuse arguments for images that clips do not have."""
-    targets = options.images.targets
-    refuse(
-        (
-            options.buckets is not None,
-            "buckets= is for images, and samples are clips here; choose one size for all clips",
-        ),
-        (
-            targets != "auto" and bool(targets),
-            f"targets={targets!r} is not supported for clips, whose masks, boxes and keypoints would differ from "
-            'frame to frame; use targets=[] or "auto", which takes none, and read them by batch.keys',
-        ),
-        (
-            options.execution.is_fast,
-            'decode="fast" is not supported for clips: videos cannot be decoded at a smaller size; use decode="exact"',
-        ),
-        (
-            not images.is_usual,
-            f"frames of clips are RGB of 8 bits, and asked for is {images}; leave channels, depth and fields out of "
-            "ImageOptions",
-        ),
-        (
-            bool(options.images.maps),
-            "maps are not supported for clips, whose frames would have one each; leave maps out",
-        ),
     )
 
 

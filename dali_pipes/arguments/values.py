@@ -1,6 +1,6 @@
 """Checks of single values: numbers, booleans and choices. Each error names the value and what is allowed.
 
-`Options.check` of dali_pipes.arguments.setup checks the arguments of a Loader with these and other functions.
+`Options.check` of dali_pipes.arguments.loader_options checks the arguments of a Loader with these and other functions.
 """
 
 import numpy as np
