@@ -127,7 +127,9 @@ def test_a_field_that_cannot_be_read_makes_a_bad_sample(tmp_path: Path, samples:
     broken["03"]["score"] = b"much"
     data = open_dataset(write_samples(tmp_path / "a.tar", broken))
     options: dict[str, Any] = {"batch_size": 11, "shuffle": "none", "fields": {"score": float}}
-    with pytest.raises(BadSampleError, match="the field 'score': it cannot be read: could not convert"):
+    with pytest.raises(
+        BadSampleError, match="the field 'score': it cannot be read: could not convert"
+    ):
         next(iter(Loader(data, RECIPE, **options)))
     loader = Loader(data, RECIPE, on_bad_sample="skip", **options)
     batch = next(iter(loader))
@@ -181,7 +183,10 @@ def test_mixed_images_keep_the_fields_of_their_own_row(dataset: Dataset) -> None
         ({"txt": float}, "the field 'txt': it cannot be read: could not convert"),
         ({"txt": "json"}, "it cannot be read: Expecting value"),
         ({"npy": Field(np.ndarray, dtype=torch.float32, shape=(4,))}, r"\[3\], declared is \[4\]"),
-        ({"raw": Field(bytes, dtype=torch.float32, shape=(4,))}, r"shape '\[4\]' is invalid for input of size 3"),
+        (
+            {"raw": Field(bytes, dtype=torch.float32, shape=(4,))},
+            r"shape '\[4\]' is invalid for input of size 3",
+        ),
     ],
 )
 def test_what_cannot_be_had_is_refused_at_construction(

@@ -143,7 +143,11 @@ class TestOtherDatasets:
         ("label", "shape", "reason"),
         [
             (np.zeros(2), (3,), "the label has 2 numbers, those of this dataset have 3"),
-            (np.zeros(3), (), r"the label array\(.* is not a whole number: .* label_shape = \(K,\)"),
+            (
+                np.zeros(3),
+                (),
+                r"the label array\(.* is not a whole number: .* label_shape = \(K,\)",
+            ),
             (4, (3,), "the label is 4, but those of this dataset are vectors of 3 numbers"),
             (np.zeros((2, 2)), None, r"float64 of shape \[2, 2\], not a vector"),
             (np.array(["a"]), None, "not a vector of numbers"),
