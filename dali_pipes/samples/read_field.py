@@ -38,15 +38,14 @@ def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload
     # A dataset of the user may hand over anything.
     if not isinstance(payload, bytes | bytearray | memoryview):
         raise FieldError(
-            f"the field {name!r}: it is of the type {type(payload).__name__}, and a dataset hands fields over as bytes: encode it, or derive the "
-            "dataset from readers.CustomDataset, which does"
+            f"the field {name!r}: it is of the type {type(payload).__name__}, and a dataset hands fields over as bytes: "
+            "encode it, or derive the dataset from readers.CustomDataset, which does"
         )
     try:
         # A copy, because a page of a mapped file that cannot be read ends the process.
         return read(copied(fields[name]))
-    except (
-        Exception
-    ) as error:  # libraries raise anything for damaged bytes, and so do functions of the user
+    # Libraries raise anything for damaged bytes, and so do functions of the user.
+    except Exception as error:
         is_reason = isinstance(error, TargetsError | DecodeError | HeaderError)
         reason = str(error) if is_reason else f"it cannot be read: {error_text(error)}"
         raise FieldError(f"the field {name!r}: {reason}") from error

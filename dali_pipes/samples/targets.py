@@ -256,10 +256,10 @@ def _parse_json(text: bytes, wanted: set[str], size: tuple[int, int]) -> dict[st
         for key, (kind, name) in _NAMES.items()
         if kind in wanted and stored.get(kind) is not None and stored.get(key) is not None
     }
-    for name in ("box_labels", "keypoint_labels"):
+    for key, name in (("labels", "box_labels"), ("keypoint_labels", "keypoint_labels")):
         if name in read and not _are_classes(read[name]):
             raise FieldError(
-                f"{name} must be a list of whole numbers from -2**63 to 2**63 - 1, got {shorten(read[name])}"
+                f"{key} must be a list of whole numbers from -2**63 to 2**63 - 1, got {shorten(read[name])}"
             )
     return read
 
