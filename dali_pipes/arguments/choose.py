@@ -115,8 +115,8 @@ def _numbered(device: torch.device) -> torch.device:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if (device.index or 0) >= count:
         raise LoaderError(
-            f'device="{device}", but torch sees {count or "no"} CUDA devices, numbered from 0; use device="cpu" or "auto"; '
-            "gpu-aug doctor lists the devices"
+            f'device="{device}", but torch sees no CUDA device of that number, {count} in all; use device="cpu" or "auto"; '
+            "gpu-aug doctor lists them"
         )
     return torch.device("cuda", _present_device() if device.index is None else device.index)
 

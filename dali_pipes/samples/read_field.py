@@ -8,6 +8,7 @@ from dali_pipes.batch import Batch
 from dali_pipes.errors import DecodeError, LoaderError, error_text
 from gpu_aug.errors import TargetsError
 from readers import HeaderError
+from readers.describe import describe
 from readers.sample import Payload
 from readers.storage.blob.mapped import copied
 
@@ -37,8 +38,9 @@ def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload
     payload: Any = fields[name]
     # A dataset of the user may hand over anything.
     if not isinstance(payload, bytes | bytearray | memoryview):
+        kind = "text" if isinstance(payload, str) else describe(payload)
         raise FieldError(
-            f"the field {name!r}: it is of the type {type(payload).__name__}, and a dataset hands fields over as bytes: "
+            f"the field {name!r}: it is {kind}, and a dataset hands fields over as bytes: "
             "encode it, or derive the dataset from readers.CustomDataset, which does"
         )
     try:
