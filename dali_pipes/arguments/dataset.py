@@ -27,8 +27,8 @@ _ADVICE = {
     "webdataset": "give dali_pipes.integrations.webdataset.from_webdataset(dataset), or open its tars with open_dataset",
     "datasets.": "give dali_pipes.integrations.hf_datasets.from_huggingface(dataset) of one split, or open the folder of "
     "dataset.save_to_disk(folder) with open_dataset",
-    "torch.utils.data": f"give {_FROM_TORCH}(dataset), for a DataLoader that of its dataset, whose place a Loader takes, or "
-    "derive a class from readers.CustomDataset",
+    "torch.utils.data": f"give {_FROM_TORCH}(dataset), or derive a class from readers.CustomDataset. A Loader replaces a "
+    "DataLoader: give the dataset that the DataLoader reads",
 }
 
 

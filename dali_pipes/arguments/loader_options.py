@@ -117,8 +117,8 @@ def require_fits_samples(
     refuse(
         (
             bool(images.names) and any(len(views.recipes) > 1 for views in variants.views),
-            f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "
-            "recipe, or one field",
+            f"images={list(images.names)} is not supported with Views: name each image by its field or by its view. Give "
+            "one recipe, or one field",
         ),
         (
             options.execution.is_fast and not images.is_usual,
@@ -137,8 +137,8 @@ def _require_images_of_clips(options: Options, images: ImageFields) -> None:
         ),
         (
             targets != "auto" and bool(targets),
-            f"targets={targets!r} is not supported for clips, whose masks, boxes and keypoints would differ from "
-            'frame to frame; use targets=[] or "auto", which takes none, and read them by batch.keys',
+            f"targets={targets!r} is not supported for clips: masks, boxes and keypoints belong to one image. Use "
+            'targets=[] or "auto", which takes none, and read them by batch.keys',
         ),
         (
             options.execution.is_fast,
@@ -151,6 +151,6 @@ def _require_images_of_clips(options: Options, images: ImageFields) -> None:
         ),
         (
             bool(options.images.maps),
-            "maps are not supported for clips, whose frames would have one each; leave maps out",
+            "maps are not supported for clips: a map belongs to one image; leave maps out",
         ),
     )

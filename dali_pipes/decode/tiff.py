@@ -63,8 +63,9 @@ def _read_pages(file: Any, channels: int) -> NDArray[Any]:
         return _read_page(file, pages[0])
     samples = pages[0].samplesperpixel if pages else 0
     if len(pages) != channels or samples != 1:
+        count = f"more than {channels}" if len(pages) > channels else len(pages)
         raise DecodeError(
-            f"a tiff with {len(pages)} or more pages of samplesperpixel={samples}, but {channels=} takes one page, or as "
+            f"a tiff with {count} pages of samplesperpixel={samples}, but {channels=} takes one page, or as "
             "many pages of one sample"
         )
     arrays = [_read_page(file, page) for page in pages]

@@ -199,7 +199,7 @@ class Layer(NamedTuple):
         images: Float [B, C, H, W], on the CPU, in [0, 1] unless `stretched`.
         stretched: Whether values have any range, and are shown from the smallest to the largest.
         recipe: The recipe of the images.
-        view: Number of the view whose draws belong to it; the targets belong to the first.
+        view: Number of the view that is drawn; targets are moved with the first view only.
     """
 
     title: str

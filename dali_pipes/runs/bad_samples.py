@@ -160,5 +160,6 @@ def no_substitute(records: Sequence[BadRecord]) -> BadSampleError:
     first, num_tried = records[0], len(records) - 1
     return BadSampleError(
         f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and so are all that could replace it "
-        f"(tried: {num_tried}; a stream has only those near it); most of the data seem to be broken: look at them with gpu-aug inspect --verify"
+        f"(tried: {num_tried}; a stream has only those near it); most of the data seem to be broken: look at them with "
+        "gpu-aug inspect --verify"
     )

@@ -64,8 +64,8 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
         setup: The configuration of the loader; it is not changed.
         index: Index of the sample in the dataset.
         epoch: Number of the epoch.
-        repeat: Which of the times that the epoch has the sample, from 0.
-        view: Which of several views.
+        repeat: Number of the occurrence of the sample in the epoch, from 0.
+        view: Number of the view, from 0.
 
     Raises:
         LoaderError: An argument that is not allowed, a stream, or a decoder of `from_dali`.
@@ -167,9 +167,8 @@ def _recording_setup(setup: Setup, variant: int) -> tuple[Setup, list[RecordingE
     alone = replace(
         setup,
         options=replace(setup.options, execution=execution, workers=None),
-        fetcher=replace(
-            setup.fetcher, recorder=Recorder()
-        ),  # the statistics of the run do not count this
+        # A recorder of its own: the statistics of the run do not count this.
+        fetcher=replace(setup.fetcher, recorder=Recorder()),
         variants=tuple(variants),
         num_threads=1,
     )

@@ -44,7 +44,8 @@ class Engines:
 
     def canvases(self, count: int) -> Canvases:
         """Return memory on the host for the canvases of `count` samples, pinned if they go to a GPU."""
-        return make_canvases(self.views, count, pinned=self.device.type == "cuda")
+        # Most steps leave no row to our threads, and pinned memory costs a call of CUDA even for none.
+        return make_canvases(self.views, count, pinned=count > 0 and self.device.type == "cuda")
 
     def upload(self, canvases: Canvases) -> list[ViewCanvases]:
         """Copy rendered canvases to the engines' device."""

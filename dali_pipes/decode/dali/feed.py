@@ -54,7 +54,7 @@ class Feed(Driver):
             where = "the CPU" if options.device_id is None else f"GPU {options.device_id}"
             raise LoaderError(
                 f"DALI refuses a sound JPEG of 64x64 pixels on {where}, so it would refuse every image; look at "
-                f'`gpu-aug doctor`, or use decoder="cpu"; DALI said: {self.refusal}'
+                f'`gpu-aug doctor`, or use decoder="cpu"; error of DALI: {self.refusal}'
             )
 
     def inputs(self, fetched: Fetched, hidden: set[int]) -> Inputs:

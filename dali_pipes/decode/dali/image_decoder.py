@@ -108,9 +108,8 @@ class DaliImageDecoder(DecoderByDali):
         """Find the rows for which DALI refused a batch, hide them, and decode the others again."""
         rows = [row for row in np.flatnonzero(fetched.has_sample).tolist() if row not in hidden]
         refused, outputs = rows, None
-        if (
-            self._again(fetched, set(range(len(fetched)))) is not None
-        ):  # else it refuses all it gets
+        # If DALI refuses even a batch without samples, it refuses all of them.
+        if self._again(fetched, set(range(len(fetched)))) is not None:
             refused = [
                 row for row in rows if self._again(fetched.rows(row, row + 1), set()) is None
             ]
@@ -119,8 +118,8 @@ class DaliImageDecoder(DecoderByDali):
             outputs = self._again(fetched, hidden)
         named = ", ".join(fetched.key(row) for row in refused[:3])
         text = (
-            f"DALI refused a batch of {len(rows)} samples whose files are sound; asked again, it refused {len(refused)} of "
-            f"them, which are decoded on the CPU ({named}); DALI said: {self._feed.refusal}"
+            f"DALI refused a batch of {len(rows)} samples whose files are sound. Sample by sample it refused {len(refused)} of "
+            f"them, which are decoded on the CPU ({named}). error of DALI: {self._feed.refusal}"
         )
         warnings.warn(text, RuntimeWarning, stacklevel=2)
         return hidden, outputs

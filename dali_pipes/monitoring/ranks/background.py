@@ -72,7 +72,7 @@ os.register_at_fork(after_in_child=_running.clear)  # a fork copies no threads
 
 
 def call_with_timeout(seconds: float, call: Callable[[], T], default: T) -> T:
-    """Return what a function returns in time; `default` if it takes longer or raises.
+    """Return what a function returns in time; `default` if it takes longer or raises, which is logged at level DEBUG.
 
     It is called in a thread of its own, which is abandoned if it hangs.
     """
@@ -81,8 +81,8 @@ def call_with_timeout(seconds: float, call: Callable[[], T], default: T) -> T:
     def run() -> None:
         try:
             results.append(call())
-        except Exception:  # noqa: BLE001 - without a result the default is returned
-            return
+        except Exception:  # without a result the default is returned
+            LOGGER.debug("a call with a time limit failed", exc_info=True)
 
     thread = threading.Thread(target=run, name="gpu-aug-watch-question", daemon=True)
     thread.start()

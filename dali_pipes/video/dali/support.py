@@ -97,7 +97,7 @@ class Refusals:
             codec, pixel_format, height, width = kind
             warnings.warn(
                 f"DALI refuses videos of {codec}, {pixel_format}, {width}x{height}, which are decoded on the CPU "
-                f"from now on; DALI said: {said}",
+                f"from now on; error of DALI: {said}",
                 RuntimeWarning,
                 stacklevel=2,
             )

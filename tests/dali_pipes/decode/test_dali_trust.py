@@ -338,7 +338,7 @@ def test_a_warm_up_that_fails_is_told(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("dali_pipes.decode.dali.graph.placeholder", junk)
     with pytest.raises(
         LoaderError,
-        match=r'on the CPU.*doctor`, or use decoder="cpu"; DALI said: nvImageCodec failure',
+        match=r'on the CPU.*doctor`, or use decoder="cpu"; error of DALI: nvImageCodec failure',
     ):
         next(iter(load(open_dataset(folder))))
 
