@@ -15,9 +15,8 @@ from readers.datasets.dataset import IndexedDataset
 from readers.image.header import read_header
 from readers.python_parser import call_parser
 from readers.sample import BadSample, Dataset, HeaderError, Sample
-from readers.storage.atomic_file import atomic_file
+from readers.storage.atomic_file import build_once
 from readers.storage.cache_folder import cache_folder
-from readers.storage.lock import one_at_a_time
 from readers.storage.unreadable import lasting
 from readers.video.progress import terminal_bar
 
@@ -67,7 +66,7 @@ def image_sizes(
     if (kept := _kept(path, len(dataset))) is not None:
         return kept
     try:
-        with one_at_a_time(path.with_suffix(".lock")):
+        with build_once(path) as part:
             if (kept := _kept(path, len(dataset))) is None:
                 if len(unknown) >= _TOLD_FROM:
                     warnings.warn(
@@ -76,8 +75,8 @@ def image_sizes(
                         stacklevel=2,
                     )
                 sizes[unknown] = _read(dataset, field, unknown, progress)
-                with atomic_file(path) as file:
-                    np.save(file, sizes.astype("<u4"))
+                np.save(part.file, sizes.astype("<u4"))
+                part.publish()
                 return sizes
             return kept
     except OSError:  # no folder can be written to: every process reads for itself

@@ -7,7 +7,6 @@ file that somebody shortens is read as far as it goes, where touching a map of i
 import fcntl
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from readers.jpeg_seek_points.layout import (
     HEAD_BYTES,
     SLOT_BYTES,
-    DamagedCheckpointsError,
     Entry,
     Head,
     Kept,
@@ -26,9 +24,9 @@ from readers.jpeg_seek_points.layout import (
     pack_slot,
     parse_slot,
 )
-from readers.storage.atomic_file import atomic_file
-from readers.storage.index.writer import write_all
-from readers.storage.lock import one_at_a_time
+from readers.storage.atomic_file import build_once
+from readers.storage.lock import is_at, try_lock, wait_for
+from readers.storage.side_file import DamagedFileError, read_all, write_all
 
 _LOCK_SECONDS = 0.2
 _PIECE_SLOTS = 1 << 12
@@ -53,7 +51,7 @@ class CheckpointFile:
         writes: Whether `add` will be called.
 
     Raises:
-        DamagedCheckpointsError: It is something else, or damaged.
+        DamagedFileError: It is something else, or damaged.
         OSError: It cannot be opened.
     """
 
@@ -75,8 +73,8 @@ class CheckpointFile:
             slot = self._slot(file, number)
             if slot is None or slot.digest != digest:
                 return None
-            return slot.take(_read(file.number, slot.num_bytes, slot.start))
-        except (DamagedCheckpointsError, OSError):
+            return slot.take(read_all(file.number, slot.num_bytes, slot.start))
+        except (DamagedFileError, OSError):
             return None
 
     @property
@@ -88,10 +86,12 @@ class CheckpointFile:
         """Yield the numbers and sound slots of the samples start to stop, half open, in their order."""
         for first in range(start, stop, _PIECE_SLOTS):
             last = min(stop, first + _PIECE_SLOTS)
-            data = _read(self._file.number, SLOT_BYTES * (last - first), self.head.slot_at(first))
+            data = read_all(
+                self._file.number, SLOT_BYTES * (last - first), self.head.slot_at(first)
+            )
             for number in range(first, last):
                 at = SLOT_BYTES * (number - first)
-                with suppress(DamagedCheckpointsError):  # of that image nothing is known
+                with suppress(DamagedFileError):  # of that image nothing is known
                     slot = parse_slot(self.seed, number, data[at : at + SLOT_BYTES])
                     if slot is not None:
                         yield number, slot
@@ -101,7 +101,7 @@ class CheckpointFile:
         pieces = []
         for first in range(0, self.head.num_samples, _PIECE_SLOTS):
             count = min(self.head.num_samples - first, _PIECE_SLOTS)
-            data = _read(self._file.number, SLOT_BYTES * count, self.head.slot_at(first))
+            data = read_all(self._file.number, SLOT_BYTES * count, self.head.slot_at(first))
             slots = np.frombuffer(data.ljust(SLOT_BYTES * count, b"\0"), np.uint64)
             pieces.append(slots.reshape(count, -1).any(1))
         return np.concatenate([np.empty(0, np.bool_), *pieces])
@@ -109,7 +109,7 @@ class CheckpointFile:
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
         """Yield what is known of the samples start to stop, half open, in their order."""
         for number, slot in self.slots(start, stop):
-            kept = slot.take(_read(self._file.number, slot.num_bytes, slot.start))
+            kept = slot.take(read_all(self._file.number, slot.num_bytes, slot.start))
             if kept is not None:
                 yield Entry(number, slot.digest, kept)
 
@@ -145,7 +145,7 @@ class CheckpointFile:
 
     def is_current(self) -> bool:
         """Whether the file still has its name: it may have been removed, or another one took its place."""
-        return self._file.is_at(self.path)
+        return is_at(self._file.number, self.path)
 
     def _slot(self, file: "Opened", number: int) -> Slot | None:
         data = os.pread(file.number, SLOT_BYTES, self.head.slot_at(number))
@@ -158,14 +158,14 @@ def open_to_add(path: Path, head: Head) -> CheckpointFile:
     Raises:
         OSError: It cannot be made or written to.
     """
-    with suppress(FileNotFoundError, DamagedCheckpointsError):  # it is made below
+    with suppress(FileNotFoundError, DamagedFileError):  # it is made below
         return CheckpointFile(path, head, writes=True)
-    with one_at_a_time(path.with_name(f"{path.name}.lock")):
-        with suppress(FileNotFoundError, DamagedCheckpointsError):  # another one was faster
+    with build_once(path) as part:
+        with suppress(FileNotFoundError, DamagedFileError):  # another one was faster
             return CheckpointFile(path, head, writes=True)
-        with atomic_file(path) as file:
-            file.write(head.pack())
-            file.truncate(head.first_row)
+        part.file.write(head.pack())
+        part.file.truncate(head.first_row)
+        part.publish()
     return CheckpointFile(path, head, writes=True)
 
 
@@ -183,7 +183,7 @@ class Opened:
         self.number = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
         self._pid, self._writes = os.getpid(), writes
         if Head.parse(os.pread(self.number, HEAD_BYTES, 0)) != head:
-            raise DamagedCheckpointsError("it belongs to something else")
+            raise DamagedFileError("it belongs to something else")
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         with suppress(AttributeError, OSError):  # Python may end, or opening it failed
@@ -193,13 +193,6 @@ class Opened:
         """This, or one of its own for a child of a fork: a lock is of a descriptor, which both would share."""
         return self if self._pid == os.getpid() else Opened(path, head, self._writes)
 
-    def is_at(self, path: Path) -> bool:
-        """Whether this is the file of a path."""
-        try:
-            return os.path.samestat(os.fstat(self.number), path.stat())
-        except OSError:
-            return False
-
     @contextmanager
     def locked(self) -> Iterator[bool]:
         """Hold the lock of the file, which the operating system gives back when its holder is gone.
@@ -207,29 +200,9 @@ class Opened:
         Yields:
             Whether it could be had.
         """
-        until = time.monotonic() + _LOCK_SECONDS
-        while not (held := self._try()) and time.monotonic() < until:
-            time.sleep(0.0005)
+        held = wait_for(lambda: try_lock(self.number), _LOCK_SECONDS)
         try:
             yield held
         finally:
             if held:
                 fcntl.flock(self.number, fcntl.LOCK_UN)
-
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-
-def _read(descriptor: int, length: int, start: int) -> bytes:
-    """Bytes of a file, as many as there are."""
-    data = os.pread(descriptor, length, start)
-    while len(data) < length:
-        more = os.pread(descriptor, length - len(data), start + len(data))
-        if not more:
-            break
-        data += more
-    return data

@@ -12,7 +12,6 @@ slot has the checksum of its rows: what is damaged, was written by two at once o
 like what was never there.
 """
 
-import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +19,16 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from readers.storage.side_file import CheckedStruct, DamagedFileError
+
 FORMAT = b"gpu-aug points 1"
 HEAD_BYTES = 128
 SLOT_BYTES = 32
 
-_HEAD = struct.Struct("<16s32sI4xQ")
-_CHECKED = struct.Struct("<QQIIhH")
-"""Offset of the rows, digest of the image, bytes and CRC-32 of the rows, status, every."""
+_HEAD = CheckedStruct("16s32sI4xQ")
+"""Format, what the file belongs to, version of the rows, number of samples."""
+_SLOT = CheckedStruct("QQIIhH")
+"""Offset of the rows, digest of the image, bytes and CRC-32 of the rows, status, every; the fields of `Slot`."""
 SLOT = np.dtype(
     [
         *(("start", "<u8"), ("digest", "<u8"), ("num_bytes", "<u4"), ("crc", "<u4")),
@@ -35,14 +37,8 @@ SLOT = np.dtype(
 )
 """A slot, for compiled code: offset of the rows, digest of the image, bytes and CRC-32 of the rows, status, every, and the CRC-32
 of the number of the sample (8 bytes) and all that, begun with `Head.seed`."""
-_NUMBER = struct.Struct("<Q")
-_CRC = struct.Struct("<I")
 _UNKNOWN = bytes(SLOT_BYTES)
 _PIECE_SLOTS = 1 << 15
-
-
-class DamagedCheckpointsError(ValueError):
-    """The file holds no checkpoints of this format, or of something else, or is damaged; the text is a short reason."""
 
 
 class Kept(NamedTuple):
@@ -115,23 +111,18 @@ class Head:
 
     def pack(self) -> bytes:
         """The first HEAD_BYTES of the file."""
-        head = _HEAD.pack(FORMAT, self.belongs.encode(), self.version, self.num_samples)
-        return (head + _CRC.pack(zlib.crc32(head))).ljust(HEAD_BYTES, b"\0")
+        return self._packed().ljust(HEAD_BYTES, b"\0")
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read the first HEAD_BYTES of a file.
 
         Raises:
-            DamagedCheckpointsError: They are something else.
+            DamagedFileError: They are something else.
         """
-        if len(data) < HEAD_BYTES:
-            raise DamagedCheckpointsError("it is too short")
-        name, belongs, version, num_samples = _HEAD.unpack_from(data)
+        name, belongs, version, num_samples = _HEAD.unpack(data, "head")
         if name != FORMAT:
-            raise DamagedCheckpointsError("it is of another format")
-        if _CRC.unpack_from(data, _HEAD.size)[0] != zlib.crc32(data[: _HEAD.size]):
-            raise DamagedCheckpointsError("its head is damaged")
+            raise DamagedFileError("it is of another format")
         return cls(belongs.decode("ascii", "replace"), version, num_samples)
 
     @property
@@ -142,11 +133,14 @@ class Head:
     @property
     def seed(self) -> int:
         """By which the slots of this file are told from those of others."""
-        return zlib.crc32(_HEAD.pack(FORMAT, self.belongs.encode(), self.version, self.num_samples))
+        return int.from_bytes(self._packed()[-4:], "little")  # the checksum of the head
 
     def slot_at(self, number: int) -> int:
         """Offset of a sample's slot."""
         return HEAD_BYTES + SLOT_BYTES * number
+
+    def _packed(self) -> bytes:
+        return _HEAD.pack(FORMAT, self.belongs.encode(), self.version, self.num_samples)
 
 
 def pack_slot(seed: int, entry: Entry, start: int) -> bytes:
@@ -158,25 +152,19 @@ def pack_slot(seed: int, entry: Entry, start: int) -> bytes:
         start: Offset of its rows.
     """
     status, every, rows = entry.kept
-    fields = (start, entry.digest, len(rows), zlib.crc32(rows), status, every)
-    data = _CHECKED.pack(*fields)
-    return data + _CRC.pack(_check(seed, entry.number, data))
+    slot = Slot(start, entry.digest, len(rows), zlib.crc32(rows), status, every)
+    return _SLOT.pack(*slot, seed=_slot_seed(seed, entry.number))
 
 
 def parse_slot(seed: int, number: int, data: bytes) -> Slot | None:
     """Read the slot of a sample; None where nothing is known.
 
     Raises:
-        DamagedCheckpointsError: It is not as it was written.
+        DamagedFileError: It is not as it was written.
     """
     if data == _UNKNOWN:
         return None
-    if len(data) < SLOT_BYTES:
-        raise DamagedCheckpointsError("it is cut off")
-    checked = data[: _CHECKED.size]
-    if _CRC.unpack_from(data, _CHECKED.size)[0] != _check(seed, number, checked):
-        raise DamagedCheckpointsError("a slot is damaged")
-    return Slot(*_CHECKED.unpack(checked))
+    return Slot(*_SLOT.unpack(data, "slot", seed=_slot_seed(seed, number)))
 
 
 def encoded(head: Head, entries: Callable[[], Iterable[Entry]]) -> Iterator[bytes]:
@@ -217,5 +205,5 @@ def _pieces(count: int) -> Iterator[int]:
         yield min(_PIECE_SLOTS, count - begun)
 
 
-def _check(seed: int, number: int, data: bytes) -> int:
-    return zlib.crc32(data, zlib.crc32(_NUMBER.pack(number), seed))
+def _slot_seed(seed: int, number: int) -> int:
+    return zlib.crc32(number.to_bytes(8, "little"), seed)

@@ -4,7 +4,6 @@ import hashlib
 import logging
 import os
 import re
-import shutil
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from readers.jpeg_seek_points.checkpoint_file import CheckpointFile, FullError, open_to_add
 from readers.jpeg_seek_points.layout import (
-    DamagedCheckpointsError,
     Entry,
     Head,
     encoded,
@@ -23,16 +21,20 @@ from readers.jpeg_seek_points.layout import (
 )
 from readers.jpeg_seek_points.sample_file import SUFFIX, SampleFile
 from readers.sample import Dataset, ReadersError
-from readers.storage.atomic_file import atomic_file
+from readers.storage.atomic_file import atomic_file, build_once
 from readers.storage.blob import is_url, open_blob
-from readers.storage.cache_folder import cache_folder
+from readers.storage.cache_folder import (
+    CachedFile,
+    cache_folder,
+    default_limit_bytes,
+    remove_oldest,
+)
 from readers.storage.destination import open_destination
-from readers.storage.lock import one_at_a_time
 from readers.storage.paths import with_options_of, with_path
+from readers.storage.side_file import DamagedFileError
 from readers.storage.unreadable import reason_of
 
 _PIECE_BYTES = 1 << 23
-_MOST_BYTES = 10_000_000_000
 _LEAST_SHARE = 1 / 4
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
@@ -121,7 +123,7 @@ def _copied(file: SampleFile, head: Head) -> Path:
     """
     name = hashlib.sha256(os.fsencode(file.location) + head.pack()).hexdigest()[:32]
     path = cache_folder() / "checkpoints" / f"{name}{SUFFIX}"
-    with suppress(OSError, DamagedCheckpointsError):  # there is no copy yet
+    with suppress(OSError, DamagedFileError):  # there is no copy yet
         CheckpointFile(path, head)
         return path
     blob = open_blob(beside_location(file))
@@ -145,25 +147,14 @@ def make_room(path: Path) -> int:
     Raises:
         OSError: The folder cannot be looked at.
     """
-    used: list[tuple[float, int, Path]] = []
-    own_bytes = 0
+    files = []
     for other in path.parent.glob(f"*{SUFFIX}"):
         with suppress(FileNotFoundError):  # another process removed it
             status = other.stat()
-            if other == path:
-                own_bytes = status.st_size
-            else:
-                used.append((status.st_mtime, status.st_size, other))
-    others_bytes = sum(size for _, size, _ in used)
-    free = shutil.disk_usage(path.parent).free
-    most = min(_MOST_BYTES, (own_bytes + others_bytes + free) // 10)
-    for _, size, other in sorted(used):
-        if others_bytes <= (1 - _LEAST_SHARE) * most:
-            break
-        with suppress(FileNotFoundError):  # another process removed it
-            other.unlink()
-        others_bytes -= size
-    return most - others_bytes
+            files.append(CachedFile(status.st_mtime, str(other), status.st_size))
+    most = default_limit_bytes(path.parent, sum(file.size_bytes for file in files))
+    others = (file for file in files if file.path != str(path))
+    return most - remove_oldest(others, int((1 - _LEAST_SHARE) * most))
 
 
 def head_of(dataset: Dataset, version: int) -> Head:
@@ -189,14 +180,12 @@ def make_whole(head: Head) -> None:
         OSError: It cannot be written.
     """
     path = cache_path(head)
-    with (
-        suppress(FileNotFoundError),
-        one_at_a_time(path.with_name(f"{path.name}.lock")),
-    ):  # there is nothing to put in order
+    # Where there is no file, there is nothing to put in order.
+    with suppress(FileNotFoundError), build_once(path) as part:
         file = CheckpointFile(path, head)
         if not _is_in_order(file):
-            with atomic_file(path, to_disk=True) as out:
-                out.writelines(encoded(head, lambda: file.entries(0, head.num_samples)))
+            part.file.writelines(encoded(head, lambda: file.entries(0, head.num_samples)))
+            part.publish(to_disk=True)
 
 
 def _is_in_order(file: CheckpointFile) -> bool:
@@ -246,7 +235,7 @@ class CacheFile:
             file.add(entries, limit_bytes)
         except FullError:
             self._stop("it has reached its largest size", "gpu-aug cache --remove checkpoints")
-        except (OSError, DamagedCheckpointsError) as error:
+        except (OSError, DamagedFileError) as error:
             self._stop(reason_of(error), "set GPU_AUG_CACHE to a folder that can be written")
 
     def _stop(self, reason: str, advice: str) -> None:
@@ -262,7 +251,7 @@ class CacheFile:
 
     def _opened(self) -> CheckpointFile | None:
         with (
-            suppress(OSError, DamagedCheckpointsError),
+            suppress(OSError, DamagedFileError),
             self._opening,
         ):  # nothing is known, so all is found anew
             if self._file is None:

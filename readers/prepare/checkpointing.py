@@ -10,7 +10,7 @@ import numpy as np
 
 from readers.jpeg_seek_points.checkpoint_file import CheckpointFile, open_to_add
 from readers.jpeg_seek_points.finder import NO_IMAGE, Finder
-from readers.jpeg_seek_points.layout import DamagedCheckpointsError, Entry, Head
+from readers.jpeg_seek_points.layout import Entry, Head
 from readers.jpeg_seek_points.locations import (
     beside_location,
     cache_path,
@@ -28,6 +28,7 @@ from readers.prepare.shards.source import PlannedSource
 from readers.sample import BadSample, Dataset, IndexFileError, Sample
 from readers.storage.blob import is_url
 from readers.storage.copies import copied_sample
+from readers.storage.side_file import DamagedFileError
 from readers.storage.unreadable import reason_of
 
 _LEAST_SAMPLES, _MOST_SAMPLES, _MOST_TASKS = 32, 512, 4096
@@ -242,7 +243,7 @@ class _Part:
 
 
 def _opened(head: Head) -> CheckpointFile | None:
-    with suppress(OSError, DamagedCheckpointsError):  # they are then found anew
+    with suppress(OSError, DamagedFileError):  # they are then found anew
         return CheckpointFile(cache_path(head), head)
     return None
 

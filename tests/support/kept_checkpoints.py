@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from readers.jpeg_seek_points.layout import (
     HEAD_BYTES,
     SLOT_BYTES,
-    DamagedCheckpointsError,
     Kept,
     parse_slot,
 )
 from readers.jpeg_seek_points.store import DatasetCheckpoints
+from readers.storage.side_file import DamagedFileError
 
 
 def kept_of(
@@ -34,7 +34,7 @@ def kept_of(
     slots, _files = store.places(np.asarray(indices, np.int64))
     for place, descriptor, seed, number in slots.tolist():
         data = os.pread(descriptor, SLOT_BYTES, HEAD_BYTES + SLOT_BYTES * number)
-        with suppress(DamagedCheckpointsError):
+        with suppress(DamagedFileError):
             slot = parse_slot(seed, number, data)
             if found[place] is None and slot is not None and slot.digest == expected[place]:
                 rows = os.pread(descriptor, slot.num_bytes, min(slot.start, 1 << 62))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from readers.sample import PrepareError, TransientError
-from readers.storage.atomic_file import OWN, SUFFIX, atomic_file
+from readers.storage.atomic_file import OWN, SUFFIX, ForeignError, atomic_file, foreign_errors
 from readers.storage.destination.output import Output
 
 _MENDS = {
@@ -48,12 +48,10 @@ class LocalDestination:
         path = self._folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_file(path, to_disk=True) as file:
-                try:
-                    yield Output(file, partial(_unwritten, self._folder, path))
-                except OSError as error:  # of who writes, such as of what he reads
-                    raise _ForeignError(error) from error
-        except _ForeignError as foreign:
+            # Errors of the caller, such as of the files that are copied, say nothing about this path.
+            with atomic_file(path, to_disk=True) as file, foreign_errors():
+                yield Output(file, partial(_unwritten, self._folder, path))
+        except ForeignError as foreign:
             raise foreign.error from None
         except OSError as error:
             raise _unwritten(self._folder, path, error) from None
@@ -109,13 +107,6 @@ class LocalDestination:
         return TransientError(
             f"{self._folder / name} cannot be read ({error.strerror}): mend it and run the same command again"
         )
-
-
-class _ForeignError(Exception):
-    """Goes past what explains the errors of the disk."""
-
-    def __init__(self, error: OSError) -> None:
-        self.error = error
 
 
 def whole(folder: str) -> str:

@@ -20,18 +20,18 @@ and either keeps the time of change as well (somebody sets it back) or was made 
 before the copy was first opened, with a time before that of the index.
 """
 
-import errno
 import hashlib
 import logging
 import mmap
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from readers.sample import IndexFileError, ReadersError, SourceError
+from readers.storage.atomic_file import ForeignError, PartFile, build_once, foreign_errors
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mmap_pages import address_of, advise
@@ -46,9 +46,9 @@ from readers.storage.index.index_file import (
 )
 from readers.storage.index.scan import Scan
 from readers.storage.index.shard_index import ShardIndex
-from readers.storage.index.writer import IndexWriter, WriteError, write_all
-from readers.storage.lock import one_at_a_time
+from readers.storage.index.writer import IndexWriter
 from readers.storage.paths import shown_path, with_path
+from readers.storage.side_file import write_all
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
@@ -77,7 +77,7 @@ class FoundIndex(NamedTuple):
         """Open its tables.
 
         Raises:
-            DamagedIndexError: The file is not the one that was found.
+            DamagedFileError: The file is not the one that was found.
             OSError: The file no longer exists.
         """
         return ShardIndex(self.path, self.head)
@@ -106,17 +106,13 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
         return found
     for path in paths:
         try:
-            with one_at_a_time(_part(path)) as descriptor:
+            with build_once(path) as part:
                 # Another process may have built it while this one waited.
                 found = _find(blob, scan, paths, distrust=distrust)
-                return (
-                    found
-                    or _download(blob, scan, path, descriptor)
-                    or _build(blob, scan, path, descriptor)
-                )
-        except _ReadError as error:
-            raise error.reason from None
-        except (OSError, WriteError):
+                return found or _download(blob, scan, part) or _build(blob, scan, part)
+        except ForeignError as foreign:
+            raise foreign.error from None
+        except OSError:  # the next path may be writable
             continue
     raise IndexFileError(
         f"the index of {blob.location} can be written neither beside it nor to {paths[-1].parent}: "
@@ -131,21 +127,14 @@ def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
     if found is not None or not is_url(blob.location):
         return found
     # Without an index the shard itself is asked: nothing depends on one but time, here and in the next two functions.
-    with suppress(OSError), one_at_a_time(_part(paths[0])) as descriptor:
-        return _download(blob, scan, paths[0], descriptor)
+    with suppress(OSError), build_once(paths[0]) as part:
+        return _download(blob, scan, part)
     return None
 
 
 def location_beside(location: str, scan: Scan) -> str:
     """Where the index of an object lies in its store."""
     return with_path(location, lambda path: f"{path}{scan.tag}{SUFFIX}")
-
-
-class _ReadError(Exception):
-    """The shard cannot be read: no reason to try another path for the index."""
-
-    def __init__(self, reason: OSError) -> None:
-        self.reason = reason
 
 
 def _find(blob: Blob, scan: Scan, paths: list[Path], *, distrust: bool) -> FoundIndex | None:
@@ -213,26 +202,25 @@ def _stamp_of(blob: LocalBlob) -> Stamp:
     return Stamp(inode, mtime_ns, ctime_ns, 0, is_fine and is_old and is_same)
 
 
-def _download(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex | None:
+def _download(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex | None:
     """Take the index that lies beside an object, if there is one that fits."""
     if not is_url(blob.location):
         return None
     try:
         other = open_blob(location_beside(blob.location, scan))
-        _copy(other, descriptor)
-        head, _ = read_head(_part(path))
+        _copy(other, part.descriptor)
+        head, _ = read_head(part.part)
         if not _is_of(head, blob, scan) or head.identity["content"] != _pin(blob):
             return None
-        FoundIndex(_part(path), head).map().verify()
+        FoundIndex(part.part, head).map().verify()
     except (ReadersError, OSError, ValueError, KeyError, TypeError):
         return None
-    _publish(descriptor, path, 0o644)
-    return FoundIndex(path, head)
+    part.publish(mode=0o644, to_disk=True)
+    return FoundIndex(part.path, head)
 
 
 def _copy(blob: Blob, descriptor: int) -> None:
-    """Write a blob into an open file, over whatever it holds."""
-    os.ftruncate(descriptor, 0)
+    """Write a blob into an open file that is empty."""
     for start in range(0, blob.size_bytes, _COPIED_BYTES):
         stop = min(start + _COPIED_BYTES, blob.size_bytes)
         (data,) = blob.read([(start, stop)])
@@ -254,10 +242,8 @@ def write_index(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
     """
     try:
         return _write(blob, scan, descriptor, folder)
-    except _ReadError as error:
-        raise error.reason from None
-    except WriteError as error:
-        raise OSError(errno.EIO, str(error)) from None
+    except ForeignError as foreign:
+        raise foreign.error from None
 
 
 def _write(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
@@ -265,46 +251,26 @@ def _write(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
     try:
         for entry in _scanned(blob, scan):
             writer.add(entry)
-        identity = {
-            "scan": scan.identity,
-            "size_bytes": blob.size_bytes,
-            "content": _read(_pin, blob),
-        }
+        with foreign_errors():
+            content = _pin(blob)
+        identity = {"scan": scan.identity, "size_bytes": blob.size_bytes, "content": content}
         return writer.write(descriptor, identity)
     finally:
         writer.close()
 
 
-def _build(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex:
+def _build(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex:
     began = time.perf_counter()
-    head = _write(blob, scan, descriptor, path.parent)
+    head = _write(blob, scan, part.descriptor, part.path.parent)
     mode = 0o644
     if isinstance(blob, LocalBlob):
-        write_stamp(descriptor, _stamp_of(blob))
+        write_stamp(part.descriptor, _stamp_of(blob))
         mode = blob.mode | 0o200  # so that it can be stamped anew
-    _publish(descriptor, path, mode)
+    part.publish(mode=mode, to_disk=True)
     seconds = time.perf_counter() - began
     name, holds = shown_path(blob.location), f"{len(head):,} samples"
-    _log.info("indexed %s: %s, in %.2f s, kept in %s", name, holds, seconds, path)
-    return FoundIndex(path, head, built=True)
-
-
-def _publish(descriptor: int, path: Path, mode: int) -> None:
-    os.fchmod(descriptor, mode)
-    os.fsync(descriptor)  # else a power cut may leave the new name on old blocks
-    _part(path).replace(path)
-
-
-def _part(path: Path) -> Path:
-    """Where an index is written, and whose lock says who does."""
-    return path.with_name(f"{path.name}.part")
-
-
-def _read(work: Callable[[Blob], str], blob: Blob) -> str:
-    try:
-        return work(blob)
-    except OSError as error:
-        raise _ReadError(error) from error
+    _log.info("indexed %s: %s, in %.2f s, kept in %s", name, holds, seconds, part.path)
+    return FoundIndex(part.path, head, built=True)
 
 
 def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
@@ -322,7 +288,7 @@ def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
                 advise((start, start + len(content)), mmap.MADV_DONTNEED)
                 forgotten = offset
     except OSError as error:
-        raise _ReadError(error) from error
+        raise ForeignError(error) from error
     except SourceError as error:
         # A scan knows the name alone.
         text = str(error)

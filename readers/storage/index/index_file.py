@@ -18,6 +18,7 @@ import json
 import os
 import struct
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -25,11 +26,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.storage.side_file import CheckedStruct, DamagedFileError
+
 FORMAT = b"gpu-aug index 4\n"
 PREFIX = struct.Struct("<16sIII4x")
 """Format, bytes of JSON, number of checksums, CRC-32 of these two."""
-STAMP = struct.Struct("<QqqQII")
-"""inode of the shard, its times of change, inode of the index, settled, CRC-32 of those before."""
+STAMP = CheckedStruct("QqqQI")
+"""Inode of the shard, its times of change, inode of the index, settled."""
 BEFORE_TEXT = PREFIX.size + STAMP.size
 CHUNK_BYTES = 1 << 14
 
@@ -58,8 +61,6 @@ TABLES = {
     "restart_length": 2,  # uint16, bytes of each interval with the marker behind it, the last one without
     "text": 1,  # keys and faults in UTF-8
 }
-_STAMPED_BYTES = STAMP.size - 4
-
 Names = tuple[str, ...]
 Kind = tuple[Names, str | None, struct.Struct]
 """Field names, image field, and what reads the members' starts and stops."""
@@ -100,10 +101,6 @@ class Remark(NamedTuple):
     what: str
 
 
-class DamagedIndexError(ValueError):
-    """The file is no index of this format, or not as it was written."""
-
-
 class Stamp(NamedTuple):
     """Which file of this machine an index was last found to fit.
 
@@ -123,20 +120,15 @@ class Stamp(NamedTuple):
 
     def pack(self) -> bytes:
         """The bytes that `unpack` takes."""
-        data = STAMP.pack(*self, 0)
-        return data[:_STAMPED_BYTES] + _checksum(data)
+        return STAMP.pack(*self)
 
     @classmethod
     def unpack(cls, data: bytes) -> Self | None:
         """Read a stamp; None where there is none, or a damaged one."""
-        if _checksum(data) != data[_STAMPED_BYTES:]:
-            return None
-        inode, mtime_ns, ctime_ns, index_inode, settled, _ = STAMP.unpack(data)
-        return cls(inode, mtime_ns, ctime_ns, index_inode, bool(settled))
-
-
-def _checksum(stamp: bytes) -> bytes:
-    return zlib.crc32(stamp[:_STAMPED_BYTES]).to_bytes(4, "little")
+        with suppress(DamagedFileError):  # the content of the shard is then compared
+            *numbers, settled = STAMP.unpack(data, "stamp")
+            return cls(*numbers, bool(settled))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +173,7 @@ class Head:
         """Read the beginning of an index.
 
         Raises:
-            DamagedIndexError: It is not that, or more is missing than the tables.
+            DamagedFileError: It is not that, or more is missing than the tables.
         """
         mark = cls.mark_of(data)
         _, num_text, num_checksums, _ = PREFIX.unpack_from(data)
@@ -211,14 +203,14 @@ class Head:
         """Return the checksum of what stands before the tables.
 
         Raises:
-            DamagedIndexError: It does not fit.
+            DamagedFileError: It does not fit.
         """
         if len(data) < PREFIX.size:
-            raise DamagedIndexError("too short")
+            raise DamagedFileError("too short")
         name, num_text, num_checksums, mark = PREFIX.unpack_from(data)
         stop = BEFORE_TEXT + num_text + 4 * num_checksums
         if name != FORMAT or len(data) < stop or _mark(data[BEFORE_TEXT:stop], num_text) != mark:
-            raise DamagedIndexError("not an index of this format, or a damaged one")
+            raise DamagedFileError("not an index of this format, or a damaged one")
         return int(mark)
 
     @staticmethod
@@ -238,7 +230,7 @@ def read_head(path: Path) -> tuple[Head, Stamp | None]:
         The head and the stamp, which is None where the file is a copy of what was stamped.
 
     Raises:
-        DamagedIndexError: It is no index, or a damaged one, or cut off.
+        DamagedFileError: It is no index, or a damaged one, or cut off.
         OSError: It cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -254,7 +246,7 @@ def read_head(path: Path) -> tuple[Head, Stamp | None]:
         os.close(descriptor)
     head = Head.parse(data)
     if head.file_bytes != status.st_size:
-        raise DamagedIndexError("cut off")
+        raise DamagedFileError("cut off")
     stamp = Stamp.unpack(data[PREFIX.size : BEFORE_TEXT])
     return head, stamp if stamp and stamp.index_inode == status.st_ino else None
 

@@ -16,12 +16,12 @@ from readers.storage.index.index_file import (
     PAIR,
     ROW,
     ROW_TYPE,
-    DamagedIndexError,
     Entry,
     Head,
     Kind,
     Names,
 )
+from readers.storage.side_file import DamagedFileError
 
 _DROP_CHUNKS = 128
 _FAULT: Kind = ((), None, PAIR)
@@ -60,7 +60,7 @@ class ShardIndex:
         head: As `read_head` found it.
 
     Raises:
-        DamagedIndexError: The file is not the one that the head was read from.
+        DamagedFileError: The file is not the one that the head was read from.
         OSError: It cannot be read.
     """
 
@@ -68,7 +68,7 @@ class ShardIndex:
         self.path, self.head = path, head
         data = map_file(path)
         if len(data) != head.file_bytes or Head.mark_of(data) != head.mark:
-            raise DamagedIndexError("another index than the one that was opened")
+            raise DamagedFileError("another index than the one that was opened")
         file = mapped_file(data)
         assert file is not None
         self._file, self._data = file, data[head.start :]
@@ -90,7 +90,7 @@ class ShardIndex:
         """Return one sample.
 
         Raises:
-            DamagedIndexError: A checksum does not match.
+            DamagedFileError: A checksum does not match.
         """
         [found] = self.rows([row])
         key, names, bounds, label, size, fault, restarts, image_field = found
@@ -101,7 +101,7 @@ class ShardIndex:
         """Return the entries of samples; a fetch spends most of its time here.
 
         Raises:
-            DamagedIndexError: A checksum does not match.
+            DamagedFileError: A checksum does not match.
             OSError: The file has shrunk.
         """
         self._file.check()
@@ -134,7 +134,7 @@ class ShardIndex:
         """``label``, ``height``, ``width`` or ``num_bytes`` of every sample, int64 [len].
 
         Raises:
-            DamagedIndexError: The file is not as it was written.
+            DamagedFileError: The file is not as it was written.
             OSError: The file has become shorter.
         """
         self._file.check()
@@ -153,7 +153,7 @@ class ShardIndex:
         """Check all of it.
 
         Raises:
-            DamagedIndexError: A checksum does not match.
+            DamagedFileError: A checksum does not match.
             OSError: The file has become shorter.
         """
         self._file.check()
@@ -207,7 +207,7 @@ class _Chunks:
         """Verify the checksums of bytes of the tables.
 
         Raises:
-            DamagedIndexError: They are not.
+            DamagedFileError: They are not.
         """
         checked = self._checked
         first, last = start // CHUNK_BYTES, (stop - 1) // CHUNK_BYTES
@@ -224,7 +224,7 @@ class _Chunks:
         expected = self._head.checksums[4 * chunk : 4 * chunk + 4]
         found = zlib.crc32(self._data[begin : begin + CHUNK_BYTES]).to_bytes(4, "little")
         if found != expected:
-            raise DamagedIndexError(f"damaged at byte {self._head.start + begin}")
+            raise DamagedFileError(f"damaged at byte {self._head.start + begin}")
         if self._checked[chunk]:
             return
         self._checked[chunk] = 1

@@ -10,13 +10,10 @@ from typing import IO, Any
 import numpy as np
 
 from readers.storage.index.index_file import CHUNK_BYTES, PAIR, ROW, TABLES, Entry, Head, Remark
+from readers.storage.side_file import read_all, write_all
 
 _SPILL_BYTES = 1 << 20  # a multiple of 8
 _HASHES_PER_PASS = 1 << 21
-
-
-class WriteError(Exception):
-    """The index cannot be written in this folder; a reason to try another."""
 
 
 class IndexWriter:
@@ -46,7 +43,7 @@ class IndexWriter:
         """Take the next sample, or a remark on the shard.
 
         Raises:
-            WriteError: The disk is full.
+            OSError: The disk is full.
         """
         if isinstance(entry, Remark):
             self._remarks.append(entry)
@@ -106,7 +103,7 @@ class IndexWriter:
         """Write the index into an open file, over whatever it holds.
 
         Raises:
-            WriteError: The disk is full.
+            OSError: The disk is full.
         """
         spans, offset = {}, 0
         for name, table in self._tables.items():
@@ -124,13 +121,10 @@ class IndexWriter:
             description["remarks"] = self._remarks
         num_chunks = -(-offset // CHUNK_BYTES)
         start = len(Head.pack(description, bytes(4 * num_chunks)))
-        try:
-            os.ftruncate(descriptor, 0)
-            checksums = self._write_tables(descriptor, start)
-            head = Head.pack(description, checksums)
-            write_all(descriptor, head, 0)
-        except OSError as error:
-            raise WriteError(str(error)) from error
+        os.ftruncate(descriptor, 0)
+        checksums = self._write_tables(descriptor, start)
+        head = Head.pack(description, checksums)
+        write_all(descriptor, head, 0)
         return Head.parse(head)
 
     def _count_repeated(self) -> int:
@@ -183,12 +177,9 @@ class _Table:
             self._spill()
 
     def _spill(self) -> None:
-        try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
-            write_all(self._file.fileno(), self._buffer, self._num_spilled)
-        except OSError as error:
-            raise WriteError(str(error)) from error
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
+        write_all(self._file.fileno(), self._buffer, self._num_spilled)
         self._num_spilled += len(self._buffer)
         self._buffer.clear()
 
@@ -197,7 +188,7 @@ class _Table:
         for offset in range(0, self._num_spilled, _SPILL_BYTES):
             assert self._file is not None
             length = min(_SPILL_BYTES, self._num_spilled - offset)
-            piece = os.pread(self._file.fileno(), length, offset)
+            piece = read_all(self._file.fileno(), length, offset)
             if len(piece) < length:
                 raise OSError("a temporary file was shortened")
             yield piece
@@ -210,12 +201,3 @@ class _Table:
 
 def _checksum(data: bytes) -> bytes:
     return zlib.crc32(data).to_bytes(4, "little")
-
-
-def write_all(descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> None:
-    """Write all of it at an offset of a file."""
-    with memoryview(data) as view:
-        while view.nbytes:
-            written = os.pwrite(descriptor, view, offset)
-            offset += written
-            view = view[written:]

@@ -4,13 +4,11 @@ A block holds a description, a CRC-32 for each 64 KiB, and the bytes. Only the 6
 and checked.
 """
 
-import errno
 import hashlib
 import os
 import struct
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from readers.sample import Payload
@@ -84,18 +82,6 @@ def describe(block: Block, data: Payload) -> bytes:
     pieces = [zlib.crc32(data[start : start + PIECE_BYTES]) for start in starts]
     checks = struct.pack(f"<{len(pieces)}I", *pieces)
     return _HEAD.pack(_FORMAT, block.digest, len(data), zlib.crc32(checks, len(data))) + checks
-
-
-def write_file(path: Path, *parts: Payload) -> None:
-    """Write a file, all of it.
-
-    Raises:
-        OSError: It cannot be written; ENOSPC where the disk is full.
-    """
-    with path.open("wb", buffering=0) as file:
-        for part in parts:
-            if file.write(part) != len(part):  # the disk was full just then
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def read_part(descriptor: int, block: Block) -> Part:

@@ -16,19 +16,21 @@ operating system gives back the locks of a process that is gone. A block that is
 import logging
 import os
 import re
-import shutil
 import threading
 import time
 import warnings
 import weakref
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from readers.sample import Payload, SourceError
-from readers.storage.cache_folder import cache_folder
+from readers.storage.cache_folder import (
+    CachedFile,
+    cache_folder,
+    default_limit_bytes,
+    remove_oldest,
+)
 from readers.storage.remote.blocks import (
     Block,
     Part,
@@ -37,9 +39,9 @@ from readers.storage.remote.blocks import (
     describe,
     find_blocks,
     read_part,
-    write_file,
 )
 from readers.storage.remote.cache_lock import LOCK_SECONDS, lock_of
+from readers.storage.side_file import CheckedStruct, DamagedFileError
 from readers.storage.traffic import count
 from readers.storage.unreadable import reason_of
 
@@ -53,8 +55,8 @@ _UNFINISHED = re.compile(r"[0-9a-f]{32}\.new")
 _PATIENCE_SECONDS = 30.0
 _ROOM_AFTER_EVICTION = 0.9
 _TOUCH_SECONDS = 1.0
-_DEFAULT_BYTES = 10_000_000_000
 _DISK_BLOCK_BYTES = 4096
+_TOTAL = CheckedStruct("Q")
 
 
 def open_cache(
@@ -113,11 +115,10 @@ class BlockCache:
         self._total_file = os.open(folder / "total", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         weakref.finalize(self, os.close, self._total_file).atexit = False
         with self._lock.accounts():
-            total = self._scan().total
+            total = sum(file.size_bytes for file in self._scan())
             self._set_total(total)
-        free = shutil.disk_usage(folder).free
         self.limit_bytes = (
-            min(_DEFAULT_BYTES, (free + total) // 10) if limit_bytes is None else limit_bytes
+            default_limit_bytes(folder, total) if limit_bytes is None else limit_bytes
         )
 
     def read(self, key: str, length: int, ranges: Sequence[Range], fetch: Fetch) -> list[Payload]:
@@ -144,10 +145,9 @@ class BlockCache:
     def clear(self) -> tuple[int, int]:
         """Remove all blocks; return how many and their bytes on disk."""
         with self._lock.accounts():
-            before = self._scan()
-            left = self._evict(0)
-            self._set_total(left)
-        return len(before.entries), before.total - left
+            files = self._scan()
+            self._set_total(remove_oldest(files, 0))
+        return len(files), sum(file.size_bytes for file in files)
 
     def _read_around(
         self, ranges: Sequence[Range], parts: dict[int, Part], fetch: Fetch
@@ -235,7 +235,8 @@ class BlockCache:
             return
         total = self._total()
         if total is None or total + size > self.limit_bytes:
-            total = self._evict(max(int(_ROOM_AFTER_EVICTION * self.limit_bytes) - size, 0))
+            room = max(int(_ROOM_AFTER_EVICTION * self.limit_bytes) - size, 0)
+            total = remove_oldest(self._scan(), room)
         self._set_total(
             total + size
         )  # first: who dies in between has counted too much, not too little
@@ -243,28 +244,17 @@ class BlockCache:
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_name(f"{name}.new")
         try:
-            write_file(unfinished, description, data)
+            with unfinished.open("wb") as file:
+                file.writelines((description, data))
             unfinished.replace(path)
         except OSError:
             with suppress(OSError):  # the error that is told is the first one
                 unfinished.unlink()
             raise
 
-    def _evict(self, room: int) -> int:
-        """Delete the least recently used blocks until at most this size is left; return the size left."""
-        scan = self._scan()
-        total = scan.total
-        for _, path, size in sorted(scan.entries):
-            if total <= room:
-                break
-            with suppress(FileNotFoundError):  # another process removed it
-                os.unlink(path)  # noqa: PTH108  # these are many, and plain texts
-            total -= size
-        return total
-
-    def _scan(self) -> "_Scan":
-        """Scan the folder and delete unfinished files; the lock must be held."""
-        entries = []
+    def _scan(self) -> list[CachedFile]:
+        """Return all blocks, and delete unfinished files; the lock must be held."""
+        blocks = []
         for folder in os.scandir(self._folder):
             if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
                 continue
@@ -274,26 +264,20 @@ class BlockCache:
                         os.unlink(entry.path)  # noqa: PTH108
                     elif _ENTRY.fullmatch(entry.name):
                         status = entry.stat(follow_symlinks=False)
-                        entries.append((status.st_mtime_ns, entry.path, _on_disk(status.st_size)))
-        return _Scan(entries, sum(size for _, _, size in entries))
+                        size = _on_disk(status.st_size)
+                        blocks.append(CachedFile(status.st_mtime_ns, entry.path, size))
+        return blocks
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name
 
     def _total(self) -> int | None:
-        data = os.pread(self._total_file, 12, 0)
-        if len(data) != 12 or zlib.crc32(data[:8]) != int.from_bytes(data[8:], "little"):
-            return None
-        return int.from_bytes(data[:8], "little")
+        with suppress(DamagedFileError):  # the folder is then scanned
+            return int(_TOTAL.unpack(os.pread(self._total_file, _TOTAL.size, 0), "total")[0])
+        return None
 
     def _set_total(self, total: int) -> None:
-        data = total.to_bytes(8, "little")
-        os.pwrite(self._total_file, data + zlib.crc32(data).to_bytes(4, "little"), 0)
-
-
-class _Scan(NamedTuple):
-    entries: list[tuple[int, str, int]]
-    total: int
+        os.pwrite(self._total_file, _TOTAL.pack(total), 0)
 
 
 def _on_disk(size_bytes: int) -> int:

@@ -4,10 +4,11 @@ import errno
 import fcntl
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from readers.storage.lock import wait_for
 
 LOCK_SECONDS = 5.0
 
@@ -47,21 +48,15 @@ class CacheLock:
         if not self._accounts.acquire(timeout=-1 if patience_seconds is None else patience_seconds):
             raise TimeoutError
         try:
-            self._wait(LOCK_SECONDS * 12 if patience_seconds is None else patience_seconds)
+            seconds = LOCK_SECONDS * 12 if patience_seconds is None else patience_seconds
+            if not wait_for(lambda: self._try(0), seconds):
+                raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock")
             try:
                 yield
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 1, 0)
         finally:
             self._accounts.release()
-
-    def _wait(self, seconds: float) -> None:
-        until, wait = time.monotonic() + seconds, 0.0005
-        while not self._try(0):
-            if time.monotonic() > until:
-                raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock")
-            time.sleep(wait)
-            wait = min(2 * wait, 0.02)
 
     def _try(self, byte: int) -> bool:
         try:

@@ -11,13 +11,13 @@ import pytest
 
 from readers.jpeg_seek_points.checkpoint_file import CheckpointFile, FullError, open_to_add
 from readers.jpeg_seek_points.layout import (
-    DamagedCheckpointsError,
     Entry,
     Head,
     Kept,
     encoded,
     laid_out,
 )
+from readers.storage.side_file import DamagedFileError
 from tests.support.checkpoint_entries import HEAD, LIMIT, entry, start_writers
 
 
@@ -99,7 +99,7 @@ def test_a_file_of_something_else_is_refused(path: Path, other: Head) -> None:
     """It is replaced where something is kept."""
     open_to_add(path, HEAD).add(some(), LIMIT)
 
-    with pytest.raises(DamagedCheckpointsError, match="belongs to something else"):
+    with pytest.raises(DamagedFileError, match="belongs to something else"):
         CheckpointFile(path, other)
     file = open_to_add(path, other)
     assert found(file, some()) == [False] * 20
@@ -130,7 +130,7 @@ def test_a_flipped_bit_is_never_believed(path: Path) -> None:
         flipped[position] ^= 1 << rng.randrange(8)
         try:
             lost.append(found(written(path, flipped), entries).count(False))
-        except DamagedCheckpointsError:
+        except DamagedFileError:
             assert position < 128
             lost.append(20)
 
