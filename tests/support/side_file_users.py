@@ -20,13 +20,13 @@ import readers.video.index
 from readers import ReadersError, Sample
 from readers.formats.mds.shard import unpacked
 from readers.image.sizes import image_sizes
-from readers.jpeg_seek_points.locations import CacheFile, make_whole
+from readers.jpeg_seek_points.locations import CacheFile, rewrite_in_order
 from readers.storage.blob import LocalBlob
 from readers.storage.destination import open_destination
 from readers.storage.index import Entry, Scan, open_index
 from readers.storage.remote.cache import BlockCache
 from readers.video import VideoIndex, VideoInfo
-from tests.support.checkpoint_entries import HEAD, entry
+from tests.support.seek_point_entries import HEAD, entry
 
 FULL_BYTES = 2500
 """Where files end on a disk that is full: each side file of `USERS` is longer, and each log shorter."""
@@ -118,9 +118,9 @@ def use_seek_points(_folder: Path) -> str:
     """Keep the seek points of some images, and bring their file into order."""
     entries = [entry(number) for number in range(HEAD.num_samples)]
     cache = CacheFile(HEAD)
-    cache.keep(entries)
-    if cache.writes:
-        make_whole(HEAD)
+    cache.store(entries)
+    if cache.is_writable:
+        rewrite_in_order(HEAD)
     file = CacheFile(HEAD).file()
     return str(file is not None and list(file.entries(0, 20)) == entries)
 
