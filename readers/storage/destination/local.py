@@ -1,4 +1,4 @@
-"""A folder of this machine, or of a network file system, that is written."""
+"""Writing to a folder of this machine or of a network file system."""
 
 import errno
 import os
@@ -23,14 +23,16 @@ _MENDS = {
     errno.EEXIST: "give the path of a folder",
     errno.EISDIR: "remove the folder of that name",
 }
+"""Error number -> advice."""
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
+"""Errors for a file that does not exist."""
 
 
 class LocalDestination:
     """See `Destination`.
 
     Args:
-        location: Path of a folder, which may not be there yet.
+        location: Path of a folder, which may not exist yet.
 
     Raises:
         PrepareError: It is a file.
@@ -110,8 +112,8 @@ class LocalDestination:
 
 
 def whole(folder: str) -> str:
-    """The words of an error of writing about what is there already, which is whole; none where nothing is."""
-    with suppress(PrepareError):  # it only adds words to another error
+    """Return the words of an error about the complete files in a folder; "" if there are none."""
+    with suppress(PrepareError):  # the words only complete another error
         if next(LocalDestination(folder).names(), None) is not None:
             return "what is there is whole, so "
     return ""

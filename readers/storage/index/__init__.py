@@ -1,4 +1,4 @@
-"""The side-car index of a shard, which says where its samples lie."""
+"""The index of a shard: a side file with the offsets of its samples."""
 
 from readers.storage.index.find_or_build import FoundIndex, open_index
 from readers.storage.index.index_file import Entry, Remark
