@@ -13,7 +13,7 @@ from bench.output.errors import DEBUG_FLAG, BenchError
 # Commands of earlier versions, and what to do instead.
 _REMOVED = {
     "gpu-aug": {
-        "tile": "train from the originals, after gpu-aug index DATA --checkpoints; tiled copies are still read"
+        "tile": "train from the originals, after gpu-aug index DATA --seek-points; tiled copies are still read"
     },
     "bench": {
         **{

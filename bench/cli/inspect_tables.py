@@ -12,7 +12,7 @@ from bench.output.text import print_left_out, print_line, printable
 from dali_pipes.jpeg.seek_points import FINDER
 from readers import BadSample, Dataset, Sample
 from readers.formats.stream import TarStream
-from readers.jpeg_seek_points.store import DatasetCheckpoints
+from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.labels.label_vector import described, label_shape_of
 from readers.plural import counted
 from readers.prepare import Inspection
@@ -130,7 +130,7 @@ def _facts(source: str, found: Inspection) -> Iterator[tuple[str, str]]:
         if set(found.processes) - {"baseline"}:
             yield "JPEGs", listed(found.processes)
         if found.processes["baseline"] and not isinstance(found.dataset, TarStream):
-            yield "checkpoints", _checkpoints(found.dataset)
+            yield "seek points", _seek_points(found.dataset)
         yield from (
             ("heights", _ends(found.heights)),
             ("widths", _ends(found.widths)),
@@ -162,9 +162,9 @@ def _looked_at(found: Inspection) -> str:
     return text
 
 
-def _checkpoints(dataset: Dataset) -> str:
-    known = DatasetCheckpoints(dataset, FINDER.version).count_known()
-    more = "" if known == len(dataset) else "; gpu-aug index --checkpoints looks through the others"
+def _seek_points(dataset: Dataset) -> str:
+    known = DatasetSeekPoints(dataset, FINDER.version).count_known()
+    more = "" if known == len(dataset) else "; gpu-aug index --seek-points looks through the others"
     return f"{known:,} of {counted(len(dataset), 'sample')} were looked through{more}"
 
 

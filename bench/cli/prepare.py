@@ -15,6 +15,7 @@ from bench.cli.options import (
     Split,
     Workers,
 )
+from bench.output.errors import BenchError
 
 
 def pack(
@@ -43,7 +44,7 @@ def pack(
     *,
     execution: ExecutionOptions,
 ) -> None:
-    """Pack DATA into shards with their indexes and checkpoints; a second run goes on with the first."""
+    """Pack DATA into shards with their indexes and seek points; a second run goes on with the first."""
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.prepare_tables import print_packing
     from bench.output.progress import samples_bar
@@ -150,13 +151,14 @@ def index(
             help="Put indexes of shards in object stores beside them, for all machines.",
         ),
     ] = False,
-    checkpoints: Annotated[
+    seek_points: Annotated[
         bool,
         typer.Option(
-            "--checkpoints",
-            help="Also read every JPEG once, and keep where in it decoding can begin: crops are then decoded faster.",
+            "--seek-points",
+            help="Also read every JPEG once, and store where in it decoding can begin: crops are then decoded faster.",
         ),
     ] = False,
+    checkpoints: Annotated[bool, typer.Option("--checkpoints", hidden=True)] = False,
 ) -> None:
     """Build the indexes that DATA needs to be read at random; a second run goes on with the first.
 
@@ -169,6 +171,8 @@ def index(
     from dali_pipes.jpeg.seek_points import FINDER
     from readers.prepare import indexing
 
+    if checkpoints:
+        raise BenchError("--checkpoints was renamed: give --seek-points")
     executor = executor_of(execution, workers)
     remains = "the indexes that are done remain; run the same command again to go on"
     with (
@@ -183,7 +187,7 @@ def index(
             executor=executor,
             publish=publish,
             merge=execution.merge,
-            finder=FINDER if checkpoints else None,
+            finder=FINDER if seek_points else None,
             on_shards=shards,
             on_videos=videos,
             on_checkpoints=jpegs,

@@ -1,4 +1,4 @@
-"""Output of `gpu-aug index` and `gpu-aug pack`: indexes, checkpoints, properties of videos, and what was packed."""
+"""Output of `gpu-aug index` and `gpu-aug pack`: indexes, seek points, properties of videos, and what was packed."""
 
 from collections import Counter
 from pathlib import Path
@@ -63,8 +63,8 @@ def _print_shards(indexing: Indexing) -> None:
 
 
 def _print_checkpoints(found: Checkpointing) -> None:
-    """Print how many images have checkpoints, where these lie, and why the others have none."""
-    text = f"checkpoints: of {found.found:,} of {counted(found.looked_at, 'image')}, {decimal(found.num_bytes)}"
+    """Print how many images have seek points, where these lie, and why the others have none."""
+    text = f"seek points: of {found.found:,} of {counted(found.looked_at, 'image')}, {decimal(found.num_bytes)}"
     if found.paths:
         text += f", in {name_some(found.paths[:1], len(found.paths) - 1)}"
     print_line(text)

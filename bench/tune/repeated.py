@@ -77,7 +77,7 @@ def help_of_repeated(
     name = source or "DATA"
     if limit.stage == "decode":
         return [
-            f"gpu-aug index {name} --checkpoints stores seek points of JPEGs beforehand, else the first epoch finds "
+            f"gpu-aug index {name} --seek-points stores seek points of JPEGs beforehand, else the first epoch finds "
             f"them: measured {gain:.2f} times on samples that have them."
         ]
     size = f"{total_bytes / 1e9:.1f} GB"

@@ -19,7 +19,7 @@ from dali_pipes.jpeg.seek_points import (
 )
 from readers.datasets.stream import is_stream
 from readers.jpeg_seek_points.layout import SLOT_BYTES, Entry
-from readers.jpeg_seek_points.store import DatasetCheckpoints
+from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.sample import Dataset
 
 _FILE_BYTES = 240  # of a file's entry without its rows: of the dictionary, the key, the tuple and the bytes object
@@ -115,11 +115,11 @@ class StoredSeekPoints:
 
     Args:
         dataset: Any dataset.
-        limit_bytes: See `DatasetCheckpoints`.
+        limit_bytes: See `DatasetSeekPoints`.
     """
 
     def __init__(self, dataset: Dataset, limit_bytes: int | None = None) -> None:
-        self._stored = DatasetCheckpoints(dataset, FINDER.version, limit_bytes)
+        self._stored = DatasetSeekPoints(dataset, FINDER.version, limit_bytes)
         self._memory = SeekPointMemory()
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
@@ -127,7 +127,7 @@ class StoredSeekPoints:
         # Compiles, where that was not done before.
         from dali_pipes.jpeg.seek_point_slots import read_known
 
-        slots, _files = self._stored.places(indices)
+        slots, _files = self._stored.find_slots(indices)
         known = np.empty(len(digests), KNOWN)
         needed = SLOT_BYTES + _USUAL_BYTES * len(digests)
         room = np.empty(0, np.uint8)
@@ -135,7 +135,7 @@ class StoredSeekPoints:
             room = np.empty(needed, np.uint8)
             needed = read_known(slots, digests, known, room)
         known["address"] += room.__array_interface__["data"][0]
-        if self._stored.writes:
+        if self._stored.is_writable:
             return Known(known, room)
         unread = np.flatnonzero(known["status"] == UNREAD)
         others = self._memory.look_up(indices[unread], digests[unread])
@@ -144,6 +144,6 @@ class StoredSeekPoints:
 
     def store_all(self, found: Sequence[tuple[int, int, SeekPoints]]) -> None:
         """See `SeekPointStore`."""
-        self._stored.keep([Entry(index, digest, thin_out(one)) for index, digest, one in found])
-        if not self._stored.writes:
+        self._stored.store([Entry(index, digest, thin_out(one)) for index, digest, one in found])
+        if not self._stored.is_writable:
             self._memory.store_all(found)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.jpeg.status import GOOD, REASONS
 from dali_pipes.jpeg.status import SEEK_POINT as SEEK_POINT
-from readers.jpeg_seek_points.layout import Kept
+from readers.jpeg_seek_points.layout import PackedSeekPoints
 from readers.sample import Payload
 
 EVERY = 4
@@ -92,7 +92,7 @@ class JpegFinder:
         """See `Finder.digest`: over all bytes; see `dali_pipes.jpeg.digest`."""
         return int(digests_of(spans_of([np.frombuffer(image, np.uint8)]))[0])
 
-    def find(self, image: Payload) -> Kept:
+    def find(self, image: Payload) -> PackedSeekPoints:
         """See `Finder.find`; rows are SEEK_POINT."""
         status, rows = find_seek_points(image, self.every)
         return thin_out(SeekPoints(status, self.every, rows))
@@ -106,17 +106,17 @@ FINDER = JpegFinder()
 """The finder of this package, with the usual distance."""
 
 
-def thin_out(found: SeekPoints) -> Kept:
+def thin_out(found: SeekPoints) -> PackedSeekPoints:
     """Return the seek points to store: all rows, or every second, third ... where they lie close to one another."""
     rows, step = found.rows, 1
     if len(rows):
         num_bytes = int(rows["bit"][-1]) / 8
         step = math.ceil(_BYTES_BETWEEN * len(rows) / num_bytes) if num_bytes else len(rows)
         step = min(max(1, step), _MAX_EVERY // found.every)
-    return Kept(found.status, found.every * step, rows[step - 1 :: step].tobytes())
+    return PackedSeekPoints(found.status, found.every * step, rows[step - 1 :: step].tobytes())
 
 
-def from_stored(kept: Kept) -> SeekPoints:
+def from_stored(kept: PackedSeekPoints) -> SeekPoints:
     """Return what `thin_out` returned as rows for the decoder."""
     return SeekPoints(kept.status, kept.every, np.frombuffer(kept.rows, SEEK_POINT))
 

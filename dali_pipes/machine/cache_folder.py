@@ -84,12 +84,12 @@ _LOCATIONS: Mapping[str, _Location] = {
     ),
     "checkpoints": _Location(
         "checkpoints",
-        re.compile(r"[0-9a-f]{32}\.gpuaug-checkpoints"),
+        re.compile(r"[0-9a-f]{32}\.gpuaug-checkpoints(\.part)?"),
         "seek points of JPEGs; they are found again, by one pass over each file when it comes",
     ),
     "sizes": _Location(
         "sizes",
-        re.compile(r"[0-9a-f]{32}\.npy"),
+        re.compile(r"[0-9a-f]{32}\.npy(\.part)?"),
         "sizes of images, for buckets; they are read again from the headers",
     ),
     "unpacked": _Location(

@@ -1,4 +1,4 @@
-"""Height and width of all images of a dataset: from its columns, or else from their headers, once."""
+"""Height and width of all images of a dataset, from its columns or from headers that are read once."""
 
 import hashlib
 import warnings
@@ -15,9 +15,8 @@ from readers.datasets.dataset import IndexedDataset
 from readers.image.header import read_header
 from readers.python_parser import call_parser
 from readers.sample import BadSample, Dataset, HeaderError, Sample
-from readers.storage.atomic_file import atomic_file
+from readers.storage.atomic_file import build_once
 from readers.storage.cache_folder import cache_folder
-from readers.storage.lock import one_at_a_time
 from readers.storage.unreadable import lasting
 from readers.video.progress import terminal_bar
 
@@ -25,68 +24,71 @@ Sizes = NDArray[np.uint32]
 Progress = Callable[[int, int], None]
 
 VERSION = 2
-_KEPT_FROM = 4096  # fewer headers are read in less time than it takes to think of a file
-_TOLD_FROM = 100_000  # headers that are many enough to be told of
-_FETCHED = 64  # samples at a time
+"""Version of the stored sizes; it grows when the same image may have another size."""
+_STORED_FROM = 4096
+"""Headers that are worth a file: fewer are read in little time."""
+_WARNED_FROM = 100_000
+"""Headers that take so long (minutes on a network file system) that the user should know a faster way."""
+_FETCHED = 64
+"""Samples that a thread fetches at a time: enough to read their files in disk order, few enough for the progress bar."""
 
 
 def image_sizes(
     dataset: Dataset, *, field: str | None = None, progress: Progress | None = None
 ) -> Sizes:
-    """Return height and width of every upright image, uint32 [len, 2]; 0 where a sample cannot be read.
+    """Return height and width of every upright image, uint32 [len, 2]; 0 for samples that cannot be read.
 
-    Indexes of tar files and tables that tell sizes are asked; other samples are read for their headers by several
-    threads. Where these are many, the sizes are kept in the cache folder (see docs/reading.md), under the dataset's
-    fingerprint, and one process of a machine reads while the others wait.
+    Sizes come from the columns of the dataset if it has them (tar indexes, tables). Several threads read the headers of the
+    other samples. Many sizes are stored in the cache folder under the fingerprint of the dataset (see docs/reading.md); one
+    process of a machine reads then, while the others wait.
 
     Args:
         dataset: Any dataset of images.
-        field: The field that holds the images; None is `Sample.image`, of which alone columns tell.
-        progress: Is told how many headers are read, and of how many; None shows a bar on stderr where that is a
-            terminal.
+        field: Name of the field with the images; None is `Sample.image`, the only one that columns describe.
+        progress: Called with the number of headers that are read, and of all; None shows a bar if stderr is a terminal.
 
     Raises:
-        TransientError: A sample cannot be read here and now, and may be sound: with a size of 0 it would be in another bucket
-            than elsewhere.
+        TransientError: The storage failed to give a sample that may be sound. With a size of 0 it would be in another bucket
+            than on other machines.
 
     Example:
         >>> from readers.image.sizes import image_sizes
         >>> image_sizes(open_dataset("photos/")).shape
         (36, 2)
     """
-    sizes = _told(dataset) if field is None else np.zeros((len(dataset), 2), np.uint32)
+    sizes = _column_sizes(dataset) if field is None else np.zeros((len(dataset), 2), np.uint32)
     unknown = np.flatnonzero((sizes == 0).any(axis=1))
     if not len(unknown):
         return sizes
     progress = progress or terminal_bar("reading the sizes of images")
-    if len(unknown) < _KEPT_FROM:
+    if len(unknown) < _STORED_FROM:
         sizes[unknown] = _read(dataset, field, unknown, progress)
         return sizes
     digest = hashlib.sha256(f"{dataset.fingerprint} {VERSION} {field or ''}".encode()).hexdigest()
     path = cache_folder() / "sizes" / f"{digest[:32]}.npy"
-    if (kept := _kept(path, len(dataset))) is not None:
-        return kept
+    if (stored := _load(path, len(dataset))) is not None:
+        return stored
     try:
-        with one_at_a_time(path.with_suffix(".lock")):
-            if (kept := _kept(path, len(dataset))) is None:
-                if len(unknown) >= _TOLD_FROM:
+        with build_once(path) as part:
+            if (stored := _load(path, len(dataset))) is None:
+                if len(unknown) >= _WARNED_FROM:
                     warnings.warn(
                         f"the data does not tell the sizes of {len(unknown):,} images, so all of them are read for their "
                         f"headers, once; their sizes are then kept in {path}. Tar shards from gpu-aug pack tell them",
                         stacklevel=2,
                     )
                 sizes[unknown] = _read(dataset, field, unknown, progress)
-                with atomic_file(path) as file:
-                    np.save(file, sizes.astype("<u4"))
+                np.save(part.file, sizes.astype("<u4"))
+                part.publish()
                 return sizes
-            return kept
-    except OSError:  # no folder can be written to: every process reads for itself
+            return stored
+    except OSError:  # the cache folder cannot be written: every process reads for itself
         sizes[unknown] = _read(dataset, field, unknown, progress)
         return sizes
 
 
-def _told(dataset: Dataset) -> Sizes:
-    """What the dataset tells without reading samples."""
+def _column_sizes(dataset: Dataset) -> Sizes:
+    """Return the sizes that columns hold, 0 for the others."""
     sizes = np.zeros((len(dataset), 2), np.uint32)
     if isinstance(dataset, IndexedDataset):
         for side, name in enumerate(("height", "width")):
@@ -94,8 +96,8 @@ def _told(dataset: Dataset) -> Sizes:
     return sizes
 
 
-def _kept(path: Path, length: int) -> Sizes | None:
-    with suppress(OSError, ValueError, EOFError):  # then the headers are read again
+def _load(path: Path, length: int) -> Sizes | None:
+    with suppress(OSError, ValueError, EOFError):  # a damaged file is written again
         sizes = call_parser(lambda: np.load(path, allow_pickle=False))
         if sizes.shape == (length, 2) and sizes.dtype == np.dtype("<u4"):
             return np.asarray(sizes, np.uint32)
@@ -120,7 +122,7 @@ def _read(
 
 
 def _size(sample: Sample | BadSample, field: str | None) -> tuple[int, int]:
-    """The size of an image as the loader sees it; zeros for a sample that it will find bad."""
+    """Return the size of an image as the loader sees it; zeros for a sample that is bad for the loader."""
     if isinstance(sample, BadSample):
         return 0, 0
     data = sample.image if field is None else sample.fields.get(field)

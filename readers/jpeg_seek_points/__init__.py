@@ -1,1 +1,1 @@
-"""Checkpoints: what is known of whole JPEGs, so that a part of them is read without what lies before it."""
+"""Stored seek points of JPEGs, with which a part of an image is decoded without reading what lies before it."""

@@ -1,18 +1,17 @@
-"""The file that holds checkpoints of a dataset's or a shard's images: a slot for each sample, and rows behind them.
+"""Layout of a file of seek points: a slot for each image of a dataset or a shard, then rows.
 
 All numbers little-endian, in this order:
 
-    128 bytes   format, what the file belongs to, version of the rows, number of samples, checksum of these
-    slots       of each sample 32 bytes: where its rows lie, digest of its image, verdict, checksums; zeros: unknown
-    rows        bytes that mean nothing here, in any order
+    128 bytes   format, fingerprint of the data, version of the rows, number of slots, checksum of these
+    slots       32 bytes for each sample: offset of its rows, digest of its image, status, checksums; zeros: unknown
+    rows        bytes that are opaque here, in any order
 
-It holds no code and no pickle. Rows are added at the end, and then the slot is written that names them: who is killed
-in between leaves bytes that nobody asks for. A slot's checksum also covers the head and the number of the sample, and a
-slot has the checksum of its rows: what is damaged, was written by two at once or stands in another place is unknown,
-like what was never there.
+The file holds neither code nor pickles. Rows are appended before the slot that names them is written: a writer that is killed
+in between leaves bytes that no slot names. The checksum of a slot also covers the head of the file and the number of the
+sample, and a slot holds the checksum of its rows. Damaged slots, slots at a wrong place and rows that two processes wrote at
+the same time count as unknown.
 """
 
-import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,38 +19,40 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-FORMAT = b"gpu-aug points 1"
-HEAD_BYTES = 128
-SLOT_BYTES = 32
+from readers.storage.side_file import CheckedStruct, DamagedFileError
 
-_HEAD = struct.Struct("<16s32sI4xQ")
-_CHECKED = struct.Struct("<QQIIhH")
-"""Offset of the rows, digest of the image, bytes and CRC-32 of the rows, status, every."""
+FORMAT = b"gpu-aug points 1"
+"""First bytes of each file. Another layout needs another number at their end."""
+HEAD_BYTES = 128
+"""Bytes before the slots: a multiple of 32, so that no slot crosses a page."""
+SLOT_BYTES = 32
+"""Bytes of a slot."""
+
+_HEAD = CheckedStruct("16s32sI4xQ")
+"""Format, fingerprint of the data, version of the rows, number of slots."""
+_SLOT = CheckedStruct("QQIIhH")
+"""The fields of `Slot`."""
 SLOT = np.dtype(
     [
         *(("start", "<u8"), ("digest", "<u8"), ("num_bytes", "<u4"), ("crc", "<u4")),
         *(("status", "<i2"), ("every", "<u2"), ("check", "<u4")),
     ]
 )
-"""A slot, for compiled code: offset of the rows, digest of the image, bytes and CRC-32 of the rows, status, every, and the CRC-32
-of the number of the sample (8 bytes) and all that, begun with `Head.seed`."""
-_NUMBER = struct.Struct("<Q")
-_CRC = struct.Struct("<I")
+"""A slot for compiled code: the fields of `Slot`, then the CRC-32 of the number of the sample (8 bytes) and these fields,
+which starts from `Head.seed`."""
 _UNKNOWN = bytes(SLOT_BYTES)
+"""Holes of a sparse file read as zeros, so a new file needs no writing of its slots."""
 _PIECE_SLOTS = 1 << 15
+"""Slots that are encoded at a time: 1 MB."""
 
 
-class DamagedCheckpointsError(ValueError):
-    """The file holds no checkpoints of this format, or of something else, or is damaged; the text is a short reason."""
-
-
-class Kept(NamedTuple):
-    """What is known of one image.
+class PackedSeekPoints(NamedTuple):
+    """Seek points of one image as they are stored.
 
     Attributes:
-        status: The verdict on the whole file, -32768 to 32767; its numbers are those of whoever found it.
-        every: Distance of the rows, 0 to 65535, in whatever unit.
-        rows: The rows as bytes; they may be none.
+        status: Verdict on the whole image, -32768 to 32767; the `Finder` defines the numbers.
+        every: Distance of the rows, 0 to 65535; the `Finder` defines the unit.
+        rows: The rows as bytes; may be empty.
     """
 
     status: int
@@ -60,29 +61,29 @@ class Kept(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What is known of one image, and which one.
+    """Seek points of a certain image.
 
     Attributes:
-        number: The sample's place in the file.
-        digest: Of all bytes of its image, 64 bits.
-        kept: What is known.
+        number: Number of the sample in the file.
+        digest: 64 bits over all bytes of the image.
+        points: Its seek points.
     """
 
     number: int
     digest: int
-    kept: Kept
+    points: PackedSeekPoints
 
 
 class Slot(NamedTuple):
-    """Where what is known of a sample lies.
+    """Position and checksums of the rows of an image.
 
     Attributes:
         start: Offset of the rows in the file.
         digest: See `Entry`.
         num_bytes: Length of the rows.
         crc: CRC-32 of the rows.
-        status: See `Kept`.
-        every: See `Kept`.
+        status: See `PackedSeekPoints`.
+        every: See `PackedSeekPoints`.
     """
 
     start: int
@@ -92,20 +93,20 @@ class Slot(NamedTuple):
     status: int
     every: int
 
-    def take(self, rows: bytes) -> Kept | None:
-        """What is known, given the bytes that lie there; None where they are not what was written."""
+    def check(self, rows: bytes) -> PackedSeekPoints | None:
+        """Return the seek points with the bytes read at `start`, or None if these are not the rows that were written."""
         if len(rows) != self.num_bytes or zlib.crc32(rows) != self.crc:
             return None
-        return Kept(self.status, self.every, rows)
+        return PackedSeekPoints(self.status, self.every, rows)
 
 
 @dataclass(frozen=True)
 class Head:
-    """What a file says of itself.
+    """Description of the data at the beginning of a file.
 
     Attributes:
         belongs: 32 hex digits, the fingerprint of the dataset or shard.
-        version: Version of the rows and verdicts, of whoever found them.
+        version: `Finder.version`.
         num_samples: Number of slots.
     """
 
@@ -114,77 +115,69 @@ class Head:
     num_samples: int
 
     def pack(self) -> bytes:
-        """The first HEAD_BYTES of the file."""
-        head = _HEAD.pack(FORMAT, self.belongs.encode(), self.version, self.num_samples)
-        return (head + _CRC.pack(zlib.crc32(head))).ljust(HEAD_BYTES, b"\0")
+        """Return the first HEAD_BYTES of the file."""
+        return self._packed().ljust(HEAD_BYTES, b"\0")
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read the first HEAD_BYTES of a file.
+        """Read the first bytes of a file.
 
         Raises:
-            DamagedCheckpointsError: They are something else.
+            DamagedFileError: They are damaged, or of another format.
         """
-        if len(data) < HEAD_BYTES:
-            raise DamagedCheckpointsError("it is too short")
-        name, belongs, version, num_samples = _HEAD.unpack_from(data)
+        name, belongs, version, num_samples = _HEAD.unpack(data, "head")
         if name != FORMAT:
-            raise DamagedCheckpointsError("it is of another format")
-        if _CRC.unpack_from(data, _HEAD.size)[0] != zlib.crc32(data[: _HEAD.size]):
-            raise DamagedCheckpointsError("its head is damaged")
+            raise DamagedFileError("it is of another format")
         return cls(belongs.decode("ascii", "replace"), version, num_samples)
 
     @property
     def first_row(self) -> int:
-        """Offset of the first byte behind the slots."""
+        """Offset of the first byte after the slots."""
         return HEAD_BYTES + SLOT_BYTES * self.num_samples
 
     @property
     def seed(self) -> int:
-        """By which the slots of this file are told from those of others."""
-        return zlib.crc32(_HEAD.pack(FORMAT, self.belongs.encode(), self.version, self.num_samples))
+        """Start of the checksums of slots, so that slots of other files do not match: the checksum of the head."""
+        return int.from_bytes(self._packed()[-4:], "little")
 
     def slot_at(self, number: int) -> int:
-        """Offset of a sample's slot."""
+        """Return the offset of the slot of a sample."""
         return HEAD_BYTES + SLOT_BYTES * number
+
+    def _packed(self) -> bytes:
+        return _HEAD.pack(FORMAT, self.belongs.encode(), self.version, self.num_samples)
 
 
 def pack_slot(seed: int, entry: Entry, start: int) -> bytes:
-    """The slot of what is known of a sample.
+    """Return the slot of an image.
 
     Args:
         seed: See `Head.seed`.
-        entry: What is known.
-        start: Offset of its rows.
+        entry: Its seek points.
+        start: Offset of their rows.
     """
-    status, every, rows = entry.kept
-    fields = (start, entry.digest, len(rows), zlib.crc32(rows), status, every)
-    data = _CHECKED.pack(*fields)
-    return data + _CRC.pack(_check(seed, entry.number, data))
+    status, every, rows = entry.points
+    slot = Slot(start, entry.digest, len(rows), zlib.crc32(rows), status, every)
+    return _SLOT.pack(*slot, seed=_slot_seed(seed, entry.number))
 
 
 def parse_slot(seed: int, number: int, data: bytes) -> Slot | None:
-    """Read the slot of a sample; None where nothing is known.
+    """Read the slot of a sample; None if it is empty.
 
     Raises:
-        DamagedCheckpointsError: It is not as it was written.
+        DamagedFileError: It is not as it was written.
     """
     if data == _UNKNOWN:
         return None
-    if len(data) < SLOT_BYTES:
-        raise DamagedCheckpointsError("it is cut off")
-    checked = data[: _CHECKED.size]
-    if _CRC.unpack_from(data, _CHECKED.size)[0] != _check(seed, number, checked):
-        raise DamagedCheckpointsError("a slot is damaged")
-    return Slot(*_CHECKED.unpack(checked))
+    return Slot(*_SLOT.unpack(data, "slot", seed=_slot_seed(seed, number)))
 
 
-def encoded(head: Head, entries: Callable[[], Iterable[Entry]]) -> Iterator[bytes]:
-    """Yield the bytes of a whole file: the same for the same entries, whoever makes it.
+def encode_pieces(head: Head, entries: Callable[[], Iterable[Entry]]) -> Iterator[bytes]:
+    """Yield the bytes of a complete file; the same entries always give the same bytes.
 
     Args:
-        head: What it belongs to.
-        entries: Yields what is known in increasing order of the samples, the same each time; it is called twice.
+        head: Head of the file.
+        entries: Yields the entries in increasing order of their numbers; it is called twice and must yield the same.
     """
     yield head.pack()
     seed, start, number = head.seed, head.first_row, 0
@@ -195,7 +188,7 @@ def encoded(head: Head, entries: Callable[[], Iterable[Entry]]) -> Iterator[byte
             yield bytes(slots)
             slots.clear()
         slots += pack_slot(seed, entry, start)
-        start += len(entry.kept.rows)
+        start += len(entry.points.rows)
         number = entry.number + 1
         if len(slots) >= SLOT_BYTES * _PIECE_SLOTS:
             yield bytes(slots)
@@ -204,12 +197,12 @@ def encoded(head: Head, entries: Callable[[], Iterable[Entry]]) -> Iterator[byte
     for missing in _pieces(head.num_samples - number):
         yield bytes(SLOT_BYTES * missing)
     for entry in entries():
-        yield entry.kept.rows
+        yield entry.points.rows
 
 
-def laid_out(head: Head, entries: Sequence[Entry]) -> bytes:
-    """The bytes of a whole file of few samples; see `encoded`."""
-    return b"".join(encoded(head, lambda: entries))
+def encode_file(head: Head, entries: Sequence[Entry]) -> bytes:
+    """Return the bytes of a complete file of few samples; see `encode_pieces`."""
+    return b"".join(encode_pieces(head, lambda: entries))
 
 
 def _pieces(count: int) -> Iterator[int]:
@@ -217,5 +210,5 @@ def _pieces(count: int) -> Iterator[int]:
         yield min(_PIECE_SLOTS, count - begun)
 
 
-def _check(seed: int, number: int, data: bytes) -> int:
-    return zlib.crc32(data, zlib.crc32(_NUMBER.pack(number), seed))
+def _slot_seed(seed: int, number: int) -> int:
+    return zlib.crc32(number.to_bytes(8, "little"), seed)

@@ -1,10 +1,9 @@
-"""Where the checkpoints of samples lie: beside a file of many samples, written whole and then only read; or in the cache folder, in a file that grows while the dataset is read."""
+"""Paths of seek points: next to a file of many samples, complete and read-only; or in the cache folder, in a file that grows while the dataset is read."""
 
 import hashlib
 import logging
 import os
 import re
-import shutil
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,63 +12,65 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.jpeg_seek_points.checkpoint_file import CheckpointFile, FullError, open_to_add
-from readers.jpeg_seek_points.layout import (
-    DamagedCheckpointsError,
-    Entry,
-    Head,
-    encoded,
-    laid_out,
-)
+from readers.jpeg_seek_points.layout import Entry, Head, encode_file, encode_pieces
 from readers.jpeg_seek_points.sample_file import SUFFIX, SampleFile
+from readers.jpeg_seek_points.seek_point_file import FileFullError, SeekPointFile, open_to_add
 from readers.sample import Dataset, ReadersError
-from readers.storage.atomic_file import atomic_file
+from readers.storage.atomic_file import atomic_file, build_once
 from readers.storage.blob import is_url, open_blob
-from readers.storage.cache_folder import cache_folder
+from readers.storage.cache_folder import (
+    CachedFile,
+    cache_folder,
+    default_limit_bytes,
+    remove_oldest,
+)
 from readers.storage.destination import open_destination
-from readers.storage.lock import one_at_a_time
 from readers.storage.paths import with_options_of, with_path
+from readers.storage.side_file import DamagedFileError
 from readers.storage.unreadable import reason_of
 
-_PIECE_BYTES = 1 << 23
-_MOST_BYTES = 10_000_000_000
-_LEAST_SHARE = 1 / 4
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
-FOLDER = "checkpoints"
+_FOLDER = "checkpoints"
+"""Folder in the cache folder. Stored files lie there since the first version, so the name stays."""
+_PIECE_BYTES = 1 << 23
+"""8 MB of a remote file are copied at a time: few requests, little memory."""
+_LEAST_SHARE = 1 / 4
+"""Part of the limit of the folder that a dataset in use can always fill, whatever other datasets left there."""
 
 
-def beside_location(file: SampleFile) -> str:
-    """Path or URL of the checkpoints beside a file of samples."""
+def location_beside(file: SampleFile) -> str:
+    """Return the path or URL of the seek points next to a file of samples."""
     return with_path(file.location, lambda path: f"{path}{SUFFIX}")
 
 
-def open_beside(file: SampleFile, version: int) -> CheckpointFile | None:
-    """Open the checkpoints beside a file of samples; None where there are none that fit.
+def open_beside(file: SampleFile, version: int) -> SeekPointFile | None:
+    """Open the seek points next to a file of samples; None if there are none that fit.
 
     Those of an object in a store are copied into the cache folder.
 
     Args:
         file: Holds the samples.
-        version: Of the rows.
+        version: Version of the rows.
     """
     head = _head(file, version)
-    with suppress(
-        OSError, ValueError, ReadersError
-    ):  # without them an image takes longer, and is the same
-        return CheckpointFile(_copied(file, head) if is_url(file.location) else _path(file), head)
+    # Without them decoding takes longer and gives the same image.
+    with suppress(OSError, ValueError, ReadersError):
+        return SeekPointFile(
+            _local_copy(file, head) if is_url(file.location) else _path(file), head
+        )
     return None
 
 
 def write_beside(file: SampleFile, version: int, entries: Sequence[Entry]) -> None:
-    """Write what is known of the samples of a file beside it; the file appears whole.
+    """Write the seek points of the samples of a file next to it, as one complete file.
 
     Raises:
         OSError: It cannot be written.
-        PrepareError: A store does not take it.
+        PrepareError: The store refuses it.
     """
-    data = laid_out(_head(file, version), entries)
-    location = beside_location(file)
+    data = encode_file(_head(file, version), entries)
+    location = location_beside(file)
     if not is_url(location):
         with atomic_file(Path(location), to_disk=True) as out:
             out.write(data)
@@ -79,16 +80,16 @@ def write_beside(file: SampleFile, version: int, entries: Sequence[Entry]) -> No
         out.write(data)
 
 
-def is_whole_beside(file: SampleFile, version: int) -> bool:
-    """Whether all samples are known beside their file, none of it is damaged, and the file was not changed later."""
+def is_complete_beside(file: SampleFile, version: int) -> bool:
+    """Return whether all samples have undamaged seek points next to their file, which has not changed since."""
     found = open_beside(file, version)
     if found is None:
         return False
     with suppress(OSError):  # they are then written again
         if is_url(file.location):
-            folder, name = _split(beside_location(file))
+            folder, name = _split(location_beside(file))
             if open_destination(folder).size_bytes(name) != found.path.stat().st_size:
-                return False  # the copy in the cache folder is of one that was there before
+                return False  # the copy in the cache folder is one of an earlier file
         elif _is_older(_path(file), Path(file.location)):
             return False
         return sum(1 for _ in found.entries(0, file.num_samples)) == file.num_samples
@@ -112,19 +113,22 @@ def _is_older(path: Path, than: Path) -> bool:
     return path.stat().st_mtime_ns < than.stat().st_mtime_ns
 
 
-def _copied(file: SampleFile, head: Head) -> Path:
-    """The path of a copy in the cache folder.
+def _cached(name: bytes) -> Path:
+    return cache_folder() / _FOLDER / f"{hashlib.sha256(name).hexdigest()[:32]}{SUFFIX}"
+
+
+def _local_copy(file: SampleFile, head: Head) -> Path:
+    """Return the path of a copy in the cache folder, which is made first if it is missing.
 
     Raises:
-        OSError: There is none, or it cannot be written.
-        SourceError: There is none.
+        OSError: There are no seek points, or the copy cannot be written.
+        SourceError: There are no seek points.
     """
-    name = hashlib.sha256(os.fsencode(file.location) + head.pack()).hexdigest()[:32]
-    path = cache_folder() / "checkpoints" / f"{name}{SUFFIX}"
-    with suppress(OSError, DamagedCheckpointsError):  # there is no copy yet
-        CheckpointFile(path, head)
+    path = _cached(os.fsencode(file.location) + head.pack())
+    with suppress(OSError, DamagedFileError):  # there is no copy yet
+        SeekPointFile(path, head)
         return path
-    blob = open_blob(beside_location(file))
+    blob = open_blob(location_beside(file))
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as out:
         for start in range(0, blob.size_bytes, _PIECE_BYTES):
@@ -134,72 +138,58 @@ def _copied(file: SampleFile, head: Head) -> Path:
 
 
 def make_room(path: Path) -> int:
-    """Return how large a file of the folder may become: all together take 10 GB, or a tenth of what is free and theirs.
+    """Return how large a file of the cache folder may become, and remove files of other datasets if they leave too little.
 
-    Where others leave it less than a quarter of that, those that were not used for longest are removed. Who has one of them
-    open goes on with it, and makes a new one when something is kept.
+    All files together take at most `default_limit_bytes`. If the others leave less than a quarter of that, the least recently
+    used ones are removed. A process that has one of them open continues with it, and starts a new one when it adds to it.
 
     Args:
-        path: The file, which is there.
+        path: The file, which must exist.
 
     Raises:
-        OSError: The folder cannot be looked at.
+        OSError: The folder cannot be listed.
     """
-    used: list[tuple[float, int, Path]] = []
-    own_bytes = 0
+    files = []
     for other in path.parent.glob(f"*{SUFFIX}"):
         with suppress(FileNotFoundError):  # another process removed it
             status = other.stat()
-            if other == path:
-                own_bytes = status.st_size
-            else:
-                used.append((status.st_mtime, status.st_size, other))
-    others_bytes = sum(size for _, size, _ in used)
-    free = shutil.disk_usage(path.parent).free
-    most = min(_MOST_BYTES, (own_bytes + others_bytes + free) // 10)
-    for _, size, other in sorted(used):
-        if others_bytes <= (1 - _LEAST_SHARE) * most:
-            break
-        with suppress(FileNotFoundError):  # another process removed it
-            other.unlink()
-        others_bytes -= size
-    return most - others_bytes
+            files.append(CachedFile(status.st_mtime, str(other), status.st_size))
+    most = default_limit_bytes(path.parent, sum(file.size_bytes for file in files))
+    others = (file for file in files if file.path != str(path))
+    return most - remove_oldest(others, int((1 - _LEAST_SHARE) * most))
 
 
-def head_of(dataset: Dataset, version: int) -> Head:
-    """What the file of a dataset says of itself."""
+def make_head(dataset: Dataset, version: int) -> Head:
+    """Return the head of the file of a dataset."""
     identity = getattr(dataset, "cache_identity", None) or dataset.fingerprint
-    if not re.fullmatch("[0-9a-f]{32}", identity):  # a dataset of the user's own
+    if not re.fullmatch("[0-9a-f]{32}", identity):  # a user's own class of dataset
         identity = hashlib.sha256(identity.encode()).hexdigest()[:32]
     return Head(identity, version, len(dataset))
 
 
 def cache_path(head: Head) -> Path:
-    """Where a dataset's file lies; another version of the rows has another one."""
-    name = hashlib.sha256(head.pack()).hexdigest()[:32]
-    return cache_folder() / FOLDER / f"{name}{SUFFIX}"
+    """Return the path of the file of a dataset in the cache folder; each version of the rows has its own file."""
+    return _cached(head.pack())
 
 
-def make_whole(head: Head) -> None:
-    """Write the file of a dataset anew, in the order of the samples and without what no slot names.
+def rewrite_in_order(head: Head) -> None:
+    """Rewrite the file of a dataset in the order of the samples, without bytes that no slot names.
 
-    Files that know the same are the same bytes then. Who has the old one open goes on with it.
+    Files with the same seek points then have the same bytes. A process that has the old file open continues with it.
 
     Raises:
         OSError: It cannot be written.
     """
     path = cache_path(head)
-    with (
-        suppress(FileNotFoundError),
-        one_at_a_time(path.with_name(f"{path.name}.lock")),
-    ):  # there is nothing to put in order
-        file = CheckpointFile(path, head)
+    # Without a file there is nothing to do.
+    with suppress(FileNotFoundError), build_once(path) as part:
+        file = SeekPointFile(path, head)
         if not _is_in_order(file):
-            with atomic_file(path, to_disk=True) as out:
-                out.writelines(encoded(head, lambda: file.entries(0, head.num_samples)))
+            part.file.writelines(encode_pieces(head, lambda: file.entries(0, head.num_samples)))
+            part.publish(to_disk=True)
 
 
-def _is_in_order(file: CheckpointFile) -> bool:
+def _is_in_order(file: SeekPointFile) -> bool:
     end = file.head.first_row
     for _, slot in file.slots(0, file.head.num_samples):
         if slot.start != end:
@@ -209,72 +199,69 @@ def _is_in_order(file: CheckpointFile) -> bool:
 
 
 class CacheFile:
-    """Finds and keeps the checkpoints of a dataset, in ``checkpoints`` of the cache folder; any thread may ask.
+    """Reads and stores the seek points of a dataset in the cache folder; safe to use from any thread.
 
-    How far it grows is told by `readers.jpeg_seek_points.locations`. Where it is full, or the folder cannot be written, a warning is
-    logged once and nothing more is kept.
+    If the file is full or the folder cannot be written, a warning is logged once and nothing more is stored.
 
     Args:
-        head: Of the dataset.
-        limit_bytes: The largest size of the file; None is as above.
+        head: Head of the file of the dataset.
+        limit_bytes: Largest size of the file; None asks `make_room`.
 
     Attributes:
-        writes: Whether something that is found can still be kept.
+        is_writable: Whether more can be stored.
     """
 
     def __init__(self, head: Head, limit_bytes: int | None = None) -> None:
-        self.path, self.writes = cache_path(head), True
+        self.path, self.is_writable = cache_path(head), True
         self._head, self._limit_bytes = head, limit_bytes
-        self._file: CheckpointFile | None = None
+        self._file: SeekPointFile | None = None
         self._opening = threading.Lock()
 
-    def file(self) -> CheckpointFile | None:
-        """The file, if it is there."""
-        return self._file or self._opened()
+    def file(self) -> SeekPointFile | None:
+        """Return the open file; None if there is none that fits."""
+        return self._file or self._open()
 
-    def known(self) -> NDArray[np.bool_]:
-        """See `CheckpointFile.known`."""
+    def used_slots(self) -> NDArray[np.bool_]:
+        """See `SeekPointFile.used_slots`."""
         file = self.file()
-        return file.known() if file else np.zeros(self._head.num_samples, np.bool_)
+        return file.used_slots() if file else np.zeros(self._head.num_samples, np.bool_)
 
-    def keep(self, entries: Sequence[Entry]) -> None:
-        """Remember what was found, as far as there is room."""
-        if not self.writes:
+    def store(self, entries: Sequence[Entry]) -> None:
+        """Store seek points, as far as there is room."""
+        if not self.is_writable:
             return
         try:
-            file, limit_bytes = self._to_add()
+            file, limit_bytes = self._open_to_add()
             file.add(entries, limit_bytes)
-        except FullError:
+        except FileFullError:
             self._stop("it has reached its largest size", "gpu-aug cache --remove checkpoints")
-        except (OSError, DamagedCheckpointsError) as error:
+        except (OSError, DamagedFileError) as error:
             self._stop(reason_of(error), "set GPU_AUG_CACHE to a folder that can be written")
 
     def _stop(self, reason: str, advice: str) -> None:
         with self._opening:
-            told, self.writes = not self.writes, False
-        if not told:
+            was_writable, self.is_writable = self.is_writable, False
+        if was_writable:
             _log.warning(
-                "checkpoints of JPEGs cannot be kept in %s (%s): later runs find them anew; %s, with room for 2 %% of the data",
+                "seek points of JPEGs cannot be stored in %s (%s): later runs find them again; %s, with room for 2 %% of the data",
                 self.path,
                 reason,
                 advice,
             )
 
-    def _opened(self) -> CheckpointFile | None:
-        with (
-            suppress(OSError, DamagedCheckpointsError),
-            self._opening,
-        ):  # nothing is known, so all is found anew
+    def _open(self) -> SeekPointFile | None:
+        # Without a file all seek points are found again.
+        with suppress(OSError, DamagedFileError), self._opening:
             if self._file is None:
-                self._file = CheckpointFile(self.path, self._head)
-                os.utime(self.path)  # it is in use, which reading does not always tell
+                self._file = SeekPointFile(self.path, self._head)
+                os.utime(self.path)  # for `make_room`: many file systems do not record reading
         return self._file
 
-    def _to_add(self) -> tuple[CheckpointFile, int]:
-        """The file, to be written, and its limit; an empty one where it is not there, is damaged or was removed."""
+    def _open_to_add(self) -> tuple[SeekPointFile, int]:
+        """Return the file to add to, which is new if there is none that fits, and its largest size."""
         with self._opening:
             file = self._file
-            if file is None or not file.writes or not file.is_current():
+            if file is None or not file.is_writable or not file.is_current():
                 self._file = file = open_to_add(self.path, self._head)
             if self._limit_bytes is None:
                 self._limit_bytes = make_room(self.path)

@@ -1,4 +1,4 @@
-"""The checkpoints of all samples of a dataset, wherever they lie, also through selections and mixtures."""
+"""The seek points of all samples of a dataset, also of selections and mixtures, from all files that hold some."""
 
 import resource
 import threading
@@ -12,24 +12,26 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import Balanced, Subset
 from readers.datasets.mixture import Mixture
-from readers.jpeg_seek_points.checkpoint_file import CheckpointFile, Opened
 from readers.jpeg_seek_points.layout import Entry
-from readers.jpeg_seek_points.locations import CacheFile, head_of, open_beside
+from readers.jpeg_seek_points.locations import CacheFile, make_head, open_beside
 from readers.jpeg_seek_points.sample_file import SampleFile
+from readers.jpeg_seek_points.seek_point_file import OpenFile, SeekPointFile
 from readers.sample import Dataset
 
 Indices = NDArray[np.int64]
 _MOST_OPEN = 1024
-_NO_FILE = -1  # in place of a descriptor, which is never negative
+"""Files of seek points next to shards that are open at the same time, if the process may open eight times as many."""
+_NO_FILE = -1
+"""Stands for a missing file, since descriptors are never negative."""
 
 
 class Origin(NamedTuple):
-    """Some of the samples that were asked for, which one dataset reads.
+    """The requested samples that one dataset reads.
 
     Attributes:
-        dataset: It is neither a selection nor a mixture.
-        indices: int64 [m], their places in it.
-        positions: int64 [m], their places among those that were asked for.
+        dataset: A dataset that is neither a selection nor a mixture.
+        indices: int64 [m], indices in this dataset.
+        positions: int64 [m], positions in the request.
     """
 
     dataset: Dataset
@@ -38,17 +40,17 @@ class Origin(NamedTuple):
 
 
 def origins(dataset: Dataset, indices: Indices) -> Iterator[Origin]:
-    """Yield where samples come from, a part for each dataset that reads some of them.
+    """Yield the origins of samples, one for each dataset that reads some of them.
 
     Args:
         dataset: Any dataset.
-        indices: int64 [n], places in it.
+        indices: int64 [n], indices in it.
     """
     yield from _origins(dataset, indices, np.arange(len(indices)))
 
 
 def leaves(dataset: Dataset) -> list[Dataset]:
-    """The datasets that read the samples of a dataset, each once."""
+    """Return the datasets that read the samples of a dataset, each once."""
     if isinstance(dataset, Subset | Balanced):
         return leaves(dataset.whole)
     if isinstance(dataset, Mixture):
@@ -73,20 +75,20 @@ def _origins(dataset: Dataset, indices: Indices, positions: Indices) -> Iterator
         yield Origin(dataset, indices, positions)
 
 
-class DatasetCheckpoints:
-    """Finds what is known of the JPEGs of a dataset, and keeps what is found; any thread may ask.
+class DatasetSeekPoints:
+    """Reads and stores the seek points of the JPEGs of a dataset; safe to use from any thread.
 
-    Two kinds of files are looked into. Beside a file of many samples (a tar, a Parquet file) may lie
-    ``NAME.gpuaug-checkpoints``, which `gpu-aug index --checkpoints` and `gpu-aug pack --checkpoints` write whole. What
-    is not there is in the cache folder, in one file for each dataset; see
-    `readers.jpeg_seek_points.locations`. Selections and mixtures share the files of what they are made of.
+    Two kinds of files hold them. Next to a file of many samples (a tar, a Parquet file) there may be
+    ``NAME.gpuaug-checkpoints``, which `gpu-aug index --seek-points` and `gpu-aug pack` write as a whole. Others are in the
+    cache folder, in one file for each dataset; see `readers.jpeg_seek_points.locations`. Selections and mixtures share the
+    files of the datasets they are made of.
 
-    A verdict and rows count only for an image with the digest that they were found with.
+    Stored seek points are valid only for an image with the digest that they were found with.
 
     Args:
         dataset: Any dataset.
-        version: Version of the rows and verdicts.
-        limit_bytes: The largest size of a file in the cache folder; None is as `readers.jpeg_seek_points.locations` tells.
+        version: `Finder.version`.
+        limit_bytes: Largest size of a file in the cache folder; None asks `readers.jpeg_seek_points.locations.make_room`.
     """
 
     def __init__(self, dataset: Dataset, version: int, limit_bytes: int | None = None) -> None:
@@ -97,30 +99,30 @@ class DatasetCheckpoints:
         self._making = threading.Lock()
 
     @property
-    def writes(self) -> bool:
-        """Whether something that is found can still be kept."""
-        return all(leaf.cache.writes for leaf in list(self._leaves.values()))
+    def is_writable(self) -> bool:
+        """Whether more can be stored."""
+        return all(leaf.cache.is_writable for leaf in list(self._leaves.values()))
 
-    def places(self, indices: NDArray[np.int64]) -> "Places":
-        """Return where something may be known of some images.
+    def find_slots(self, indices: NDArray[np.int64]) -> "SlotLocations":
+        """Return the slots that may hold the seek points of images.
 
         Args:
-            indices: Places in the dataset.
+            indices: Indices in the dataset.
         """
-        found, held = [np.empty((0, 4), np.int64)], list[Opened]()
-        for leaf, own, positions in self._located(np.asarray(indices, np.int64)):
-            found += leaf.places(own, positions, held)
-        return Places(np.concatenate(found), held)
+        slots, files = [np.empty((0, 4), np.int64)], list[OpenFile]()
+        for leaf, own, positions in self._origins(np.asarray(indices, np.int64)):
+            slots += leaf.find_slots(own, positions, files)
+        return SlotLocations(np.concatenate(slots), files)
 
-    def keep(self, entries: Sequence[Entry]) -> None:
-        """Remember what was found, as far as there is room.
+    def store(self, entries: Sequence[Entry]) -> None:
+        """Store seek points, as far as there is room.
 
         Args:
-            entries: Their numbers are places in the dataset.
+            entries: Their numbers are indices in the dataset.
         """
         wanted = np.array([entry.number for entry in entries], np.int64)
-        for leaf, own, positions in self._located(wanted):
-            leaf.cache.keep(
+        for leaf, own, positions in self._origins(wanted):
+            leaf.cache.store(
                 [
                     entries[position]._replace(number=index)
                     for index, position in zip(own.tolist(), positions.tolist(), strict=True)
@@ -128,13 +130,13 @@ class DatasetCheckpoints:
             )
 
     def count_known(self) -> int:
-        """Of how many samples something is kept, as far as files tell without a look at the images."""
+        """Return how many samples have stored seek points, without a look at the images."""
         count = 0
         for origin in origins(self._dataset, np.arange(len(self._dataset))):
-            count += int(self._leaf(origin.dataset).known()[origin.indices].sum())
+            count += int(self._leaf(origin.dataset).used_slots()[origin.indices].sum())
         return count
 
-    def _located(
+    def _origins(
         self, indices: NDArray[np.int64]
     ) -> "list[tuple[_Leaf, NDArray[np.int64], NDArray[np.int64]]]":
         if self._single:
@@ -145,7 +147,7 @@ class DatasetCheckpoints:
         ]
 
     def _leaf(self, dataset: Dataset) -> "_Leaf":
-        key = id(dataset)  # which lives as long as the selection that holds it
+        key = id(dataset)  # the selection keeps the dataset alive, so no other one gets its id
         if (found := self._leaves.get(key)) is None:
             with self._making:
                 if (found := self._leaves.get(key)) is None:
@@ -154,51 +156,52 @@ class DatasetCheckpoints:
         return found
 
 
-class Places(NamedTuple):
-    """Slots in which something may be known of images.
+class SlotLocations(NamedTuple):
+    """Slots that may hold the seek points of images.
 
     Attributes:
-        slots: int64 [m, 4]: the image's place among those that were asked for; the descriptor of the file, `Head.seed` of
-            it, and the number of the slot. An image may have several, the better one first.
-        files: Keep the descriptors open.
+        slots: int64 [m, 4]: position of the image in the request, descriptor of the file, its `Head.seed`, and number of the
+            slot. An image may have several, the better one first.
+        files: References that keep the descriptors open.
     """
 
     slots: NDArray[np.int64]
-    files: Sequence[Opened]
+    files: Sequence[OpenFile]
 
 
 class _Leaf:
     """A dataset that reads its samples itself."""
 
     def __init__(self, dataset: Dataset, version: int, limit_bytes: int | None) -> None:
-        self.cache = CacheFile(head_of(dataset, version), limit_bytes)
+        self.cache = CacheFile(make_head(dataset, version), limit_bytes)
         files: Sequence[SampleFile] = getattr(dataset, "sample_files", ())
         self._starts = list(accumulate((file.num_samples for file in files), initial=0))
         self._bounds = np.array(self._starts, np.int64)
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = max(16, min(_MOST_OPEN, soft // 8))
-        self._beside: Callable[[int], CheckpointFile | None] = lru_cache(most)(
+        self._beside: Callable[[int], SeekPointFile | None] = lru_cache(most)(
             lambda number: open_beside(files[number], version)
         )
         self._has_files = len(files) > 0
 
-    def known(self) -> NDArray[np.bool_]:
-        found = self.cache.known()
+    def used_slots(self) -> NDArray[np.bool_]:
+        found = self.cache.used_slots()
         for number in range(len(self._starts) - 1):
             if file := self._beside(number):
-                found[self._starts[number] : self._starts[number + 1]] |= file.known()
+                found[self._starts[number] : self._starts[number + 1]] |= file.used_slots()
         return found
 
-    def places(
-        self, own: NDArray[np.int64], positions: NDArray[np.int64], held: list[Opened]
+    def find_slots(
+        self, own: NDArray[np.int64], positions: NDArray[np.int64], held: list[OpenFile]
     ) -> Iterator[NDArray[np.int64]]:
+        """Yield slots as in `SlotLocations`, of a file next to a shard first, and add the files to a list."""
         if self._has_files:
             numbers = np.searchsorted(self._bounds, own, side="right") - 1
             shards, which = np.unique(numbers, return_inverse=True)
             opened: list[tuple[int, int]] = []
             for number in shards.tolist():
                 if file := self._beside(number):
-                    held.append(file.opened)
+                    held.append(file.open_file)
                     opened.append((held[-1].number, file.seed))
                 else:
                     opened.append((_NO_FILE, 0))
@@ -207,7 +210,7 @@ class _Leaf:
             slots[:, 1:3] = np.array(opened, np.int64).reshape(-1, 2)[which]
             yield slots[slots[:, 1] != _NO_FILE]
         if file := self.cache.file():
-            held.append(file.opened)
+            held.append(file.open_file)
             slots = np.empty((len(own), 4), np.int64)
             slots[:, 0], slots[:, 3] = positions, own
             slots[:, 1], slots[:, 2] = held[-1].number, file.seed

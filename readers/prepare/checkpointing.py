@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from readers.jpeg_seek_points.checkpoint_file import CheckpointFile, open_to_add
 from readers.jpeg_seek_points.finder import NO_IMAGE, Finder
-from readers.jpeg_seek_points.layout import DamagedCheckpointsError, Entry, Head
+from readers.jpeg_seek_points.layout import Entry, Head
 from readers.jpeg_seek_points.locations import (
-    beside_location,
     cache_path,
-    head_of,
-    is_whole_beside,
-    make_whole,
+    is_complete_beside,
+    location_beside,
+    make_head,
     open_beside,
+    rewrite_in_order,
     write_beside,
 )
 from readers.jpeg_seek_points.sample_file import SampleFile
+from readers.jpeg_seek_points.seek_point_file import SeekPointFile, open_to_add
 from readers.jpeg_seek_points.store import leaves
 from readers.prepare.errors import PrepareError, require_read
 from readers.prepare.executor import ArrayTask, Executor, Job
@@ -28,6 +28,7 @@ from readers.prepare.shards.source import PlannedSource
 from readers.sample import BadSample, Dataset, IndexFileError, Sample
 from readers.storage.blob import is_url
 from readers.storage.copies import copied_sample
+from readers.storage.side_file import DamagedFileError
 from readers.storage.unreadable import reason_of
 
 _LEAST_SAMPLES, _MOST_SAMPLES, _MOST_TASKS = 32, 512, 4096
@@ -146,7 +147,7 @@ class _Part:
         else:
             span = max(_LEAST_SAMPLES, min(_MOST_SAMPLES, -(-len(leaf) // _MOST_TASKS)))
             self._starts += [*range(span, len(leaf), span), len(leaf)]
-        self.head = head_of(leaf, self._finder.version)
+        self.head = make_head(leaf, self._finder.version)
 
     @property
     def num_tasks(self) -> int:
@@ -163,7 +164,7 @@ class _Part:
         """Whether the samples of a task are known, all of them."""
         if not self.files:
             return False  # what is known may be of other bytes: the files are read, and not looked through again
-        return is_whole_beside(self.files[number], self._finder.version)
+        return is_complete_beside(self.files[number], self._finder.version)
 
     def __call__(self, number: int) -> list[Entry]:
         """Carry out a task; return what was found where it is to be kept by whoever asked."""
@@ -194,15 +195,15 @@ class _Part:
     def finish(self) -> None:
         """Put what lies in the cache folder in order."""
         if not self.files:
-            make_whole(self.head)
+            rewrite_in_order(self.head)
 
-    def known(self) -> Iterator[tuple[str, int, CheckpointFile]]:
+    def known(self) -> Iterator[tuple[str, int, SeekPointFile]]:
         """Yield where each file that is there lies, its first sample, and the file."""
         if not self.files and (kept := _opened(self.head)):
             yield str(kept.path), 0, kept
         for start, file in zip(self._starts, self.files, strict=False):
             if found := open_beside(file, self._finder.version):
-                yield beside_location(file), start, found
+                yield location_beside(file), start, found
 
     def key(self, number: int) -> str:
         """The key of a sample."""
@@ -218,7 +219,7 @@ class _Part:
                     yield entry
 
     def _entry(
-        self, number: int, sample: Sample | BadSample, known: CheckpointFile | None
+        self, number: int, sample: Sample | BadSample, known: SeekPointFile | None
     ) -> Entry | None:
         """What is found of a sample; None where it is known.
 
@@ -241,9 +242,9 @@ class _Part:
         return self._leaf
 
 
-def _opened(head: Head) -> CheckpointFile | None:
-    with suppress(OSError, DamagedCheckpointsError):  # they are then found anew
-        return CheckpointFile(cache_path(head), head)
+def _opened(head: Head) -> SeekPointFile | None:
+    with suppress(OSError, DamagedFileError):  # they are then found anew
+        return SeekPointFile(cache_path(head), head)
     return None
 
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from readers.prepare.atomic_files import atomic_file
 from readers.prepare.errors import PrepareError
 from readers.prepare.packed import MANIFEST
 from readers.sample import BadSample
+from readers.storage.atomic_file import atomic_file
 
 _VERSION = 1
 

@@ -12,8 +12,8 @@ import numpy as np
 from readers.formats.columns import to_labels
 from readers.formats.tar.dataset import TarDataset
 from readers.image.header import read_header
-from readers.jpeg_seek_points.finder import Finder, found_of
-from readers.jpeg_seek_points.layout import Kept
+from readers.jpeg_seek_points.finder import Finder, find_seek_points
+from readers.jpeg_seek_points.layout import PackedSeekPoints
 from readers.labels.label_vector import class_number
 from readers.order.shuffle import Order
 from readers.prepare.errors import require_read
@@ -61,7 +61,7 @@ class Packed(NamedTuple):
     label: int
     headers: tuple[bytes, ...]
     before_bytes: int
-    found: tuple[int, Kept] | None = None
+    found: tuple[int, PackedSeekPoints] | None = None
 
 
 class Refused(NamedTuple):
@@ -136,7 +136,7 @@ class Packer:
         before_bytes = sum(map(len, sample.fields.values()))
         found = None
         if self.finder is not None:
-            found = found_of(fields[0][1] if image is not None else None, self.finder)
+            found = find_seek_points(fields[0][1] if image is not None else None, self.finder)
         return Packed(position, name, tuple(fields), label, headers, before_bytes, found)
 
     def _name(self, sample: Sample) -> str:

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from readers.jpeg_seek_points.layout import Entry
-from readers.prepare.atomic_files import atomic_file
 from readers.prepare.packer import Packed, Refused
 from readers.prepare.parquet_shards import ParquetShard
 from readers.prepare.tar_shards import TarShard
 from readers.sample import BadSample
+from readers.storage.atomic_file import atomic_file
 
 
 class Stream:

@@ -10,7 +10,6 @@ from readers.formats.stream import TarStream
 from readers.formats.tar.dataset import TarDataset
 from readers.jpeg_seek_points.finder import Finder
 from readers.jpeg_seek_points.locations import write_beside
-from readers.prepare.atomic_files import locked
 from readers.prepare.errors import PrepareError
 from readers.prepare.pack_progress import Manifest
 from readers.prepare.packed import Packing, Totals
@@ -19,6 +18,7 @@ from readers.prepare.shard_stream import Stream, write_parquet, write_tar
 from readers.prepare.workers import Threads
 from readers.sample import BadSample, Sample
 from readers.storage.destination import open_destination
+from readers.storage.lock import lock_folder
 
 _TASK_SAMPLES = 8  # whose sizes are not known before
 
@@ -44,7 +44,7 @@ def pack_stream(
     }
     if format != "tar":
         settings["format"] = format
-    with locked(destination):
+    with lock_folder(destination):
         manifest = Manifest(destination, settings, ())
         try:
             packer = Packer(None, None, format == "tar", copied=False, finder=finder)

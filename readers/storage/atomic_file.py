@@ -1,6 +1,9 @@
-"""A file that appears whole or not at all, whoever else writes the same name."""
+"""Files that get their name when they are complete, and never before.
 
-import fcntl
+`atomic_file` lets several writers of one file work at the same time: the last one to end wins. `build_once` lets one
+process make a file while the others wait for it.
+"""
+
 import hashlib
 import os
 import secrets
@@ -9,68 +12,135 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
+
+from readers.storage.lock import is_at, open_locked, try_lock
 
 OWN = ".gpuaug-"
-"""Part of the names of our own files and folders beside data, which are no data."""
+"""In the names of our own files and folders next to data, so that they are never read as data."""
 SUFFIX = ".part"
+"""At the end of the names of files that are being written."""
+
+
+class ForeignError(Exception):
+    """Carries an OSError that is not about the file being written past those who handle errors of that file."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
 
 
 @contextmanager
-def atomic_file(
-    path: Path, *, like: os.stat_result | None = None, to_disk: bool = False
-) -> Iterator[BinaryIO]:
-    """Open a file that gets its name when everything has been written.
+def foreign_errors() -> Iterator[None]:
+    """Raise each OSError of the block, such as one of reading the data, as a ForeignError."""
+    try:
+        yield
+    except OSError as error:
+        raise ForeignError(error) from error
 
-    Until then it has a temporary name in the same folder, ``.gpuaug-....part``, which no two writers share, of
-    whatever process or machine. What a killed writer left is overwritten by the next one of this machine that writes
-    the same name. Of several writers at once the last one to end wins, whole.
 
-    Args:
-        path: Its final name. A file of that name is replaced.
-        like: Take over the mode and the time of last change from there.
-        to_disk: Wait until the bytes are on the disk before the name is, and then for the name.
+class PartFile(NamedTuple):
+    """A file that is being written under a temporary name.
+
+    Attributes:
+        file: Empty at first.
+        part: The temporary path.
+        path: The final path.
+    """
+
+    file: BinaryIO
+    part: Path
+    path: Path
+
+    @property
+    def descriptor(self) -> int:
+        """Descriptor of the file."""
+        return self.file.fileno()
+
+    def publish(self, *, mode: int | None = None, to_disk: bool = False) -> None:
+        """Give the file its final name, in place of a file that has it already.
+
+        Args:
+            mode: Permissions of the file; None leaves those of any new file.
+            to_disk: Wait until the bytes are on the disk: otherwise a power cut may leave the new name on old blocks.
+
+        Raises:
+            OSError: It cannot be written or renamed.
+        """
+        self.file.flush()
+        if mode is not None:
+            os.fchmod(self.descriptor, mode)
+        if to_disk:
+            os.fsync(self.descriptor)
+        self.part.replace(self.path)
+
+
+@contextmanager
+def build_once(path: Path) -> Iterator[PartFile]:
+    """Open ``NAME.part`` once no other process has it open in this way; the folder is created.
+
+    A process that waited should look first whether the file is there by now. Without `PartFile.publish` the temporary file
+    is removed at the end of the block.
 
     Raises:
-        OSError: It cannot be written; the temporary file is gone then.
+        OSError: The file cannot be created, or its file system has no locks.
     """
-    part, descriptor = _opened(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}{SUFFIX}")
+    descriptor = open_locked(part)
+    try:
+        with os.fdopen(os.dup(descriptor), "r+b") as file:
+            file.truncate()  # it may hold the bytes of a process that was killed
+            yield PartFile(file, part, path)
+    finally:
+        with suppress(OSError):  # the lock is released all the same
+            if is_at(descriptor, part):
+                part.unlink()
+        os.close(descriptor)
+
+
+@contextmanager
+def atomic_file(path: Path, *, to_disk: bool = False) -> Iterator[BinaryIO]:
+    """Open a file that gets its name at the end of the block, or is removed if the block raises.
+
+    Until then it has a temporary name in the same folder, ``.gpuaug-....part``, that no other writer uses, also on other
+    machines. The temporary file of a killed writer is reused by the next writer of the same name on this machine. Of several
+    writers at the same time, the last one to end wins.
+
+    Args:
+        path: Its final path. A file of that name is replaced.
+        to_disk: Wait until the bytes, and then the name, are on the disk.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    part, descriptor = _open_own(path)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
-            file.flush()
-            if like is not None:
-                os.fchmod(descriptor, like.st_mode & 0o777)
-                os.utime(descriptor, ns=(like.st_atime_ns, like.st_mtime_ns))
-            if to_disk:
-                os.fsync(descriptor)
-            part.replace(path)  # before the lock goes
+            PartFile(file, part, path).publish(to_disk=to_disk)  # while the lock is held
         if to_disk:
             _sync_folder(path.parent)
     except BaseException:
-        with suppress(OSError):  # the error that is told is the first one
+        with suppress(OSError):  # the first error is the one to raise
             part.unlink()
         raise
 
 
-def _opened(path: Path) -> tuple[Path, int]:
-    """Open an empty file under a temporary name that is this writer's alone.
+def _open_own(path: Path) -> tuple[Path, int]:
+    """Open an empty file under a temporary name that no other writer uses.
 
-    The first choice is a name of its own for each final name and kernel, under a lock that the kernel gives back when
-    its holder is gone: so what was left there is found again without a look through the folder.
+    The first choice is one name for each final name and kernel, under a lock: so the file that a killed writer left is found
+    without a search through the folder.
     """
     part = path.with_name(f"{OWN}{_digest(f'{_kernel()} {path.name}')}{SUFFIX}")
     descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The holder before may have renamed it meanwhile: then it is somebody's finished file.
-        if os.path.samestat(os.fstat(descriptor), part.stat()):
+        # The last holder of the lock may have renamed the file: it is then a finished file.
+        if try_lock(descriptor) and is_at(descriptor, part):
             os.ftruncate(descriptor, 0)
             return part, descriptor
-    except BlockingIOError:
-        pass  # another writer has it
-    except OSError:  # this file system knows no locks: nobody has it, and nobody ever will
-        with suppress(OSError):  # it is then empty, and overwritten by another writer
+    except OSError:  # this file system has no locks, so no writer ever gets this file
+        with suppress(OSError):  # an empty file remains
             part.unlink()
     os.close(descriptor)
     part = path.with_name(f"{OWN}{_digest(path.name)}-{secrets.token_hex(8)}{SUFFIX}")
@@ -83,14 +153,14 @@ def _digest(text: str) -> str:
 
 @cache
 def _kernel() -> str:
-    """Which running kernel this is: its containers share it and its locks, no other machine does."""
-    with suppress(OSError):  # where /proc is not mounted, the host stands for it
+    """Return a name of the running kernel, which its containers share together with its locks, and no other machine."""
+    with suppress(OSError):  # without /proc the host name has to do
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return socket.gethostname()
 
 
 def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # some file systems know no such thing
+    with suppress(OSError):  # some file systems cannot sync folders
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)

@@ -1,43 +1,63 @@
-"""A lock with which one process builds a file and the others wait for it."""
+"""Locks between processes, which the operating system releases when their holder ends, however it ends."""
 
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from readers.sample import PrepareError
 
-@contextmanager
-def one_at_a_time(path: Path) -> Iterator[int]:
-    """Wait until no other process holds this file's lock, and hold it.
+# Between two tries for a lock: short for those that are held for a write, doubled up to 20 ms for the others.
+_FIRST_PAUSE_SECONDS = 0.0005
+_LAST_PAUSE_SECONDS = 0.02
 
-    The operating system gives the lock back when its holder is gone, however it went, so none can be
-    stale. The file goes with the lock, unless it was renamed meanwhile.
 
-    Yields:
-        A descriptor of the file, to read and write; it may hold what a holder wrote that was killed.
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file, and return whether it was free.
 
     Raises:
-        OSError: The file cannot be made there.
+        OSError: The file system has no locks.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = _locked(path)
     try:
-        yield descriptor
-    finally:
-        with suppress(OSError):  # the lock is given back all the same
-            if _is_at(descriptor, path):
-                path.unlink()
-        os.close(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
-def _locked(path: Path) -> int:
+def wait_for(take: Callable[[], bool], seconds: float) -> bool:
+    """Call a function until it returns True, and return whether it did so in time."""
+    until, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
+    while not take():
+        if time.monotonic() > until:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, _LAST_PAUSE_SECONDS)
+    return True
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Return whether an open file still has this path: it may have been removed, renamed or replaced."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def open_locked(path: Path) -> int:
+    """Open a file to read and write once no other process holds its lock; return the descriptor, with the lock.
+
+    Raises:
+        OSError: The file cannot be created, or its file system has no locks.
+    """
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # The holder before may have taken the file away or renamed it: then its lock is nobody's.
-            if _is_at(descriptor, path):
+            # The last holder may have removed or renamed the file: a lock of that file excludes nobody.
+            if is_at(descriptor, path):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -45,8 +65,26 @@ def _locked(path: Path) -> int:
         os.close(descriptor)
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and keep other writers out of it until the block or this process ends.
+
+    Raises:
+        PrepareError: Another process writes it, or it cannot be created.
+    """
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise PrepareError(
+            f"{folder} cannot be made ({error.strerror}): give a folder that can be written"
+        ) from None
+    try:
+        with suppress(OSError):  # some network file systems have no locks
+            if not try_lock(descriptor):
+                raise PrepareError(
+                    f"{folder} is being written by another command: wait for it, or stop it"
+                )
+        yield
+    finally:
+        os.close(descriptor)

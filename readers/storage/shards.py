@@ -35,11 +35,12 @@ from readers.storage.blob.mapped import Descriptor, MappedFile, mapped_file
 from readers.storage.blob.mmap_pages import Extent, PagePrefetcher
 from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
-from readers.storage.index.index_file import DamagedIndexError, Head, Names
+from readers.storage.index.index_file import Head, Names
 from readers.storage.index.shard_index import Row
 from readers.storage.limits import TooLargeError, check_bytes, max_sample_bytes
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
 from readers.storage.paths import shown_path
+from readers.storage.side_file import DamagedFileError
 from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
@@ -216,7 +217,7 @@ class ShardDataset(IndexedDataset):
         """Read a column of a shard's index, which is rebuilt if it was damaged."""
         try:
             return self._open(shard).index.column(name)
-        except (DamagedIndexError, OSError):
+        except (DamagedFileError, OSError):
             return self._trusted(shard).column(name)
 
     def samples_of(self, shard: int) -> int:
@@ -330,7 +331,7 @@ class ShardDataset(IndexedDataset):
                 opened = self._open(shard)
                 file = opened.map().descriptor()
                 found = self._limited(shard, opened.index.rows(rows[begin:end]))
-            except (DamagedIndexError, OSError):
+            except (DamagedFileError, OSError):
                 continue
             if file is None:
                 continue
@@ -442,7 +443,7 @@ class ShardDataset(IndexedDataset):
             opened = self._open(shard)
             found = self._limited(shard, opened.index.rows(rows))
             return found, opened.take or opened.read(found), opened.address
-        except (DamagedIndexError, OSError):
+        except (DamagedFileError, OSError):
             return self._locate_anyway(shard, rows)
 
     def _locate_anyway(self, shard: int, rows: list[int]) -> _FoundRows:
@@ -451,7 +452,7 @@ class ShardDataset(IndexedDataset):
         try:
             try:
                 found = self._limited(shard, self._open(shard).index.rows(rows))
-            except (DamagedIndexError, OSError):
+            except (DamagedFileError, OSError):
                 found = self._limited(shard, self._trusted(shard).rows(rows))
             return found, self._open(shard).read(found), 0
         except OSError as error:
@@ -481,7 +482,7 @@ class ShardDataset(IndexedDataset):
             IndexFileError: No folder for the index can be written to.
             OSError: The shard cannot be read.
         """
-        with suppress(DamagedIndexError, OSError):  # it is scanned anew below
+        with suppress(DamagedFileError, OSError):  # it is scanned anew below
             index = _map(self._found[shard], self._contents[shard])
             index.verify()
             return index
@@ -560,11 +561,11 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
     """Open an index.
 
     Raises:
-        DamagedIndexError: It is not that of this content.
+        DamagedFileError: It is not that of this content.
         OSError: The file no longer exists.
     """
     if _Content.of(found.head) != content:
-        raise DamagedIndexError("of other content than the dataset was opened with")
+        raise DamagedFileError("of other content than the dataset was opened with")
     return found.map()
 
 

@@ -4,7 +4,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -22,9 +22,10 @@ from readers.sample import (
     Sample,
     TransientError,
 )
+from readers.storage.atomic_file import ForeignError, PartFile, build_once, foreign_errors
 from readers.storage.blob.mapped import copied
 from readers.storage.cache_folder import cache_folder
-from readers.storage.lock import one_at_a_time
+from readers.storage.side_file import DamagedFileError
 from readers.storage.unreadable import is_transient, lasting
 from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, read_seconds
@@ -32,7 +33,7 @@ from readers.video.frame_folder import FrameFolderDataset
 from readers.video.info import VideoInfo, count_peculiar
 from readers.video.progress import terminal_bar
 from readers.video.scan import scan_video
-from readers.video.store import DamagedStoreError, Store, StoreWriter
+from readers.video.store import Store, StoreWriter
 
 SUFFIX = ".gpuaug-videos"
 _BATCH = 4  # videos that a thread takes at once
@@ -104,7 +105,7 @@ class VideoIndex:
     def __getitem__(self, index: int) -> VideoInfo | VideoError:
         """The metadata of a sample's video, or the reason why it is not a video."""
         video = int(self._videos[index])
-        with suppress(DamagedStoreError):  # then the video itself is asked
+        with suppress(DamagedFileError):  # then the video itself is asked
             found = self.store.video(video)
             if not isinstance(found, VideoError) or self.store.rows["pin"][video]:
                 return found
@@ -149,7 +150,7 @@ class VideoIndex:
     @cached_property
     def store(self) -> Store:
         """The file, mapped."""
-        with suppress(OSError, DamagedStoreError):  # it was removed or damaged since
+        with suppress(OSError, DamagedFileError):  # it was removed or damaged since
             return Store(self.path, self._dataset.fingerprint)
         self.path = _make(self._dataset, lambda *_: None)  # as on another machine
         return Store(self.path, self._dataset.fingerprint)
@@ -275,7 +276,7 @@ def _find(dataset: Dataset) -> Path | None:
     for path in _paths(dataset):
         try:
             store = Store(path, fingerprint)
-        except (OSError, DamagedStoreError):
+        except (OSError, DamagedFileError):
             continue
         if _fits(store, dataset):
             return path
@@ -303,54 +304,35 @@ def _make(dataset: Dataset, progress: Progress) -> Path:
     """
     paths = _paths(dataset)
     for path in paths:
-        with suppress(_UnwritableError):  # there is another path
-            return _make_at(path, dataset, progress)
+        try:
+            with build_once(path) as part:
+                with foreign_errors():  # another process may have built it while this one waited
+                    found = _find(dataset)
+                if found is None:
+                    _build(dataset, part, progress)
+                return found or path
+        except ForeignError as foreign:
+            raise foreign.error from None
+        except OSError:  # the next path may be writable
+            continue
     raise IndexFileError(
         f"the index of the videos can be written nowhere, last not to {paths[-1].parent}: "
         "set GPU_AUG_CACHE to a folder that can be written"
     )
 
 
-class _UnwritableError(Exception):
-    """A path where the index cannot be written."""
-
-
-@contextmanager
-def _writing() -> Iterator[None]:
-    """Tell errors of the path apart from those of the dataset, which may be of the same class."""
-    try:
-        yield
-    except OSError as error:
-        raise _UnwritableError from error
-
-
-def _make_at(path: Path, dataset: Dataset, progress: Progress) -> Path:
-    part = path.with_name(f"{path.name}.part")
-    with ExitStack() as stack:
-        with _writing():
-            descriptor = stack.enter_context(one_at_a_time(part))
-        # Another process may have built it while this one waited.
-        found = _find(dataset)
-        if found is None:
-            _build(dataset, descriptor, progress)
-            with _writing():
-                os.fchmod(descriptor, 0o644)
-                os.fsync(descriptor)
-                part.replace(path)
-    return found or path
-
-
-def _build(dataset: Dataset, descriptor: int, progress: Progress) -> None:
-    firsts, _ = _videos_of(dataset)
-    with _writing():
-        writer = StoreWriter(descriptor, len(firsts))
-    progress(0, len(firsts))
+def _build(dataset: Dataset, part: PartFile, progress: Progress) -> None:
+    with foreign_errors():
+        fingerprint = dataset.fingerprint
+        firsts, _ = _videos_of(dataset)
+        progress(0, len(firsts))
+    writer = StoreWriter(part.descriptor, len(firsts))
     for done, (video, scanned) in enumerate(_scanned(dataset, firsts), start=1):
-        with _writing():
-            writer.add(video, *scanned)
-        progress(done, len(firsts))
-    with _writing():
-        writer.finish(dataset.fingerprint)
+        writer.add(video, *scanned)
+        with foreign_errors():
+            progress(done, len(firsts))
+    writer.finish(fingerprint)
+    part.publish(mode=0o644, to_disk=True)
 
 
 def _scanned(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int, Scanned]]:
@@ -369,7 +351,9 @@ def _scanned(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int,
             while running:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
-                    yield from future.result()
+                    with foreign_errors():
+                        scanned = future.result()
+                    yield from scanned
                 running |= {pool.submit(scan, start) for start in islice(starts, len(done))}
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -13,8 +13,6 @@ is asked for.
 """
 
 import math
-import os
-import struct
 import zlib
 from fractions import Fraction
 from pathlib import Path
@@ -25,14 +23,14 @@ from numpy.typing import NDArray
 
 from readers.storage.blob.mapped import copied
 from readers.storage.blob.mmap_pages import map_file
+from readers.storage.side_file import CheckedStruct, DamagedFileError, write_all
 from readers.storage.unreadable import reason_of
 from readers.video.containers.open import VideoError
 from readers.video.info import VideoInfo
 
 _FORMAT = b"gpu-aug videos 5"
-_HEAD = struct.Struct(
-    "<16s32sQQQII"
-)  # rows from, text from, end, CRC-32 of rows and text, of all before
+_HEAD = CheckedStruct("16s32sQQQI")
+"""Format, fingerprint of the data, offsets of rows, text and end, CRC-32 of rows and text."""
 _HEAD_BYTES = 128
 ROW = np.dtype(
     [
@@ -73,15 +71,11 @@ _SAME = (
 )
 
 
-class DamagedStoreError(ValueError):
-    """The file is none of these, or not as it was written."""
-
-
 class StoreWriter:
     """Writes videos one by one into an open file, in any order.
 
     Args:
-        descriptor: Open descriptor of the file, which is written over.
+        descriptor: Open descriptor of the file, which is empty.
         num_videos: Number of videos to write.
     """
 
@@ -91,7 +85,6 @@ class StoreWriter:
         self._offset = _HEAD_BYTES
         self._text = bytearray()
         self._texts: dict[bytes, int] = {}
-        os.ftruncate(descriptor, 0)
 
     def add(
         self,
@@ -126,18 +119,17 @@ class StoreWriter:
         block = np.concatenate(numbers).astype("<i8").tobytes()
         block += found.packet_sizes.astype("<i4").tobytes()
         row["block"], row["crc"] = self._offset, zlib.crc32(block)
-        self._write(block + bytes(-len(block) % 8), self._offset)
+        write_all(self._descriptor, block + bytes(-len(block) % 8), self._offset)
         self._offset += len(block) + -len(block) % 8
 
     def finish(self, fingerprint: str) -> None:
         """Write what stands behind and before the blocks."""
         rows, text = self._rows.tobytes(), bytes(self._text)
-        self._write(rows + text, self._offset)
+        write_all(self._descriptor, rows + text, self._offset)
         middle = self._offset + len(rows)
         crc = zlib.crc32(text, zlib.crc32(rows))
         fields = (_FORMAT, fingerprint.encode(), self._offset, middle, middle + len(text), crc)
-        head = _HEAD.pack(*fields, 0)[:-4]
-        self._write((head + zlib.crc32(head).to_bytes(4, "little")).ljust(_HEAD_BYTES, b"\0"), 0)
+        write_all(self._descriptor, _HEAD.pack(*fields).ljust(_HEAD_BYTES, b"\0"), 0)
 
     def _set_text(self, row: Any, name: str, text: str | bytes) -> None:
         data = text.encode("utf-8", "replace") if isinstance(text, str) else text
@@ -145,13 +137,6 @@ class StoreWriter:
             self._texts[data] = len(self._text)
             self._text += data
         row[name], row[f"{name}_bytes"] = self._texts[data], len(data)
-
-    def _write(self, data: bytes, offset: int) -> None:
-        with memoryview(data) as view:
-            while view.nbytes:
-                written = os.pwrite(self._descriptor, view, offset)
-                offset += written
-                view = view[written:]
 
 
 class Store:
@@ -165,23 +150,19 @@ class Store:
         rows: A structured array of the type `ROW`, [videos].
 
     Raises:
-        DamagedStoreError: It is damaged, of another format, or of other data.
+        DamagedFileError: It is damaged, of another format, or of other data.
         OSError: It cannot be read.
     """
 
     def __init__(self, path: Path, fingerprint: str) -> None:
         self._view = view = map_file(path)
-        head = bytes(copied(view[: _HEAD.size]))
-        if len(head) < _HEAD.size:
-            raise DamagedStoreError("it is too short")
-        name, made_of, first, middle, end, crc, head_crc = _HEAD.unpack(head)
+        head = _HEAD.unpack(copied(view[: _HEAD.size]), "head")
+        name, made_of, first, middle, end, crc = head
         if name != _FORMAT or made_of != fingerprint.encode():
-            raise DamagedStoreError("it is of another format or of other data")
-        if zlib.crc32(head[:-4]) != head_crc:
-            raise DamagedStoreError("its head is damaged")
+            raise DamagedFileError("it is of another format or of other data")
         rows, self._text = copied(view[first:middle]), copied(view[middle:end])
         if zlib.crc32(self._text, zlib.crc32(rows)) != crc:
-            raise DamagedStoreError("its tables are damaged, or its end is missing")
+            raise DamagedFileError("its tables are damaged, or its end is missing")
         self.rows: NDArray[Any] = np.frombuffer(rows, ROW)
 
     def names(self, number: int) -> dict[str, str]:
@@ -192,7 +173,7 @@ class Store:
         """Metadata of a video; its arrays are read-only.
 
         Raises:
-            DamagedStoreError: Its block is damaged.
+            DamagedFileError: Its block is damaged.
         """
         row = self.rows[number]
         if not row["num_frames"]:
@@ -204,9 +185,9 @@ class Store:
         try:
             block = copied(self._view[begin : begin + 8 * sum(counts) + 4 * counts[0]])
         except OSError as error:
-            raise DamagedStoreError(reason_of(error)) from None
+            raise DamagedFileError(reason_of(error)) from None
         if zlib.crc32(block) != row["crc"]:
-            raise DamagedStoreError("a block of it is damaged")
+            raise DamagedFileError("a block of it is damaged")
         numbers = np.frombuffer(block, "<i8", sum(counts))
         pts, offsets, keyframes, pieces = np.split(numbers, np.cumsum(counts)[:3])
         extra = int(row["extradata"])

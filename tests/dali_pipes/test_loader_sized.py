@@ -449,7 +449,7 @@ class TestImageSizes:
     ) -> None:
         """Sizes that were read from many headers are kept, and read again where the file is damaged."""
         monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path))
-        monkeypatch.setattr(image_sizes_module, "_KEPT_FROM", 10)
+        monkeypatch.setattr(image_sizes_module, "_STORED_FROM", 10)
         data = MemoryDataset(pictures(jpeg), 40, bad=[7])
         expected = [[0, 0] if n == 7 else list(SHAPES[n % NUM_IMAGES % 3]) for n in range(40)]
         told: list[tuple[int, int]] = []
@@ -464,7 +464,7 @@ class TestImageSizes:
             assert image_sizes(data).tolist() == expected
         assert kept.stat().st_size > 320
         kept.unlink()
-        monkeypatch.setattr(image_sizes_module, "_TOLD_FROM", 40)
+        monkeypatch.setattr(image_sizes_module, "_WARNED_FROM", 40)
         with pytest.warns(UserWarning, match="sizes of 40 images, so all of them are read"):
             image_sizes(data)
         monkeypatch.setenv("GPU_AUG_CACHE", "/dev/null/nowhere")

@@ -1,9 +1,9 @@
-"""A finder whose checkpoints are the first bytes of a file, for tests that look at where they are kept."""
+"""A finder whose seek points are the first bytes of a file, for tests of where they are stored."""
 
 import hashlib
 from dataclasses import dataclass, field
 
-from readers.jpeg_seek_points.layout import Kept
+from readers.jpeg_seek_points.layout import PackedSeekPoints
 from readers.sample import Payload
 
 
@@ -22,11 +22,13 @@ class FirstBytes:
         """Of all bytes."""
         return int.from_bytes(hashlib.blake2b(image, digest_size=8).digest(), "little")
 
-    def find(self, image: Payload) -> Kept:
+    def find(self, image: Payload) -> PackedSeekPoints:
         """Some bytes of a JPEG."""
         self.looked_at.append(self.digest(image))
         is_jpeg = bytes(image[:2]) == b"\xff\xd8"
-        return Kept(0, 8, bytes(image[:100])) if is_jpeg else Kept(3, 8, b"")
+        return (
+            PackedSeekPoints(0, 8, bytes(image[:100])) if is_jpeg else PackedSeekPoints(3, 8, b"")
+        )
 
     def reason(self, status: int) -> str:
         """Why a file has none."""

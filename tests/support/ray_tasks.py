@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from dali_pipes.jpeg.seek_points import JpegFinder
-from readers.jpeg_seek_points.layout import Kept
+from readers.jpeg_seek_points.layout import PackedSeekPoints
 from readers.sample import Payload
 from readers.storage.index.index_file import PREFIX, STAMP
 
@@ -54,7 +54,7 @@ class Waiting(JpegFinder):
         super().__init__()
         self.__dict__ |= {"_marks": marks, "_node": node, "_done": []}  # it is frozen
 
-    def find(self, image: Payload) -> Kept:
+    def find(self, image: Payload) -> PackedSeekPoints:
         """Look through a JPEG."""
         self._done.append(len(image))
         if len(self._done) == _BEFORE and self._is_here():

@@ -18,11 +18,11 @@ from readers.detect.registry import require
 from readers.formats.mds.columns import Plan
 from readers.formats.mds.index import NAME, MdsShard, inside
 from readers.sample import Payload, SourceError
+from readers.storage.atomic_file import build_once
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.mapped import copied
 from readers.storage.cache_folder import cache_folder
 from readers.storage.limits import check_bytes
-from readers.storage.lock import one_at_a_time
 
 _BY_PYARROW = {"zstd": "zstd", "br": "brotli", "snappy": "snappy"}
 _MOST_BYTES = 1 << 32  # the offsets in a shard have 32 bits
@@ -61,12 +61,10 @@ def unpacked(packed: Blob, compression: str, num_bytes: int) -> LocalBlob:
     """
     path = _path_of(packed)
     if not path.exists():
-        with one_at_a_time(path.with_name(f"{path.name}.part")) as descriptor:
+        with build_once(path) as part:
             if not path.exists():
-                with os.fdopen(os.dup(descriptor), "r+b") as file:
-                    file.truncate()
-                    _unpack(packed, compression, num_bytes, file)
-                path.with_name(f"{path.name}.part").rename(path)
+                _unpack(packed, compression, num_bytes, part.file)
+                part.publish(to_disk=True)
     return LocalBlob(path)
 
 
@@ -110,8 +108,6 @@ def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> 
         ) from None
     if file.tell() != num_bytes:
         raise OSError(errno.EINVAL, f"it does not hold the {num_bytes} bytes that it should")
-    file.flush()
-    os.fsync(file.fileno())
 
 
 class Shard:

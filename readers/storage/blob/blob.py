@@ -1,4 +1,4 @@
-"""The interface of a file, local or remote, as the readers use it."""
+"""The interface of a file for readers, local or remote."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ from readers.sample import Payload
 
 
 class Content(Protocol):
-    """The bytes of a file as a scan sees them: slices, most often from the front to the back."""
+    """The bytes of a file for a scan, read in slices, mostly from front to back."""
 
     def __len__(self) -> int: ...
 
@@ -19,10 +19,9 @@ class Blob(Protocol):
 
     Attributes:
         name: Last part of its path or URL.
-        location: Path or URL, for people and for the helper process.
+        location: Path or URL.
         size_bytes: Its length.
-        stamp: Text that changes whenever the content does: which file it is and its times, or an object's
-            ETag.
+        stamp: Text that changes with the content: size, times and inode of a file, or the ETag of an object.
     """
 
     name: str
@@ -34,8 +33,8 @@ class Blob(Protocol):
         """Read half-open byte ranges in one go, in the order given; safe from several threads.
 
         Raises:
-            OSError: The file is gone, has changed since it was opened, or cannot be read; its strerror says why.
+            OSError: The file is missing, has changed since it was opened, or cannot be read; strerror gives the reason.
         """
 
     def content(self) -> Content:
-        """The whole file to scan through once."""
+        """Return the whole file for one scan."""

@@ -5,14 +5,16 @@ import hashlib
 from readers.storage.blob.blob import Blob
 
 _WHOLE_BYTES = 1 << 20
+"""Files up to this size are hashed completely: they are not longer than the pieces of a larger one."""
 _NUM_PIECES, _PIECE_BYTES = 16, 1 << 16
+"""Stored in indexes through the digests, so they never change."""
 
 
 def pin_content(blob: Blob) -> str:
-    """Digest of a file's size and content: of all of it up to 1 MiB, else of 16 pieces of 64 KiB.
+    """Return a digest of a file's size and content: all bytes up to 1 MiB, else 16 pieces of 64 KiB.
 
-    The pieces lie evenly from the first byte to the last one. A change that keeps the size and
-    touches none of them is not seen.
+    The pieces are evenly spread from the first byte to the last one. A change that keeps the size and all pieces is not
+    detected.
 
     Raises:
         OSError: It cannot be read.

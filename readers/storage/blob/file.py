@@ -1,4 +1,4 @@
-"""A file that is read in parts: on this machine or, through `readers.storage.remote`, elsewhere."""
+"""A file that is read in parts: on this machine, or remote through `readers.storage.remote`."""
 
 import errno
 import os
@@ -18,13 +18,13 @@ _CHANGED = "it has changed since it was indexed, open it anew"
 
 
 class FileState(NamedTuple):
-    """The state of a file: equal as long as the file is unchanged.
+    """The state of a file, which is equal as long as the file is unchanged.
 
     Attributes:
         size_bytes: Its length.
-        mtime_ns: Time of its last change, or what somebody set in its place.
-        ctime_ns: Time of its last change or of a change of its name, rights or times; nobody sets it.
-        inode: Another one where another file took its place.
+        mtime_ns: Time of the last change of its content; programs can set it.
+        ctime_ns: Time of the last change of content, name, permissions or times; no program can set it.
+        inode: Differs if another file took its place.
     """
 
     size_bytes: int
@@ -34,14 +34,13 @@ class FileState(NamedTuple):
 
 
 class LocalBlob:
-    """A file of this machine. What `read` returns is copied; longer parts are views: `readers.storage.blob.mapped.copied_bytes`.
+    """A file of this machine. `read` returns copies, and views of long parts: `readers.storage.blob.mapped.copied_bytes`.
 
-    It is mapped when it is first read, and must then have the size and the time of change that it had when
-    it was opened. Where these are the same and yet something was done to it (it got another name or other
-    rights, or a file of the same time took its place) its content decides, if its `pin` is set.
+    It is mapped when it is first read, and must then have the size and mtime it had when it was opened. If these are equal but
+    ctime or inode differ (another name or permissions, or another file of the same mtime), its content decides, if `pin` is set.
 
     Attributes:
-        pin: What `pin_content` gave for it, empty where that is not known.
+        pin: Its `pin_content`; empty if unknown.
 
     Args:
         path: Path of a regular file.
@@ -66,7 +65,7 @@ class LocalBlob:
         self._view: memoryview | None = None
 
     def view(self) -> memoryview:
-        """All of it, mapped. Who touches it when the file has shrunk is killed: see `readers.storage.blob.mapped`.
+        """Return the mapped file. Touching it after the file has shrunk kills the process: see `readers.storage.blob.mapped`.
 
         Raises:
             OSError: The file no longer exists or has changed.
@@ -95,7 +94,7 @@ class LocalBlob:
         return view
 
     def unmapped(self) -> "LocalBlob":
-        """The same file, with a map of its own when it is read."""
+        """Return the same file, with an own mapping when it is read."""
         return self._mapped_as(None)
 
     def _mapped_as(self, view: memoryview | None) -> "LocalBlob":
@@ -126,7 +125,7 @@ def open_blob(location: PathLike) -> Blob:
 
 
 def is_url(location: PathLike) -> bool:
-    """Whether a location is not of this machine: ``s3://bucket/name``, ``https://host/name``."""
+    """Return whether a location is remote: ``s3://bucket/name``, ``https://host/name``."""
     return "://" in os.fspath(location)
 
 

@@ -1,7 +1,7 @@
-"""A mapped file whose bytes are read without being touched in the map.
+"""A mapped file whose bytes are read from the file instead of touched in the mapping.
 
-Who touches a byte of a map that the file no longer has is killed by the operating system (SIGBUS), whatever
-library that is. Reading the file gives fewer bytes instead, which is an error like any other.
+The operating system kills a process (SIGBUS) that touches a mapped byte which the file no longer has, in whatever library. A
+read of the file returns fewer bytes instead, which is an ordinary error.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ import numpy as np
 from readers.sample import PathLike, Payload
 from readers.storage.limits import bytes_from_environment, check_bytes, max_sample_bytes
 
-# mmap.mmap keeps a descriptor per map before Python 3.13, and a process has some 1024 of them.
+# Before Python 3.13 mmap.mmap keeps a descriptor per mapping, and processes have about 1024 of them.
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = (
@@ -31,29 +31,32 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
-_COPIED_BYTES = 1 << 20  # of more, often a part alone is looked at
+_COPIED_BYTES = 1 << 20
+"""Longer payloads, such as videos, are often used in parts only."""
 _MOST_DESCRIPTORS, _FEWEST_DESCRIPTORS = 4096, 16
-_BLOCK_BYTES = 4096  # read at once for who looks at a few bytes
+"""Bounds of the files that keep a descriptor: with more, reads of further files are rare; with less, each read opens a file."""
+_BLOCK_BYTES = 4096
+"""Bytes that a sparse read gets at least: one page."""
 
 
 def copied_bytes() -> int:
-    """Return the length up to which payloads are read; longer ones stay views into the map.
+    """Return the length up to which payloads are copied; longer ones are views into the mapping.
 
-    It is the environment variable ``GPU_AUG_COPIED_BYTES``, or 1 MiB; 0 leaves all of them views.
+    It is the environment variable ``GPU_AUG_COPIED_BYTES``, or 1 MiB; with 0 all payloads are views.
 
     Raises:
-        SourceError: The variable holds no whole number.
+        SourceError: The variable is no integer.
     """
     return bytes_from_environment("GPU_AUG_COPIED_BYTES", _COPIED_BYTES, least=0)
 
 
 class MappedFile:
-    """A mapped file; arrays made of it hold it, and it goes with the last of them.
+    """A mapped file. Arrays of its bytes reference it, and it is unmapped with the last one.
 
     Args:
         path: Path of the file.
         descriptor: Open descriptor of the file; it may be closed afterwards.
-        status: Status of the file, which has at least one byte.
+        status: Status of the file, which must not be empty.
 
     Raises:
         SourceError: See `copied_bytes`.
@@ -77,7 +80,7 @@ class MappedFile:
         }
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return bytes start to stop (half open; behind the end of the map there are none).
+        """Return bytes start to stop, half open, as far as the mapping goes.
 
         Raises:
             OSError: The file has shrunk, or cannot be read.
@@ -91,7 +94,7 @@ class MappedFile:
             self.check()
             return ctypes.string_at(self.address + start, stop - start)
         data = os.pread(file.number, stop - start, start)
-        while len(data) < stop - start:  # nothing is read in one go beyond 2 GB
+        while len(data) < stop - start:  # one read returns 2 GB at most
             reached = start + len(data)
             more = os.pread(file.number, stop - reached, reached)
             if not more:
@@ -100,14 +103,14 @@ class MappedFile:
         return data
 
     def payload(self, start: int, stop: int) -> Payload:
-        """Read bytes as `read` does; more than `copied_bytes` stay a view, for `copied`."""
+        """Return bytes as `read` does, but a view for `copied` if they are more than `copied_bytes`."""
         if stop - start <= self._copied_bytes:
             return self.read(start, stop)
         self.check()
         return np.asarray(self).data[start:stop]
 
     def check(self) -> None:
-        """See that the file is as long as its map, for who cannot but touch it.
+        """Check that the file is as long as its mapping, before that is touched.
 
         Raises:
             OSError: The file has become shorter.
@@ -121,9 +124,9 @@ class MappedFile:
             raise self._shrunk(status.st_size)
 
     def descriptor(self) -> "Descriptor | None":
-        """Return what `read` reads, for compiled code; it is open for as long as it is held.
+        """Return the open file for compiled code; it stays open as long as it is referenced.
 
-        None where the map is all there is, or half of the descriptors of the process are held already.
+        None if the file cannot be opened any more, or half of the descriptors of the process are in use.
 
         Raises:
             OSError: The file has become shorter, or cannot be opened.
@@ -134,10 +137,9 @@ class MappedFile:
         return self._file or self._opened()
 
     def _opened(self) -> "Descriptor | None":
-        """Open the file; None where that cannot be done, and the map is all there is.
+        """Open the file; None if its name is gone or belongs to another file, or the process has no more descriptors.
 
-        Its name is another file's by now, or nobody's: then nobody shortens it. Or the process may have no
-        more descriptors.
+        A file without a name is not shortened by others, so touching its mapping is safe.
         """
         try:
             file = Descriptor(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
@@ -165,18 +167,16 @@ class MappedFile:
 
 
 def mapped_file(view: Payload) -> MappedFile | None:
-    """The file that a view is mapped from, None for bytes in memory."""
+    """Return the file that a view is mapped from, None for bytes in memory."""
     owner = getattr(getattr(view, "obj", None), "base", None)
     return owner if isinstance(owner, MappedFile) else None
 
 
 def copied(payload: Payload) -> Payload:
-    """Return the bytes of a payload in memory of their own if it is a view into a mapped file, else itself.
-
-    It must not be touched where it is: see above.
+    """Return a copy of a payload that is a view into a mapped file; others are returned unchanged.
 
     Raises:
-        OSError: The file has shrunk, or cannot be read, or the payload is too long: `TooLargeError`.
+        OSError: The file has shrunk or cannot be read, or the payload is too long: `TooLargeError`.
     """
     file = mapped_file(payload)
     if file is None or not len(payload):
@@ -187,18 +187,18 @@ def copied(payload: Payload) -> Payload:
 
 
 def copied_if_small(payload: Payload) -> Payload:
-    """As `copied`, but payloads longer than `copied_bytes` stay views."""
+    """As `copied`, but payloads longer than `copied_bytes` remain views."""
     return copied(payload) if len(payload) <= copied_bytes() else payload
 
 
 class ReadView:
-    """The bytes of a mapped file for sparse access: they are read in blocks.
+    """A part of a mapped file for sparse access, which is read in blocks.
 
     Args:
         file: The file.
-        start: Where the bytes begin in it.
-        stop: Where they end.
-        block_bytes: How many are read at once, at least.
+        start: First byte of the part.
+        stop: Byte after the last one.
+        block_bytes: Number of bytes that are read at a time, at least.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class ReadView:
     @overload
     def __getitem__(self, part: slice) -> bytes: ...
     def __getitem__(self, part: int | slice) -> int | bytes:
-        """Read a byte, or a slice whose step is positive, as of bytes.
+        """Return a byte, or a slice with a positive step, as for `bytes`.
 
         Raises:
             IndexError: There is no such byte.
@@ -240,11 +240,11 @@ class ReadView:
 
 
 Parsed = memoryview | ReadView
-"""What parsers look at."""
+"""Bytes for a parser."""
 
 
 def parsed(payload: Payload, block_bytes: int = _BLOCK_BYTES) -> Parsed:
-    """Prepare a payload for a parser: a view if it is in memory, else one that reads the file."""
+    """Return the bytes of a payload for a parser: a view if they are in memory, else one that reads the file."""
     file = mapped_file(payload)
     if file is None or not len(payload):
         return memoryview(payload)
@@ -256,7 +256,7 @@ _open_numbers: set[int] = set()
 
 
 class Descriptor:
-    """An open file; threads that read it hold it open."""
+    """An open file, which is closed when the last thread that reads it drops this object."""
 
     __slots__ = ("number",)
 
@@ -273,15 +273,15 @@ class Descriptor:
         close(self.number)
 
 
-# Those with a descriptor, the longest open first. No lock: a fork may come at any time.
+# Files with a descriptor, in the order of opening. No lock, since a fork may happen while a thread holds it.
 _open_files: deque[weakref.ref[MappedFile]] = deque()
 
 
 def _keep(file: MappedFile) -> None:
-    """Let it keep its descriptor, and the oldest give theirs back."""
+    """Record that a file keeps its descriptor; the oldest ones close theirs if there are too many."""
     most = _most_descriptors()
     _open_files.append(weakref.ref(file))
-    with suppress(IndexError):  # another thread was faster
+    with suppress(IndexError):  # another thread removed it
         while len(_open_files) > most:
             oldest = _open_files.popleft()()
             if oldest is not None and oldest is not file:
@@ -289,7 +289,7 @@ def _keep(file: MappedFile) -> None:
 
 
 def _most_descriptors() -> int:
-    """How many files keep a descriptor: a quarter of what the process may open."""
+    """Return how many files keep a descriptor: a quarter of those that the process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = soft // 4 if soft != resource.RLIM_INFINITY else _MOST_DESCRIPTORS
     return min(max(most, _FEWEST_DESCRIPTORS), _MOST_DESCRIPTORS)

@@ -1,4 +1,4 @@
-"""Mapped files: without descriptors, and with their pages asked for before they are needed."""
+"""Mapping files without descriptors, and requesting their pages before they are needed."""
 
 import ctypes
 import mmap
@@ -16,22 +16,25 @@ _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
 _PAGE_MASK = -mmap.PAGESIZE
 _MERGE_BYTES = 1 << 14
+"""Extents closer than four pages are requested together, which saves system calls."""
 _NUM_PROBES = 8
+"""Samples of a batch that are tested for being in memory."""
 _NUM_COLD_BATCHES = 64
+"""Batches that are requested without a test after one that was not in memory."""
 
 Extent = tuple[int, int]
-"""Addresses of the first byte, and behind the last one."""
+"""Addresses of the first byte and after the last one."""
 
 
 def map_file(path: PathLike, check: Callable[[os.stat_result], None] | None = None) -> memoryview:
-    """Map a file to be read, without a descriptor that stays open.
+    """Return the bytes of a file, mapped for reading, without a descriptor that stays open.
 
-    The map lives as long as the longest-lived view into it. Where the file is shortened in place the operating
-    system kills processes that touch what is gone: read it by `readers.storage.blob.mapped.copied`.
+    The mapping lives as long as the last view into it. If the file is shortened in place, the operating system kills processes
+    that touch the missing bytes: read them by `readers.storage.blob.mapped.copied`.
 
     Args:
         path: Path of the file.
-        check: Is called with its status before it is mapped, and may raise.
+        check: Called with the status of the file before it is mapped; may raise.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -51,21 +54,20 @@ def address_of(view: memoryview) -> int:
 
 
 def advise(extent: Extent, advice: int) -> None:
-    """Tell the operating system how a part of a mapped file is used: an `mmap.MADV_` number.
+    """Advise the operating system about the use of a part of a mapped file, by an `mmap.MADV_` number.
 
-    MADV_WILLNEED begins to read it. MADV_DONTNEED takes pages out of this process's memory; they come back
-    when they are touched.
+    MADV_WILLNEED starts to read it. MADV_DONTNEED releases its pages from this process; they come back when they are touched.
     """
     begin = extent[0] & _PAGE_MASK
-    _libc.madvise(begin, extent[1] - begin, advice)  # only advice: it may be refused
+    _libc.madvise(begin, extent[1] - begin, advice)  # a refusal changes nothing but speed
 
 
 class PagePrefetcher:
-    """Asks for the pages of a whole batch at once where they are not in memory.
+    """Requests the pages of a batch together if they are not in memory.
 
-    A page that is missing when it is touched is waited for alone, with its neighbours up to the readahead of
-    the disk: a batch of 256 scattered samples of 100 kB took 48 times as long so. To ask takes 5 us per
-    sample also when nothing is missing, so a few samples of every batch are looked at first.
+    A missing page that is touched is read alone, with its neighbours up to the read-ahead of the disk: a batch of 256 scattered
+    samples of 100 kB took 48 times as long that way. A request takes 5 us per sample even if nothing is missing, so a few
+    samples of each batch are tested first.
     """
 
     def __init__(self) -> None:
@@ -73,11 +75,11 @@ class PagePrefetcher:
         self._turn = 0
 
     def look(self, address_of: Callable[[int], int], batch: Callable[[], Iterable[Extent]]) -> None:
-        """Ask for a batch if it seems to be missing.
+        """Request the pages of a batch if a tested sample is not in memory.
 
         Args:
-            address_of: Gives the address of one of its samples for any number, 0 for none.
-            batch: Gives the extents of all samples, in stored order per file.
+            address_of: Returns the address of a sample for any number, 0 without one.
+            batch: Returns the extents of all samples, in stored order per file.
         """
         for number in range(self._turn, self._turn + _NUM_PROBES):
             address = address_of(number)
@@ -92,10 +94,10 @@ class PagePrefetcher:
 
 
 def is_resident(address: int) -> bool:
-    """Whether a byte of a mapped file can be had without a wait."""
+    """Return whether a byte of a mapped file is in memory."""
     found = ctypes.c_ubyte()
     if _libc.mincore(address & _PAGE_MASK, 1, ctypes.byref(found)):
-        return True  # it cannot be told
+        return True  # unknown
     return bool(found.value & 1)
 
 

@@ -1,4 +1,4 @@
-"""Rows of an array that lies in one piece in a file."""
+"""Rows of an array that is stored contiguously in a file."""
 
 import math
 from typing import Any
@@ -12,15 +12,15 @@ from readers.storage.blob.mmap_pages import map_file
 
 
 class FileRows:
-    """The rows of an array in a file, of which each is read when it is asked for.
+    """The rows of an array in a file; each is read when it is needed.
 
     Args:
         path: Path of the file.
         dtype: Data type of the array; no Python objects.
-        offset: Byte in the file of its first element.
+        offset: Offset of its first element in the file.
         shape: Shape of the array, with at least one element.
-        fortran: Its first axis is the one that varies fastest. Then a row lies all over the file and is gathered
-            from its map: a file that shrinks in the moment of that ends the process.
+        fortran: Whether the first axis varies fastest. A row is then scattered over the file and gathered from its mapping: if
+            the file shrinks at that moment, the process ends.
 
     Raises:
         OSError: The file cannot be read.
@@ -52,7 +52,7 @@ class FileRows:
         return self.shape[0]
 
     def __getitem__(self, row: int) -> NDArray[Any]:
-        """Read a row, 0 <= row < len; a scalar of NumPy where it is a single number.
+        """Return a row, 0 <= row < len; a scalar of NumPy if it is a single number.
 
         Raises:
             OSError: The file has shrunk.
@@ -66,7 +66,7 @@ class FileRows:
         return found
 
     def whole(self) -> NDArray[Any]:
-        """Read all of it.
+        """Return the whole array.
 
         Raises:
             OSError: The file has shrunk.

@@ -1,4 +1,4 @@
-"""Where prepared data is written: folders and object stores, each file whole or not at all."""
+"""Writing prepared data to folders and object stores; each file appears when it is complete."""
 
 from readers.storage.destination.destination import Destination, open_destination
 from readers.storage.destination.indexes import create_indexed

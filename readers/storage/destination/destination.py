@@ -1,4 +1,4 @@
-"""Where prepared data goes: a folder, or a prefix of an object store."""
+"""The interface of a folder or a prefix of an object store that takes prepared data."""
 
 import os
 from collections.abc import Iterator
@@ -13,67 +13,67 @@ from readers.storage.remote import StorageOptions
 
 
 class Destination(Protocol):
-    """A place for files, which appear whole or not at all. It can be pickled.
+    """A folder or prefix for files, which appear when they are complete. It can be pickled.
 
     Attributes:
-        location: Path of a folder, or URL of a prefix, without a slash at its end.
+        location: Path of the folder, or URL of the prefix, without a slash at its end.
     """
 
     location: str
 
     def create(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Write a file, which is there when the block ends, and not at all when it raises; another one is replaced.
+        """Open a file that appears at the end of the block, unless the block raises; it replaces a file of that name.
 
-        Of several writers of one name, on whatever machines, the last one to end wins, whole.
+        Of several writers of one name, also on several machines, the last one to end wins.
 
         Args:
-            name: Relative to the location; it may hold slashes.
+            name: Path relative to the location.
 
         Raises:
-            PrepareError: It cannot be written; what was there before still is.
+            PrepareError: It cannot be written; an earlier file of that name remains.
         """
 
     def read(self, name: str) -> bytes | None:
-        """All bytes of a small file, None where there is none.
+        """Return all bytes of a small file, None if it does not exist.
 
         Raises:
             PrepareError: It cannot be read.
         """
 
     def size_bytes(self, name: str) -> int | None:
-        """Its size, None where there is no such file.
+        """Return the size of a file, None if it does not exist.
 
         Raises:
-            PrepareError: It cannot be looked at.
+            PrepareError: Its size cannot be read.
         """
 
     def names(self, folder: str = "") -> Iterator[str]:
-        """The names of all finished files in a folder and below it, in no certain order, never all at a time.
+        """Yield the names of all complete files in a folder and below it, in any order.
 
         Raises:
             PrepareError: The files cannot be listed.
         """
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing where there is none.
+        """Remove a file if it exists.
 
         Raises:
             PrepareError: It cannot be removed.
         """
 
     def at(self, name: str) -> str:
-        """Path or URL of a file, for `readers.open_dataset`; a URL remembers how to reach it."""
+        """Return the path or URL of a file for `readers.open_dataset`; a URL carries the options of its connection."""
 
 
 def open_destination(location: PathLike, storage: StorageOptions | None = None) -> Destination:
-    """Name a place for files. Folders are made when the first file is written.
+    """Return the destination at a path or URL. Folders are created when the first file is written.
 
     Args:
         location: Path of a folder, or ``s3://bucket/prefix``, ``gs://...``, ``az://...``.
-        storage: How a store is reached; by default what a `Url` remembers, else what `configure` set.
+        storage: Options of the connection; by default those of a `Url`, else those of `configure`.
 
     Raises:
-        PrepareError: It is a file, or of a kind that cannot be written.
+        PrepareError: It is a file, or a URL that cannot be written.
 
     Example:
         >>> from readers.storage.destination import open_destination

@@ -1,4 +1,4 @@
-"""Side-car indexes beside the shards that are written, where readers look for them."""
+"""Writing the indexes of shards next to them, where readers find them."""
 
 import errno
 import tempfile
@@ -17,7 +17,9 @@ from readers.storage.index.index_file import Head
 from readers.storage.paths import shown_path
 
 _PIECE_BYTES = 1 << 20
-_MOST_REPLACED = 8  # times that others write a shard while it is indexed here
+"""Bytes of an index that are copied at a time."""
+_MOST_REPLACED = 8
+"""Attempts to index a shard that other writers replace meanwhile: each of them can spoil one."""
 
 
 @contextmanager
@@ -27,20 +29,20 @@ def create_indexed(
     scan: Scan,
     on_index: Callable[[Head], None] = lambda _: None,
 ) -> Iterator[BinaryIO]:
-    """Write a shard as `Destination.create` does, and behind it its index, which readers find beside it.
+    """Open a shard as `Destination.create` does, and write its index next to it at the end.
 
-    On its way to a store a shard is also written to a nameless file in the folder for temporary ones (TMPDIR), of
-    which the index is made: to read it back from the store would take as long as writing it.
+    A shard for a store is also written to a file without a name in the folder for temporary files (TMPDIR), which is then
+    indexed: reading the shard back from the store would take as long as writing it.
 
     Args:
-        destination: Where to.
-        name: Of the shard.
+        destination: Destination of both.
+        name: Name of the shard.
         scan: Finds its samples, such as `readers.formats.tar.dataset.SCAN`.
-        on_index: Called with the head of the index, when it is there.
+        on_index: Called with the head of the index when that is written.
 
     Raises:
         PrepareError: The shard or its index cannot be written.
-        SourceError: What was written is not of the scan's format.
+        SourceError: The written shard is not of the scan's format.
     """
     if is_url(destination.location):
         with _nameless() as copy:
@@ -63,10 +65,10 @@ def create_indexed(
 
 
 def _index(location: str, scan: Scan) -> Head:
-    """Index a shard here, also where another writer of the same shard replaces it meanwhile.
+    """Index a shard on this machine, again if another writer replaces it meanwhile.
 
     Raises:
-        OSError: It cannot be indexed, or was replaced again and again.
+        OSError: It cannot be indexed, or was replaced too often.
     """
     for left in reversed(range(_MOST_REPLACED)):
         try:
@@ -84,7 +86,7 @@ class _Both:
         self._one, self._other = one, other
 
     def write(self, data: Any, /) -> object:
-        """Take all of it."""
+        """Write all bytes."""
         self._other.write(data)
         return self._one.write(data)
 
@@ -93,7 +95,7 @@ def _put_index(destination: Destination, name: str, scan: Scan, copy: Any) -> He
     beside = location_beside(name, scan)
     try:
         with _nameless() as index:
-            # A file without a name can be opened here.
+            # A file without a name can be opened by this path.
             blob = LocalBlob(f"/dev/fd/{copy.fileno()}")
             head = write_index(blob, scan, index.fileno(), Path(tempfile.gettempdir()))
             index.seek(0)
@@ -107,7 +109,7 @@ def _put_index(destination: Destination, name: str, scan: Scan, copy: Any) -> He
 
 @contextmanager
 def _nameless() -> Iterator[Any]:
-    """A temporary file that no killed process leaves behind."""
+    """Open a temporary file without a name, which a killed process does not leave behind."""
     try:
         file = tempfile.TemporaryFile()  # noqa: SIM115  # closing it may fail once more where there is no room
     except OSError as error:
@@ -115,7 +117,7 @@ def _nameless() -> Iterator[Any]:
     try:
         yield file
     finally:
-        with suppress(OSError):  # what failed was told when it was written
+        with suppress(OSError):  # the error of writing was raised already
             file.close()
 
 

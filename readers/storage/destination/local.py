@@ -1,4 +1,4 @@
-"""A folder of this machine, or of a network file system, that is written."""
+"""Writing to a folder of this machine or of a network file system."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from readers.sample import PrepareError, TransientError
-from readers.storage.atomic_file import OWN, SUFFIX, atomic_file
+from readers.storage.atomic_file import OWN, SUFFIX, ForeignError, atomic_file, foreign_errors
 from readers.storage.destination.output import Output
 
 _MENDS = {
@@ -23,14 +23,16 @@ _MENDS = {
     errno.EEXIST: "give the path of a folder",
     errno.EISDIR: "remove the folder of that name",
 }
+"""Error number -> advice."""
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
+"""Errors for a file that does not exist."""
 
 
 class LocalDestination:
     """See `Destination`.
 
     Args:
-        location: Path of a folder, which may not be there yet.
+        location: Path of a folder, which may not exist yet.
 
     Raises:
         PrepareError: It is a file.
@@ -48,12 +50,10 @@ class LocalDestination:
         path = self._folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_file(path, to_disk=True) as file:
-                try:
-                    yield Output(file, partial(_unwritten, self._folder, path))
-                except OSError as error:  # of who writes, such as of what he reads
-                    raise _ForeignError(error) from error
-        except _ForeignError as foreign:
+            # Errors of the caller, such as of the files that are copied, say nothing about this path.
+            with atomic_file(path, to_disk=True) as file, foreign_errors():
+                yield Output(file, partial(_unwritten, self._folder, path))
+        except ForeignError as foreign:
             raise foreign.error from None
         except OSError as error:
             raise _unwritten(self._folder, path, error) from None
@@ -111,16 +111,9 @@ class LocalDestination:
         )
 
 
-class _ForeignError(Exception):
-    """Goes past what explains the errors of the disk."""
-
-    def __init__(self, error: OSError) -> None:
-        self.error = error
-
-
 def whole(folder: str) -> str:
-    """The words of an error of writing about what is there already, which is whole; none where nothing is."""
-    with suppress(PrepareError):  # it only adds words to another error
+    """Return the words of an error about the complete files in a folder; "" if there are none."""
+    with suppress(PrepareError):  # the words only complete another error
         if next(LocalDestination(folder).names(), None) is not None:
             return "what is there is whole, so "
     return ""

@@ -1,4 +1,4 @@
-"""A file that is being written, whose errors are sentences."""
+"""A file that is being written, with errors that explain the cause."""
 
 import io
 from collections.abc import Callable
@@ -6,18 +6,18 @@ from typing import Any, BinaryIO, Protocol
 
 
 class Sink(Protocol):
-    """What takes bytes: a file of this machine, or a writer of a store."""
+    """The target of writes: a file of this machine, or a writer of a store."""
 
     def write(self, data: Any, /) -> object:
-        """Take all of it."""
+        """Write all bytes."""
 
 
 class Output(io.BufferedIOBase, BinaryIO):
-    """Writes forward alone, counts, and explains what goes wrong; enough of a file for pyarrow's writers.
+    """A file for sequential writes that counts bytes and explains errors; it has what pyarrow's writers need.
 
     Args:
-        sink: Takes the bytes. It is not closed with this.
-        explain: Makes the error to raise of one of the sink.
+        sink: Target of the bytes. It is not closed with this file.
+        explain: Returns the error to raise for an error of the sink.
     """
 
     def __init__(self, sink: Sink, explain: Callable[[Exception], Exception]) -> None:
@@ -25,19 +25,19 @@ class Output(io.BufferedIOBase, BinaryIO):
         self._num_bytes = 0
 
     def write(self, data: Any, /) -> int:
-        """Take bytes, or anything with a buffer."""
+        """Write bytes, or any object with a buffer."""
         try:
             self._sink.write(data)
-        except Exception as error:  # noqa: BLE001  # a store's have no common base but this
+        except Exception as error:  # noqa: BLE001  # errors of stores have no other common base
             raise self._explain(error) from None
         length = memoryview(data).nbytes
         self._num_bytes += length
         return length
 
     def tell(self) -> int:
-        """How much has been written."""
+        """Return the number of bytes written."""
         return self._num_bytes
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True

@@ -1,11 +1,10 @@
-"""A prefix of an object store that is written.
+"""Writing to a prefix of an object store.
 
-An object is there when all of it has arrived. A writer that is killed leaves none, but the parts that it has sent stay in
-the store, unseen, until a rule for incomplete multipart uploads removes them: no writer can.
+An object appears when all bytes have arrived. A writer that is killed leaves no object, but the parts that it has sent stay
+in the store, invisible, until a rule of the bucket for incomplete multipart uploads removes them: no writer can.
 """
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -16,13 +15,14 @@ from readers.storage.destination.output import Output
 from readers.storage.remote.listing import states_below
 from readers.storage.remote.options import BUCKETS, Address, StorageOptions, Url, options_of, shown
 from readers.storage.remote.refusals import for_destination
-from readers.storage.remote.requests import Connection, attempt, unwritten, written
+from readers.storage.remote.requests import Connection, attempt, note_write, write_failure
 
 T = TypeVar("T")
 
-# Stores take 10,000 parts, so 80 GB; a shard takes 40 MB of memory on its way.
 _PART_BYTES = 8 << 20
+"""Stores take 10,000 parts, so objects of up to 80 GB."""
 _CONCURRENCY = 4
+"""Parts that are sent at a time: with the one being filled a shard takes 40 MB of memory."""
 
 
 class RemoteDestination:
@@ -30,7 +30,7 @@ class RemoteDestination:
 
     Args:
         location: URL of a prefix.
-        storage: How the store is reached.
+        storage: Options of the connection.
 
     Raises:
         PrepareError: It is of a kind that cannot be written.
@@ -64,19 +64,19 @@ class RemoteDestination:
             writer = self._connection.writer(
                 self._path(name), part_bytes=_PART_BYTES, concurrency=_CONCURRENCY
             )
-        except Exception as error:  # noqa: BLE001  # the store's have no common base but this
+        except Exception as error:  # noqa: BLE001  # the store's errors have no other common base
             raise explain(error) from None
         try:
             yield Output(_Flat(writer), explain)
         except BaseException:
-            with suppress(Exception):  # the error that is told is the first one
+            with suppress(Exception):  # the first error is the one to raise
                 writer.__exit__(*sys.exc_info())
             raise
         try:
             writer.close()
-        except Exception as error:  # noqa: BLE001  # the store's have no common base but this
+        except Exception as error:  # noqa: BLE001  # the store's errors have no other common base
             raise explain(error) from None
-        written(url)
+        note_write(url)
 
     def read(self, name: str) -> bytes | None:
         """See `Destination.read`."""
@@ -108,11 +108,10 @@ class RemoteDestination:
         return f"{self._prefix}/{name}" if self._prefix else name
 
     def _asked(self, name: str, action: Callable[[], T], done: str = "read") -> T | None:
-        """The answer to a request, which is repeated; None where there is no such object."""
-        url, options = self.at(name), self._options
-        deadline = time.monotonic() + options.deadline_seconds
+        """Return the answer to a request, which is retried; None if there is no such object."""
+        url = self.at(name)
         try:
-            return attempt(action, url, options, deadline, done)
+            return attempt(action, url, self._options, done)
         except FileNotFoundError as error:
             if "no such bucket" not in str(error.strerror):
                 return None
@@ -125,13 +124,13 @@ class RemoteDestination:
 
 
 class _Flat:
-    """Hands bytes to a store's writer, which takes no arrays of other items."""
+    """Passes data to a store's writer as bytes, since it takes no buffers of other items."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
 
     def write(self, data: Any, /) -> object:
-        """Take all of it."""
+        """Write all bytes."""
         return self._writer.write(data if isinstance(data, bytes) else memoryview(data).cast("B"))
 
 
@@ -141,10 +140,10 @@ def _failed(text: str) -> TransientError:
 
 def _unwritten(url: str, error: Exception) -> Exception:
     if isinstance(error, TypeError | MemoryError):
-        return error  # of who writes
+        return error  # of the caller
     if isinstance(error, ReadersError):
         return PrepareError(str(error))
     return TransientError(
-        f"{shown(url)} cannot be written ({unwritten(error, url)}): objects appear whole or not at all, so mend it and run "
+        f"{shown(url)} cannot be written ({write_failure(error, url)}): objects appear whole or not at all, so mend it and run "
         "the same command again"
     )

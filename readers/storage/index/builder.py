@@ -1,4 +1,4 @@
-"""Building the indexes of many shards by whoever carries out tasks, and reporting each."""
+"""Building the indexes of many shards by an executor of tasks, and reporting each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +17,11 @@ from readers.storage.paths import shown_path
 _builder: ContextVar["Builder | None"] = ContextVar("builder", default=None)
 
 Run = Callable[[Callable[[int], bool], Sequence[int]], Iterator[tuple[int, bool]]]
-"""Does something for numbers, and yields each with what came of it, in no order; it may leave some to others."""
+"""Calls a function for numbers, and yields each number with its result, in any order; it may leave numbers to other machines."""
 
 
 class LackingIndexError(Exception):
-    """Shards have no index yet, which others build. It leaves the opening of a dataset, and is no error of the data."""
+    """Shards have no index yet, since other machines build them. It ends the opening of a dataset, and is no error of the data."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class BuildIndex:
     Attributes:
         locations: Path or URL of every shard.
         scan: Finds their samples.
-        beside: Whether the index must lie beside the shard, where other machines find it.
-        publish: Whether that of an object is put beside it.
+        beside: Whether the index must lie next to the shard, where other machines find it.
+        publish: Whether to store the index of an object next to it.
     """
 
     locations: tuple[str, ...]
@@ -41,11 +41,11 @@ class BuildIndex:
     publish: bool = False
 
     def __call__(self, number: int) -> bool:
-        """Build the index of a shard if it has none, and return whether it had none.
+        """Build the index of a shard if it has none; return whether it was built.
 
         Raises:
             IndexFileError: It cannot be written where it must be.
-            SourceError: The shard is not there, or not of its format.
+            SourceError: The shard is missing, or not of its format.
         """
         location = self.locations[number]
         blob = open_blob(location)
@@ -65,13 +65,13 @@ class Builder:
     """Builds missing indexes when datasets are opened within `build_indexes`.
 
     Attributes:
-        run: Carries out the work.
+        run: Executes the work.
         on_found: Called with the number of shards and their size in bytes before they are indexed.
-        on_index: Called with each shard and its index, in no order.
-        elsewhere: Whether other machines work, so that indexes must lie where all find them.
-        publish: Whether indexes of objects are put beside them.
-        found: All shards that have an index.
-        lacking: Those that have none, since others build it.
+        on_index: Called with each shard and its index, in any order.
+        elsewhere: Whether other machines take part, so that indexes must lie where all find them.
+        publish: Whether to store indexes of objects next to them.
+        found: The shards with an index.
+        lacking: The shards without one, since other machines build it.
     """
 
     run: Run
@@ -86,16 +86,16 @@ class Builder:
         """Return the index of each shard.
 
         Raises:
-            LackingIndexError: Some were left to others.
-            IndexFileError: They could not be written where others find them.
+            LackingIndexError: Some were left to other machines.
+            IndexFileError: They could not be written where other machines find them.
         """
         self.on_found(len(blobs), sum(blob.size_bytes for blob in blobs))
         indexes = dict(enumerate(on_all(lambda blob: find_index(blob, scan), blobs)))
         for number, index in indexes.items():
-            self._tell(blobs[number], index)
+            self._report(blobs[number], index)
         lacking = [number for number, index in indexes.items() if index is None]
         locations = tuple(blob.location for blob in blobs)
-        # Of an index that is here nobody knows whether it is there as well.
+        # An index on this machine may be missing next to its object.
         unsure = [number for number in indexes if self.publish and is_url(locations[number])]
         if numbers := sorted({*lacking, *unsure}):
             self._require_shared([locations[number] for number in lacking])
@@ -103,7 +103,7 @@ class Builder:
             for number, built in self.run(build, numbers):
                 if indexes[number] is None:
                     indexes[number] = open_index(blobs[number], scan)._replace(built=built)
-                    self._tell(blobs[number], indexes[number])
+                    self._report(blobs[number], indexes[number])
         self.lacking += [locations[number] for number in lacking if indexes[number] is None]
         if self.lacking:
             raise LackingIndexError
@@ -117,7 +117,7 @@ class Builder:
                 "(publish=True), which puts each index beside its shard, or index on one machine"
             )
 
-    def _tell(self, blob: Blob, index: FoundIndex | None) -> None:
+    def _report(self, blob: Blob, index: FoundIndex | None) -> None:
         if index is not None:
             self.found.append((blob, index))
             self.on_index(blob, index)
@@ -132,7 +132,7 @@ def build_indexes(
     elsewhere: bool = False,
     publish: bool = False,
 ) -> Iterator[Builder]:
-    """Let datasets that are opened within have their missing indexes built by `run`.
+    """Build missing indexes of datasets that are opened in the block by `run`.
 
     with build_indexes(run) as builder:
         open_dataset("train-{000000..000999}.tar")
@@ -154,5 +154,5 @@ def build_indexes(
 
 
 def current_builder() -> Builder | None:
-    """The builder of the enclosing `build_indexes`, if any."""
+    """Return the builder of the enclosing `build_indexes`, or None."""
     return _builder.get()

@@ -1,37 +1,34 @@
-"""The side-car index of a shard: where it lies, whether it fits, and that one process builds it.
+"""Finding the index of a shard, checking that it fits, and building it in one process.
 
-It is rebuilt when it does not fit the shard or is damaged. An index has the stamp of the shard that it was
-made of: inode and both times. It fits
+An index that is damaged or does not fit its shard is rebuilt. It holds a stamp of the shard: inode and both times. It fits
 
--   the very same file, without a look into it: the size and all of the stamp are the same (of the two
-    times, no program can set the one, ctime), and any later change would have given it another ctime;
--   a file of the same size and time of change of which the rest is not the same, such as one with a new
-    name or new rights, when its content fits;
--   a copy, if the index is a copy too, when its content fits and it was not changed after the index.
+-   the same file, without reading it, if size and stamp are equal (no program can set ctime) and a later change would have
+    given the shard another ctime;
+-   a file of equal size and mtime with another inode or ctime, such as one with a new name or new permissions, if its content
+    is equal;
+-   a copy of the shard, if the index is a copy as well, the content is equal, and the shard was not changed after the index.
 
-A file of another size, or one with another time of change beside an index that was not copied with it, is
-scanned anew. Whether the content fits is told by `readers.storage.blob.content_hash.pin_content`: all of it up to 1 MiB, else
-16 pieces of 64 KiB, evenly from the first byte to the last. An index that fits by its content is stamped
-anew, if it can be written: the next time is fast. An index that lies beside an object is taken when size and
-content fit.
+A file of another size is scanned again, and so is a file of another mtime unless the index was copied with it. Contents are
+compared by `readers.storage.blob.content_hash.pin_content`: all bytes up to 1 MiB, else 16 pieces of 64 KiB, evenly spread. An
+index that fits by its content gets a new stamp if it can be written, so that the next check is fast. An index next to an object
+fits if size and content are equal.
 
-What is not seen is a change of a shard of more than 1 MiB that keeps its size, touches none of the pieces,
-and either keeps the time of change as well (somebody sets it back) or was made in a copy of shard and index
-before the copy was first opened, with a time before that of the index.
+Not detected is a change of a shard of more than 1 MiB that keeps its size and all 16 pieces, and that either keeps the mtime
+as well, or was made in a copy of shard and index before the copy was first opened, with an mtime before that of the index.
 """
 
-import errno
 import hashlib
 import logging
 import mmap
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from readers.sample import IndexFileError, ReadersError, SourceError
+from readers.storage.atomic_file import ForeignError, PartFile, build_once, foreign_errors
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mmap_pages import address_of, advise
@@ -46,18 +43,22 @@ from readers.storage.index.index_file import (
 )
 from readers.storage.index.scan import Scan
 from readers.storage.index.shard_index import ShardIndex
-from readers.storage.index.writer import IndexWriter, WriteError, write_all
-from readers.storage.lock import one_at_a_time
+from readers.storage.index.writer import IndexWriter
 from readers.storage.paths import shown_path, with_path
+from readers.storage.side_file import write_all
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
 SUFFIX = ".gpuaug-index"
+"""End of the names of index files."""
 _FORGET_BYTES = 1 << 26
+"""A scan releases the mapped pages each 64 MB, which would count as memory of this process otherwise."""
 _COPIED_BYTES = 1 << 23
+"""8 MB of an index next to an object are copied at a time: few requests, little memory."""
 _SETTLED_NS = 100_000_000
-"""Clocks of file systems go in steps of some ms: two changes within one have one time."""
+"""Clocks of file systems advance in steps of some ms: two changes within one step have the same time."""
 _SECOND_NS = 1_000_000_000
+"""Some file systems store whole seconds only."""
 
 
 class FoundIndex(NamedTuple):
@@ -65,8 +66,8 @@ class FoundIndex(NamedTuple):
 
     Attributes:
         path: The file.
-        head: What stands before its tables.
-        built: Whether it was made just now.
+        head: Its head.
+        built: Whether it was built by this call.
     """
 
     path: Path
@@ -77,26 +78,25 @@ class FoundIndex(NamedTuple):
         """Open its tables.
 
         Raises:
-            DamagedIndexError: The file is not the one that was found.
+            DamagedFileError: The file was replaced.
             OSError: The file no longer exists.
         """
         return ShardIndex(self.path, self.head)
 
 
 def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
-    """Return the index of a shard, from its file where that fits, else by a scan.
+    """Return the index of a shard, from its file if that fits, else by a scan.
 
-    The file is ``NAME.gpuaug-index`` beside the shard or, where that cannot be written, lies in the
-    folder ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug`` when not set). It appears in one step. Of several
-    processes that want it one builds it, and the others wait.
+    The file is ``NAME.gpuaug-index`` next to the shard or, if that cannot be written, in the folder ``$GPU_AUG_CACHE``
+    (``~/.cache/gpu-aug`` when not set). Of several processes one builds it, and the others wait.
 
     Args:
         blob: The shard.
         scan: Finds its samples.
-        distrust: Check all of a file before it is taken, since it was seen to be damaged.
+        distrust: Verify all checksums of a file before it is used, since one was wrong.
 
     Raises:
-        SourceError: The shard is not of the format that is looked for.
+        SourceError: The shard is not of the format of the scan.
         IndexFileError: Neither path can be written.
         OSError: The shard cannot be read.
     """
@@ -106,17 +106,13 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
         return found
     for path in paths:
         try:
-            with one_at_a_time(_part(path)) as descriptor:
+            with build_once(path) as part:
                 # Another process may have built it while this one waited.
                 found = _find(blob, scan, paths, distrust=distrust)
-                return (
-                    found
-                    or _download(blob, scan, path, descriptor)
-                    or _build(blob, scan, path, descriptor)
-                )
-        except _ReadError as error:
-            raise error.reason from None
-        except (OSError, WriteError):
+                return found or _download(blob, scan, part) or _build(blob, scan, part)
+        except ForeignError as foreign:
+            raise foreign.error from None
+        except OSError:  # the next path may be writable
             continue
     raise IndexFileError(
         f"the index of {blob.location} can be written neither beside it nor to {paths[-1].parent}: "
@@ -125,32 +121,25 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
 
 
 def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
-    """Return the index of a shard where there is a file that fits, here or beside an object, and None else."""
+    """Return the index of a shard from a file that fits, on this machine or next to an object; None without one."""
     paths = _paths(blob, scan)
     found = _find(blob, scan, paths, distrust=False)
     if found is not None or not is_url(blob.location):
         return found
-    # Without an index the shard itself is asked: nothing depends on one but time, here and in the next two functions.
-    with suppress(OSError), one_at_a_time(_part(paths[0])) as descriptor:
-        return _download(blob, scan, paths[0], descriptor)
+    # Errors only cost time, here and in the next two functions: without a file the shard is scanned.
+    with suppress(OSError), build_once(paths[0]) as part:
+        return _download(blob, scan, part)
     return None
 
 
 def location_beside(location: str, scan: Scan) -> str:
-    """Where the index of an object lies in its store."""
+    """Return the location of the index next to an object."""
     return with_path(location, lambda path: f"{path}{scan.tag}{SUFFIX}")
-
-
-class _ReadError(Exception):
-    """The shard cannot be read: no reason to try another path for the index."""
-
-    def __init__(self, reason: OSError) -> None:
-        self.reason = reason
 
 
 def _find(blob: Blob, scan: Scan, paths: list[Path], *, distrust: bool) -> FoundIndex | None:
     for path in paths:
-        with suppress(OSError, ValueError, KeyError, TypeError):  # as above
+        with suppress(OSError, ValueError, KeyError, TypeError):  # see find_index
             head, stamp = read_head(path)
             found = FoundIndex(path, head)
             if not _fits(found, stamp, blob, scan):
@@ -186,53 +175,52 @@ def _is_of(head: Head, blob: Blob, scan: Scan) -> bool:
 
 
 def _pin(blob: Blob) -> str:
-    # A map of its own goes with it.
+    # An own mapping, which is released at once.
     return pin_content(blob.unmapped() if isinstance(blob, LocalBlob) else blob)
 
 
 def _stamp_anew(found: FoundIndex, blob: LocalBlob) -> None:
-    with suppress(OSError, ValueError):  # its content is then compared the next time as well
+    with suppress(OSError, ValueError):  # the content is then compared again the next time
         descriptor = os.open(found.path, os.O_RDWR | os.O_CLOEXEC)
         try:
             if Head.mark_of(os.pread(descriptor, found.head.start, 0)) == found.head.mark:
                 status = os.fstat(descriptor)
                 write_stamp(descriptor, _stamp_of(blob))
-                # What it says of the shard is as old as it was.
+                # The index is as old as before: see `_fits`.
                 os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
         finally:
             os.close(descriptor)
 
 
 def _stamp_of(blob: LocalBlob) -> Stamp:
-    """The stamp of a shard whose content was just looked at."""
+    """Return the stamp of a shard whose content was just read."""
     _, mtime_ns, ctime_ns, inode = blob.state
-    # Read-only images and some network file systems give every change the time that they like.
+    # Read-only images and some network file systems set times by rules of their own.
     is_fine = ctime_ns % _SECOND_NS != 0
     is_old = time.time_ns() - ctime_ns > _SETTLED_NS
     is_same = LocalBlob(blob.location).state == blob.state
     return Stamp(inode, mtime_ns, ctime_ns, 0, is_fine and is_old and is_same)
 
 
-def _download(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex | None:
-    """Take the index that lies beside an object, if there is one that fits."""
+def _download(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex | None:
+    """Download the index next to an object, if there is one that fits."""
     if not is_url(blob.location):
         return None
     try:
         other = open_blob(location_beside(blob.location, scan))
-        _copy(other, descriptor)
-        head, _ = read_head(_part(path))
+        _copy(other, part.descriptor)
+        head, _ = read_head(part.part)
         if not _is_of(head, blob, scan) or head.identity["content"] != _pin(blob):
             return None
-        FoundIndex(_part(path), head).map().verify()
+        FoundIndex(part.part, head).map().verify()
     except (ReadersError, OSError, ValueError, KeyError, TypeError):
         return None
-    _publish(descriptor, path, 0o644)
-    return FoundIndex(path, head)
+    part.publish(mode=0o644, to_disk=True)
+    return FoundIndex(part.path, head)
 
 
 def _copy(blob: Blob, descriptor: int) -> None:
-    """Write a blob into an open file, over whatever it holds."""
-    os.ftruncate(descriptor, 0)
+    """Write a blob into an open file that is empty."""
     for start in range(0, blob.size_bytes, _COPIED_BYTES):
         stop = min(start + _COPIED_BYTES, blob.size_bytes)
         (data,) = blob.read([(start, stop)])
@@ -240,24 +228,22 @@ def _copy(blob: Blob, descriptor: int) -> None:
 
 
 def write_index(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
-    """Scan a shard and write its index into an open file; it says nothing of where the shard lies.
+    """Scan a shard and write its index into an open file, without a stamp.
 
     Args:
         blob: The shard.
         scan: Finds its samples.
-        descriptor: Of the file, over whatever it holds.
-        folder: Where temporary files may be made, if the shard is long.
+        descriptor: Descriptor of the file, which is overwritten.
+        folder: Folder for temporary files, which long shards need.
 
     Raises:
-        SourceError: The shard is not of the format that is looked for.
+        SourceError: The shard is not of the format of the scan.
         OSError: The file or a temporary one cannot be written, or the shard cannot be read.
     """
     try:
         return _write(blob, scan, descriptor, folder)
-    except _ReadError as error:
-        raise error.reason from None
-    except WriteError as error:
-        raise OSError(errno.EIO, str(error)) from None
+    except ForeignError as foreign:
+        raise foreign.error from None
 
 
 def _write(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
@@ -265,46 +251,26 @@ def _write(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
     try:
         for entry in _scanned(blob, scan):
             writer.add(entry)
-        identity = {
-            "scan": scan.identity,
-            "size_bytes": blob.size_bytes,
-            "content": _read(_pin, blob),
-        }
+        with foreign_errors():
+            content = _pin(blob)
+        identity = {"scan": scan.identity, "size_bytes": blob.size_bytes, "content": content}
         return writer.write(descriptor, identity)
     finally:
         writer.close()
 
 
-def _build(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex:
+def _build(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex:
     began = time.perf_counter()
-    head = _write(blob, scan, descriptor, path.parent)
+    head = _write(blob, scan, part.descriptor, part.path.parent)
     mode = 0o644
     if isinstance(blob, LocalBlob):
-        write_stamp(descriptor, _stamp_of(blob))
+        write_stamp(part.descriptor, _stamp_of(blob))
         mode = blob.mode | 0o200  # so that it can be stamped anew
-    _publish(descriptor, path, mode)
+    part.publish(mode=mode, to_disk=True)
     seconds = time.perf_counter() - began
     name, holds = shown_path(blob.location), f"{len(head):,} samples"
-    _log.info("indexed %s: %s, in %.2f s, kept in %s", name, holds, seconds, path)
-    return FoundIndex(path, head, built=True)
-
-
-def _publish(descriptor: int, path: Path, mode: int) -> None:
-    os.fchmod(descriptor, mode)
-    os.fsync(descriptor)  # else a power cut may leave the new name on old blocks
-    _part(path).replace(path)
-
-
-def _part(path: Path) -> Path:
-    """Where an index is written, and whose lock says who does."""
-    return path.with_name(f"{path.name}.part")
-
-
-def _read(work: Callable[[Blob], str], blob: Blob) -> str:
-    try:
-        return work(blob)
-    except OSError as error:
-        raise _ReadError(error) from error
+    _log.info("indexed %s: %s, in %.2f s, kept in %s", name, holds, seconds, part.path)
+    return FoundIndex(part.path, head, built=True)
 
 
 def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
@@ -317,14 +283,13 @@ def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
                 continue
             offset = entry[1][-1][2] if entry[1] else 0
             if offset >= forgotten + _FORGET_BYTES and isinstance(content, memoryview):
-                # Else all of the shard would count as memory of this process.
                 start = address_of(content)
                 advise((start, start + len(content)), mmap.MADV_DONTNEED)
                 forgotten = offset
     except OSError as error:
-        raise _ReadError(error) from error
+        raise ForeignError(error) from error
     except SourceError as error:
-        # A scan knows the name alone.
+        # A scan knows only the name, and the user needs the path.
         text = str(error)
         raise SourceError(
             f"{blob.location}{text[len(blob.name) :]}" if text.startswith(blob.name) else text
@@ -332,7 +297,7 @@ def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
 
 
 def _paths(blob: Blob, scan: Scan) -> list[Path]:
-    """Where the index may lie, best first. That of an object belongs to one content of it."""
+    """Return the paths where the index may lie, best first. That of an object belongs to one version of it."""
     suffix = f"{scan.tag}{SUFFIX}"
     if is_url(blob.location):
         return [_cached(f"{blob.location}\0{blob.stamp}", suffix)]

@@ -1,23 +1,23 @@
-"""The file that holds the index of a shard: offsets as tables of plain numbers.
+"""Layout of the index of a shard: tables of plain numbers.
 
 One file holds, in this order, all numbers little-endian:
 
-    32 bytes    name and version of the format, lengths of the two behind the stamp, checksum of both
-    40 bytes    stamp: which file of this machine the shard was, with a checksum of its own
-    JSON        which shard and which scan it belongs to, digest, field names, spans of the tables
+    32 bytes    name and version of the format, lengths of JSON and checksums, checksum of both
+    40 bytes    stamp: identity of the shard's file on this machine, with a checksum of its own
+    JSON        identity of the shard and the scan, digest, field names, spans of the tables
     uint32      CRC-32 of every 16 KiB of the tables
     tables      a row per sample, a pair (start, stop) per member, restart intervals, keys and faults
 
-It holds no code and no pickle. It is mapped, not read: opening reads what stands before the tables, and a piece of the
-tables is read, and checked against its checksum, when a sample is asked for that needs it. So ten
-million samples are opened as fast as ten, and processes share what they read. The stamp alone is ever written
-over, when the index is found to fit a shard that is another file than before.
+It holds neither code nor pickles. It is mapped: opening reads only what stands before the tables; a piece of the tables is
+read and compared with its checksum when a sample needs it. So ten million samples are opened as fast as ten, and processes
+share pages. Only the stamp is ever overwritten, when the index fits a shard that is another file than before.
 """
 
 import json
 import os
 import struct
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -25,15 +25,21 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.storage.side_file import CheckedStruct, DamagedFileError
+
 FORMAT = b"gpu-aug index 4\n"
+"""First bytes of each file. Another layout needs another number."""
 PREFIX = struct.Struct("<16sIII4x")
-"""Format, bytes of JSON, number of checksums, CRC-32 of these two."""
-STAMP = struct.Struct("<QqqQII")
-"""inode of the shard, its times of change, inode of the index, settled, CRC-32 of those before."""
+"""Format, bytes of JSON, number of checksums, CRC-32 of JSON and checksums."""
+STAMP = CheckedStruct("QqqQI")
+"""Inode of the shard, its times of change, inode of the index, settled."""
 BEFORE_TEXT = PREFIX.size + STAMP.size
+"""Offset of the JSON."""
 CHUNK_BYTES = 1 << 14
+"""Bytes that have one checksum: checking 16 KiB takes a few us, and 64 GB of tables have 16 MB of checksums."""
 
 ROW = struct.Struct("<QQqIIIi")
+"""A row of the table of samples: the fields of ROW_TYPE."""
 ROW_TYPE = np.dtype(
     [
         ("key_start", "<u8"),  # in the text
@@ -45,24 +51,24 @@ ROW_TYPE = np.dtype(
         (
             "kind",
             "<i4",
-        ),  # number in the list of kinds; -1: its one member lies in the text, its fault
+        ),  # number in the list of kinds; -1: its only member is the fault in the text
     ]
 )
-PAIR = struct.Struct("<QQ")  # start and stop of a member in the shard
+PAIR = struct.Struct("<QQ")
+"""Start and stop of a member in the shard."""
 TABLES = {
     "rows": ROW.size,  # [S], the first table
     "members": PAIR.size,  # [M]
-    # Of the images with restart intervals; all three are empty where the shard has none.
-    "restart_bounds": 8,  # uint64 [S + 1]: where the lengths of each sample begin and the last one's end
+    # Restart intervals of images; all three tables are empty if no image of the shard has some.
+    "restart_bounds": 8,  # uint64 [S + 1]: first length of each sample, and the number of all lengths
     "scan_start": 4,  # uint32 [S], byte offset in the image of its first interval
-    "restart_length": 2,  # uint16, bytes of each interval with the marker behind it, the last one without
+    "restart_length": 2,  # uint16, bytes of each interval with the marker after it, of the last one without
     "text": 1,  # keys and faults in UTF-8
 }
-_STAMPED_BYTES = STAMP.size - 4
-
+"""Bytes of a row of each table, in the order of the file."""
 Names = tuple[str, ...]
 Kind = tuple[Names, str | None, struct.Struct]
-"""Field names, image field, and what reads the members' starts and stops."""
+"""Field names, image field, and the struct of the members' starts and stops."""
 
 
 class Entry(NamedTuple):
@@ -73,10 +79,10 @@ class Entry(NamedTuple):
         members: (field name, start, stop) of each field, half open, in bytes from the start.
         label: Class number, or -1.
         size: (height, width) after EXIF orientation, or None.
-        fault: Why the sample cannot be read, empty when it can.
-        restarts: Restart intervals of its image, as `readers.image.restarts.restart_offsets` gives them. An index keeps none
-            whose intervals exceed 64 kB: they spare little.
-        image_field: Name of the field that holds the image where the format says so, or None.
+        fault: Reason why the sample cannot be read; empty if it can.
+        restarts: Restart intervals of its image, as `readers.image.restarts.restart_offsets` gives them. An index stores none
+            whose intervals exceed 64 kB, since these save little.
+        image_field: Name of the field with the image if the format names one, else None.
     """
 
     key: str
@@ -89,30 +95,26 @@ class Entry(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What a scan noticed of a shard, beside its samples, for whoever opens it. Together the two are a sentence.
+    """An observation about a shard for those who open it. Shard name, `where` and `what` form a sentence.
 
     Attributes:
-        where: What this shard does, such as "ends at byte 5120".
-        what: What that means, the same words for all shards that do it.
+        where: Observation, such as "ends at byte 5120".
+        what: Its meaning, in the same words for all shards, so that they can be counted.
     """
 
     where: str
     what: str
 
 
-class DamagedIndexError(ValueError):
-    """The file is no index of this format, or not as it was written."""
-
-
 class Stamp(NamedTuple):
-    """Which file of this machine an index was last found to fit.
+    """Identity of the file that an index fitted last.
 
     Attributes:
         inode: See `FileState`.
         mtime_ns: See `FileState`.
         ctime_ns: See `FileState`.
         index_inode: Inode of the index itself: a copy of the index has another one.
-        settled: Whether any later change of the shard gives it another ``ctime_ns``.
+        settled: Whether each later change of the shard gives it another ``ctime_ns``.
     """
 
     inode: int
@@ -122,21 +124,16 @@ class Stamp(NamedTuple):
     settled: bool
 
     def pack(self) -> bytes:
-        """The bytes that `unpack` takes."""
-        data = STAMP.pack(*self, 0)
-        return data[:_STAMPED_BYTES] + _checksum(data)
+        """Return the bytes of the stamp."""
+        return STAMP.pack(*self)
 
     @classmethod
     def unpack(cls, data: bytes) -> Self | None:
-        """Read a stamp; None where there is none, or a damaged one."""
-        if _checksum(data) != data[_STAMPED_BYTES:]:
-            return None
-        inode, mtime_ns, ctime_ns, index_inode, settled, _ = STAMP.unpack(data)
-        return cls(inode, mtime_ns, ctime_ns, index_inode, bool(settled))
-
-
-def _checksum(stamp: bytes) -> bytes:
-    return zlib.crc32(stamp[:_STAMPED_BYTES]).to_bytes(4, "little")
+        """Read a stamp; None if it is missing or damaged."""
+        with suppress(DamagedFileError):  # the content of the shard is then compared
+            *numbers, settled = STAMP.unpack(data, "stamp")
+            return cls(*numbers, bool(settled))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +145,12 @@ class Head:
         digest: SHA-256 over keys, field sizes and labels, in hexadecimal digits.
         kinds: The combinations of fields that samples have.
         spans: Table -> (start, stop) in bytes from the first table.
-        num_repeated_keys: How many samples have the key of an earlier one.
-        num_unlabelled: How many samples that can be read have no label.
-        checksums: Checksums of the tables' pieces, 4 bytes each.
-        start: Where the first table begins in the file.
-        mark: CRC-32 of all this but the stamp, by which the same file is known again.
-        remarks: What the scan noticed.
+        num_repeated_keys: Number of samples with the key of an earlier one.
+        num_unlabelled: Number of readable samples without a label.
+        checksums: Checksums of the pieces of the tables, 4 bytes each.
+        start: Offset of the first table in the file.
+        mark: CRC-32 of JSON and checksums, which identifies the file.
+        remarks: Remarks of the scan.
     """
 
     identity: dict[str, Any]
@@ -173,7 +170,7 @@ class Head:
 
     @property
     def file_bytes(self) -> int:
-        """Length of the whole file."""
+        """Length of the file."""
         return self.start + max(stop for _, stop in self.spans.values())
 
     @classmethod
@@ -181,7 +178,7 @@ class Head:
         """Read the beginning of an index.
 
         Raises:
-            DamagedIndexError: It is not that, or more is missing than the tables.
+            DamagedFileError: It is of another format, damaged or cut off.
         """
         mark = cls.mark_of(data)
         _, num_text, num_checksums, _ = PREFIX.unpack_from(data)
@@ -199,7 +196,7 @@ class Head:
             kinds,
             spans,
             found["num_repeated_keys"],
-            found.get("num_unlabelled", 0),  # indexes that were published before do not tell
+            found.get("num_unlabelled", 0),  # missing in indexes of earlier versions
             rest[num_text:],
             start,
             mark,
@@ -208,37 +205,34 @@ class Head:
 
     @staticmethod
     def mark_of(data: bytes | memoryview) -> int:
-        """Return the checksum of what stands before the tables.
+        """Return the checksum of JSON and checksums.
 
         Raises:
-            DamagedIndexError: It does not fit.
+            DamagedFileError: It does not match, or the file is of another format.
         """
         if len(data) < PREFIX.size:
-            raise DamagedIndexError("too short")
+            raise DamagedFileError("too short")
         name, num_text, num_checksums, mark = PREFIX.unpack_from(data)
         stop = BEFORE_TEXT + num_text + 4 * num_checksums
         if name != FORMAT or len(data) < stop or _mark(data[BEFORE_TEXT:stop], num_text) != mark:
-            raise DamagedIndexError("not an index of this format, or a damaged one")
+            raise DamagedFileError("not an index of this format, or a damaged one")
         return int(mark)
 
     @staticmethod
     def pack(description: dict[str, Any], checksums: bytes) -> bytes:
-        """Return the bytes that stand before the tables, without a stamp."""
+        """Return the bytes before the tables, with an empty stamp."""
         text = json.dumps(description).encode()
-        text += b" " * (-(len(text) + len(checksums)) % 8)  # the tables' numbers lie even
+        text += b" " * (-(len(text) + len(checksums)) % 8)  # aligns the numbers of the tables
         mark = _mark(text + checksums, len(text))
         prefix = PREFIX.pack(FORMAT, len(text), len(checksums) // 4, mark)
         return prefix + bytes(STAMP.size) + text + checksums
 
 
 def read_head(path: Path) -> tuple[Head, Stamp | None]:
-    """Read what stands before the tables of an index file.
-
-    Returns:
-        The head and the stamp, which is None where the file is a copy of what was stamped.
+    """Return the head of an index file, and its stamp, which is None if the file is a copy of the stamped one.
 
     Raises:
-        DamagedIndexError: It is no index, or a damaged one, or cut off.
+        DamagedFileError: It is of another format, damaged or cut off.
         OSError: It cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -254,13 +248,13 @@ def read_head(path: Path) -> tuple[Head, Stamp | None]:
         os.close(descriptor)
     head = Head.parse(data)
     if head.file_bytes != status.st_size:
-        raise DamagedIndexError("cut off")
+        raise DamagedFileError("cut off")
     stamp = Stamp.unpack(data[PREFIX.size : BEFORE_TEXT])
     return head, stamp if stamp and stamp.index_inode == status.st_ino else None
 
 
 def write_stamp(descriptor: int, stamp: Stamp) -> None:
-    """Write over the stamp of an index, with the inode of the file that it stands in.
+    """Overwrite the stamp of an index, with the inode of the index file.
 
     Raises:
         OSError: It cannot be written.

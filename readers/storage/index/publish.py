@@ -1,6 +1,5 @@
-"""Putting the index of an object beside it, where every machine finds it."""
+"""Storing the index of an object next to it, where every machine finds it."""
 
-import time
 from contextlib import suppress
 
 from readers.sample import IndexFileError, ReadersError
@@ -12,25 +11,22 @@ from readers.storage.paths import shown_path
 
 
 def publish_index(blob: Blob, scan: Scan, found: FoundIndex) -> bool:
-    """Put the index of an object beside it, whole; nothing where the same one lies there.
+    """Store the index of an object next to it, unless the same index is there; return whether it was stored.
 
     Args:
         blob: The object.
         scan: Finds its samples.
         found: Its index, in a file of this machine.
 
-    Returns:
-        Whether it was put there now.
-
     Raises:
-        IndexFileError: The store does not take it.
+        IndexFileError: The store refuses it.
     """
     from readers.storage.remote.files import open_remote
     from readers.storage.remote.options import Address, options_of
     from readers.storage.remote.requests import Connection, attempt
 
     location = location_beside(blob.location, scan)
-    with suppress(ReadersError, OSError, ValueError):  # what cannot be read is written
+    with suppress(ReadersError, OSError, ValueError):  # a file that cannot be read is replaced
         there = open_remote(location)
         if there.size_bytes == found.head.file_bytes:
             [head] = there.read_exactly([(0, found.head.start)])
@@ -38,10 +34,9 @@ def publish_index(blob: Blob, scan: Scan, found: FoundIndex) -> bool:
                 return False
     options = options_of(location, None)
     address = Address.of(location)
-    deadline = time.monotonic() + options.deadline_seconds
     connection = Connection(address, options)
     try:
-        attempt(lambda: connection.put(address.path, found.path), location, options, deadline)
+        attempt(lambda: connection.put(address.path, found.path), location, options)
     except (OSError, ReadersError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise IndexFileError(

@@ -1,4 +1,4 @@
-"""Scans, which find the samples of a shard, and the entries they give to an index."""
+"""The scan of a shard, which finds its samples for an index."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -12,16 +12,15 @@ from readers.storage.index.index_file import Entry, Remark
 
 @dataclass(frozen=True)
 class Scan:
-    """How the samples of a shard are found. An index says which scan made it, and serves no other.
+    """Finds the samples of the shards of a format. An index is valid for one scan only.
 
     Attributes:
         name: Name of the format, as in ``open_dataset(source, format=name)``.
-        version: Goes up whenever the same bytes may give other entries.
+        version: Version of the entries; it grows when the same bytes may give other entries.
         find: Yields the samples, in stored order, from the bytes and the name of a shard, and remarks on the shard, which
-            the index keeps for whoever opens it. It can be pickled. A SourceError that it
-            raises begins with the name.
-        options: What the caller asked for, by the names of the dataset's arguments, ready for JSON; None and False
-            are what nobody asked for.
+            the index stores. It can be pickled. A SourceError that it raises begins with the name.
+        options: Options of the caller, by the names of the dataset's arguments, as values of JSON; None and False count as
+            not given.
     """
 
     name: str
@@ -36,7 +35,7 @@ class Scan:
 
     @property
     def tag(self) -> str:
-        """Tells the file names of indexes apart that were made with other options; empty without any."""
+        """Part of the file name, which differs between options; empty without options."""
         return f".{sha256(self.identity.encode()).hexdigest()[:8]}" if self._asked else ""
 
     @property

@@ -1,4 +1,4 @@
-"""Reading the index of one shard, with checksums verified before use."""
+"""Reading the index of one shard; checksums are verified before use."""
 
 import mmap
 import zlib
@@ -16,25 +16,28 @@ from readers.storage.index.index_file import (
     PAIR,
     ROW,
     ROW_TYPE,
-    DamagedIndexError,
     Entry,
     Head,
     Kind,
     Names,
 )
+from readers.storage.side_file import DamagedFileError
 
 _DROP_CHUNKS = 128
+"""Pages are released after this many chunks on average, so that neighbours read with them do not count as memory."""
 _FAULT: Kind = ((), None, PAIR)
+"""Kind of rows with a fault: their only member lies in the text."""
 _PIECE_ROWS = 1 << 16
+"""Rows whose sizes are computed at a time, so that no temporary array is as long as the shard."""
 
 
 class Row(NamedTuple):
-    """The entry of one sample, in the form that a fetch needs.
+    """The entry of one sample in the form that a fetch needs.
 
     Attributes:
         key: See `Entry`.
         names: Names of its fields.
-        bounds: Start and stop of each field, in turn.
+        bounds: Start and stop of the first field, of the second one, and so on.
         label: See `Entry`.
         size: See `Entry`.
         fault: See `Entry`.
@@ -57,10 +60,10 @@ class ShardIndex:
 
     Args:
         path: Path of the file.
-        head: As `read_head` found it.
+        head: Its head, from `read_head`.
 
     Raises:
-        DamagedIndexError: The file is not the one that the head was read from.
+        DamagedFileError: The file was replaced after its head was read.
         OSError: It cannot be read.
     """
 
@@ -68,7 +71,7 @@ class ShardIndex:
         self.path, self.head = path, head
         data = map_file(path)
         if len(data) != head.file_bytes or Head.mark_of(data) != head.mark:
-            raise DamagedIndexError("another index than the one that was opened")
+            raise DamagedFileError("another index than the one that was opened")
         file = mapped_file(data)
         assert file is not None
         self._file, self._data = file, data[head.start :]
@@ -90,7 +93,7 @@ class ShardIndex:
         """Return one sample.
 
         Raises:
-            DamagedIndexError: A checksum does not match.
+            DamagedFileError: A checksum does not match.
         """
         [found] = self.rows([row])
         key, names, bounds, label, size, fault, restarts, image_field = found
@@ -98,10 +101,10 @@ class ShardIndex:
         return Entry(key, members, label, size, fault, restarts, image_field)
 
     def rows(self, rows: Iterable[int]) -> list[Row]:
-        """Return the entries of samples; a fetch spends most of its time here.
+        """Return the entries of samples. A fetch spends most of its time here.
 
         Raises:
-            DamagedIndexError: A checksum does not match.
+            DamagedFileError: A checksum does not match.
             OSError: The file has shrunk.
         """
         self._file.check()
@@ -126,15 +129,15 @@ class ShardIndex:
                 continue
             size = (height, width) if height else None
             restarts = self._restarts(row) if self._has_restarts else None
-            told = (key, names, bounds, label, size, "", restarts, image_field)
-            found.append(tuple.__new__(Row, told))  # in half the time of Row(...)
+            values = (key, names, bounds, label, size, "", restarts, image_field)
+            found.append(tuple.__new__(Row, values))  # takes half the time of Row(...)
         return found
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """``label``, ``height``, ``width`` or ``num_bytes`` of every sample, int64 [len].
+        """Return ``label``, ``height``, ``width`` or ``num_bytes`` of all samples, int64 [len].
 
         Raises:
-            DamagedIndexError: The file is not as it was written.
+            DamagedFileError: A checksum does not match.
             OSError: The file has become shorter.
         """
         self._file.check()
@@ -142,7 +145,6 @@ class ShardIndex:
         if name != "num_bytes":
             return rows[name].astype(np.int64)
         members = np.frombuffer(self._table("members"), "<u8").reshape(-1, 2)
-        # In pieces, so that no temporary array is as long as the shard.
         pieces = [
             _num_bytes(rows, members, start, start + _PIECE_ROWS)
             for start in range(0, len(rows), _PIECE_ROWS)
@@ -150,10 +152,10 @@ class ShardIndex:
         return np.concatenate([np.empty(0, np.int64), *pieces])
 
     def verify(self) -> None:
-        """Check all of it.
+        """Check all checksums.
 
         Raises:
-            DamagedIndexError: A checksum does not match.
+            DamagedFileError: A checksum does not match.
             OSError: The file has become shorter.
         """
         self._file.check()
@@ -190,24 +192,24 @@ class ShardIndex:
 
 
 class _Chunks:
-    """The tables in pieces of 16 KiB, each compared with its checksum when it is first needed."""
+    """The tables in chunks of 16 KiB, each compared with its checksum when it is first needed."""
 
     def __init__(self, data: memoryview, address: int, head: Head) -> None:
         self._data, self._address, self._head = data, address, head
         self._checked = bytearray(len(head.checksums) // 4)
         self._num_unchecked = len(self._checked)
-        # Rows are asked for here and there: no readahead but what `check` asks for.
+        # Rows are read in random order, so the only read-ahead is that of `check`.
         advise((address, address + len(data)), mmap.MADV_RANDOM)
 
     def check_if_needed(self) -> Callable[[int, int], None] | None:
-        """`check`, None where all has been checked."""
+        """Return `check`, or None if all chunks are checked."""
         return self.check if self._num_unchecked else None
 
     def check(self, start: int, stop: int) -> None:
         """Verify the checksums of bytes of the tables.
 
         Raises:
-            DamagedIndexError: They are not.
+            DamagedFileError: A checksum does not match.
         """
         checked = self._checked
         first, last = start // CHUNK_BYTES, (stop - 1) // CHUNK_BYTES
@@ -224,24 +226,21 @@ class _Chunks:
         expected = self._head.checksums[4 * chunk : 4 * chunk + 4]
         found = zlib.crc32(self._data[begin : begin + CHUNK_BYTES]).to_bytes(4, "little")
         if found != expected:
-            raise DamagedIndexError(f"damaged at byte {self._head.start + begin}")
+            raise DamagedFileError(f"damaged at byte {self._head.start + begin}")
         if self._checked[chunk]:
             return
         self._checked[chunk] = 1
         self._num_unchecked -= 1
-        if (
-            self._num_unchecked <= 0
-        ):  # threads may count a chunk twice: the last word is counted anew
+        if self._num_unchecked <= 0:  # threads may count a chunk twice, so they are counted again
             self._num_unchecked = self._checked.count(0)
         if chunk % _DROP_CHUNKS == 0:
-            # Else the neighbours that come with a page would count as memory of this process.
             advise((self._address, self._address + len(self._data)), mmap.MADV_DONTNEED)
 
 
 def _num_bytes(
     rows: NDArray[np.void], members: NDArray[np.uint64], start: int, stop: int
 ) -> NDArray[np.int64]:
-    """Bytes of the samples start to stop, -1 of those with a fault; each has the members up to the next one's."""
+    """Return the bytes of the samples start to stop, -1 for those with a fault. Their members end where those of the next begin."""
     first = rows["first"][start : stop + 1].astype(np.int64)
     if stop >= len(rows):
         first = np.append(first, len(members))

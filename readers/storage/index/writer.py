@@ -1,4 +1,4 @@
-"""Writing the index of a shard of any length in little memory."""
+"""Writing the index of a shard; memory does not grow with its length."""
 
 import hashlib
 import os
@@ -10,23 +10,21 @@ from typing import IO, Any
 import numpy as np
 
 from readers.storage.index.index_file import CHUNK_BYTES, PAIR, ROW, TABLES, Entry, Head, Remark
+from readers.storage.side_file import read_all, write_all
 
-_SPILL_BYTES = 1 << 20  # a multiple of 8
+_SPILL_BYTES = 1 << 20
+"""Bytes of a table that stay in memory; a multiple of 8, so that numbers are not cut."""
 _HASHES_PER_PASS = 1 << 21
-
-
-class WriteError(Exception):
-    """The index cannot be written in this folder; a reason to try another."""
+"""Hashes of keys that are sorted at a time: 16 MB."""
 
 
 class IndexWriter:
     """Takes the samples of a shard one by one, and writes the index at the end.
 
-    Memory does not grow with the shard: tables go to files without a name, which the operating
-    system takes away if this process is killed.
+    Long tables go to files without a name, which the operating system removes if this process is killed.
 
     Args:
-        folder: Where such files may be made, if the shard is long.
+        folder: Folder of these files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,7 +44,7 @@ class IndexWriter:
         """Take the next sample, or a remark on the shard.
 
         Raises:
-            WriteError: The disk is full.
+            OSError: The disk is full.
         """
         if isinstance(entry, Remark):
             self._remarks.append(entry)
@@ -83,7 +81,7 @@ class IndexWriter:
         self._digest.update(f"{key!r} {sizes} {label}\n".encode())
 
     def _begin_restarts(self) -> None:
-        """Make up for the samples before the first one that has some."""
+        """Fill the tables for the samples before the first one with restart intervals."""
         self._has_restarts = True
         for name, width in (("restart_bounds", 8), ("scan_start", 4)):
             num_zeros = (self._num_rows - 1) * width
@@ -103,10 +101,10 @@ class IndexWriter:
         self._tables["restart_bounds"].add(self._num_lengths.to_bytes(8, "little"))
 
     def write(self, descriptor: int, identity: dict[str, Any]) -> Head:
-        """Write the index into an open file, over whatever it holds.
+        """Overwrite an open file with the index; return its head.
 
         Raises:
-            WriteError: The disk is full.
+            OSError: The disk is full.
         """
         spans, offset = {}, 0
         for name, table in self._tables.items():
@@ -124,17 +122,14 @@ class IndexWriter:
             description["remarks"] = self._remarks
         num_chunks = -(-offset // CHUNK_BYTES)
         start = len(Head.pack(description, bytes(4 * num_chunks)))
-        try:
-            os.ftruncate(descriptor, 0)
-            checksums = self._write_tables(descriptor, start)
-            head = Head.pack(description, checksums)
-            write_all(descriptor, head, 0)
-        except OSError as error:
-            raise WriteError(str(error)) from error
+        os.ftruncate(descriptor, 0)
+        checksums = self._write_tables(descriptor, start)
+        head = Head.pack(description, checksums)
+        write_all(descriptor, head, 0)
         return Head.parse(head)
 
     def _count_repeated(self) -> int:
-        """How many samples have the key of an earlier one (with 64 bits of it, by chance 1 of 10^6 times)."""
+        """Return how many samples have the key of an earlier one, by 64-bit hashes: wrong for one shard in 10^6."""
         num_passes = 1 + len(self._hashes) // (8 * _HASHES_PER_PASS)
         count = 0
         for turn in range(num_passes):
@@ -160,13 +155,13 @@ class IndexWriter:
         return bytes(checksums)
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the temporary files."""
         for table in (*self._tables.values(), self._hashes):
             table.close()
 
 
 class _Table:
-    """Bytes that are added at the end, in memory until they are many."""
+    """Bytes that are appended, in memory up to a limit, then in a file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -183,21 +178,18 @@ class _Table:
             self._spill()
 
     def _spill(self) -> None:
-        try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
-            write_all(self._file.fileno(), self._buffer, self._num_spilled)
-        except OSError as error:
-            raise WriteError(str(error)) from error
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
+        write_all(self._file.fileno(), self._buffer, self._num_spilled)
         self._num_spilled += len(self._buffer)
         self._buffer.clear()
 
     def pieces(self) -> "list[bytes] | Any":
-        """Yield all of it, some at a time."""
+        """Yield all bytes in pieces."""
         for offset in range(0, self._num_spilled, _SPILL_BYTES):
             assert self._file is not None
             length = min(_SPILL_BYTES, self._num_spilled - offset)
-            piece = os.pread(self._file.fileno(), length, offset)
+            piece = read_all(self._file.fileno(), length, offset)
             if len(piece) < length:
                 raise OSError("a temporary file was shortened")
             yield piece
@@ -210,12 +202,3 @@ class _Table:
 
 def _checksum(data: bytes) -> bytes:
     return zlib.crc32(data).to_bytes(4, "little")
-
-
-def write_all(descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> None:
-    """Write all of it at an offset of a file."""
-    with memoryview(data) as view:
-        while view.nbytes:
-            written = os.pwrite(descriptor, view, offset)
-            offset += written
-            view = view[written:]

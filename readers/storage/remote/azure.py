@@ -1,8 +1,8 @@
-"""Azure Blob Storage: accounts, containers and credentials, out of URLs and environment variables.
+"""Accounts, containers and credentials of Azure Blob Storage from URLs and environment variables.
 
-obstore itself reads ``AZURE_STORAGE_ACCOUNT_NAME``, ``AZURE_STORAGE_ACCOUNT_KEY``, ``AZURE_STORAGE_SAS_TOKEN``,
-``AZURE_STORAGE_TOKEN`` and those of service principals and managed identities. The names that Azure's command
-line uses, and its connection strings, are added here. Format of connection strings:
+obstore reads ``AZURE_STORAGE_ACCOUNT_NAME``, ``AZURE_STORAGE_ACCOUNT_KEY``, ``AZURE_STORAGE_SAS_TOKEN``,
+``AZURE_STORAGE_TOKEN`` and those of service principals and managed identities. This module adds the variables of Azure's
+command line, and connection strings. Format of connection strings:
 https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string
 """
 
@@ -17,36 +17,39 @@ _NAMES = {
     "AZURE_STORAGE_ACCOUNT": ("AZURE_STORAGE_ACCOUNT_NAME", "account_name"),
     "AZURE_STORAGE_KEY": ("AZURE_STORAGE_ACCOUNT_KEY", "account_key"),
 }
-"""A variable of Azure's command line -> obstore's variable, which comes first, and obstore's setting."""
+"""A variable of Azure's command line -> obstore's variable, which has priority, and obstore's setting."""
 _CONNECTION = "AZURE_STORAGE_CONNECTION_STRING"
+"""The variable that Azure's own libraries and command line read."""
 _PARTS = {
     "accountname": "account_name",
     "accountkey": "account_key",
     "sharedaccesssignature": "sas_key",
     "blobendpoint": "endpoint",
 }
+"""A name in a connection string, in lower case -> obstore's setting."""
 _FABRIC = ".fabric.microsoft.com"
+"""End of the hosts of OneLake, which obstore must be told to address in its own way."""
 
 
 def azure_settings(
     root: str, endpoint: str | None, given: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name of a container, and the settings of the store that it lies in.
+    """Return the name of a container, and the settings of its store.
 
     Args:
-        root: Of a URL: ``container``, or ``container@account.dfs.core.windows.net``.
+        root: Root of a URL: ``container``, or ``container@account.dfs.core.windows.net``.
         endpoint: URL of a server that is not Azure's own, or None.
-        given: Settings that the caller gave; they come first.
+        given: Settings of the caller, which have priority.
 
     Raises:
-        SourceError: The connection string in the environment is none, or no account is named.
+        SourceError: The connection string in the environment is malformed, or no account is named.
     """
     container, _, host = root.partition("@")
     found: dict[str, Any] = _of_environment()
     if host:
         account = host.partition(".")[0]
         if found.get("account_name", account) != account:
-            found = {}  # the environment tells of another one
+            found = {}  # the environment describes another account
         found["account_name"] = account
         found["use_fabric_endpoint"] = host.endswith(_FABRIC)
     server = require_url(os.environ.get("AZURE_STORAGE_ENDPOINT"), "AZURE_STORAGE_ENDPOINT")
@@ -71,16 +74,16 @@ def _of_environment() -> dict[str, Any]:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """Take a connection string apart; an empty one tells nothing."""
+    """Return the settings in a connection string; none for an empty one."""
     pairs = [part.partition("=") for part in text.split(";") if part.strip()]
-    told = {name.strip().lower(): value for name, _, value in pairs}
-    found = {_PARTS[name]: value for name, value in told.items() if name in _PARTS}
+    parts = {name.strip().lower(): value for name, _, value in pairs}
+    found = {_PARTS[name]: value for name, value in parts.items() if name in _PARTS}
     if text and "account_name" not in found and "endpoint" not in found:
         raise SourceError(
             f"the environment variable {_CONNECTION} names no account: set it to "
             "AccountName=...;AccountKey=..., or unset it"
         )
-    suffix = told.get("endpointsuffix", "core.windows.net")
+    suffix = parts.get("endpointsuffix", "core.windows.net")
     if "endpoint" not in found and suffix != "core.windows.net":
         found["endpoint"] = f"https://{found['account_name']}.blob.{suffix}"
     if "account_name" not in found and "endpoint" in found:

@@ -1,16 +1,13 @@
-"""A block of a remote file as a file on the local disk: a description, checksums, and the bytes.
+"""A block of a remote file as a file on the local disk.
 
-A block holds a description, a CRC-32 for each 64 KiB, and the bytes. Only the 64 KiB that are asked for are read
-and checked.
+It holds a header, a CRC-32 of each 64 KiB, and the bytes. Only the 64 KiB pieces that are needed are read and checked.
 """
 
-import errno
 import hashlib
 import os
 import struct
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from readers.sample import Payload
@@ -18,17 +15,20 @@ from readers.sample import Payload
 Range = tuple[int, int]
 
 PIECE_BYTES = 1 << 16
-_HEAD = struct.Struct("<4s16sII")  # format, name, bytes, CRC-32 of the rest of the description
+"""Bytes that have one checksum."""
+_HEAD = struct.Struct("<4s16sII")
+"""Format, digest of the block, number of bytes, CRC-32 of the checksums, which starts from the number of bytes."""
 _FORMAT = b"gab1"
+"""First bytes of each file. Another layout needs another digit."""
 
 
 class Block(NamedTuple):
     """A block of a file, and the part of it to read.
 
     Attributes:
-        digest: Its name here.
+        digest: Name of the block in the cache.
         span: Its bytes in the file, half open.
-        wanted: Which of its own bytes are asked for, half open.
+        wanted: The requested bytes, counted from the start of the block, half open.
     """
 
     digest: bytes
@@ -37,17 +37,17 @@ class Block(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Bytes of a block, from the given one on."""
+    """Bytes of a block from byte `start` on."""
 
     start: int
     data: memoryview
 
 
 def find_blocks(key: str, size: int, length: int, ranges: Sequence[Range]) -> dict[int, Block]:
-    """The blocks that ranges of a file need, by their number.
+    """Return the blocks that ranges of a file need, by their number.
 
     Args:
-        key: Says which file, and which content of it.
+        key: Identifies the file and its content.
         size: Size of a block, in bytes.
         length: Length of the file, in bytes.
         ranges: Half open, within the file.
@@ -67,7 +67,7 @@ def find_blocks(key: str, size: int, length: int, ranges: Sequence[Range]) -> di
 
 
 def cut(parts: dict[int, Part], start: int, stop: int, size: int) -> Payload:
-    """Bytes of a file, out of parts of its blocks of this size."""
+    """Return bytes start to stop of a file from parts of its blocks of a size."""
     pieces = []
     while start < stop:
         number, offset = divmod(start, size)
@@ -79,23 +79,11 @@ def cut(parts: dict[int, Part], start: int, stop: int, size: int) -> Payload:
 
 
 def describe(block: Block, data: Payload) -> bytes:
-    """The header of a block."""
+    """Return the header and the checksums of a block."""
     starts = range(0, len(data), PIECE_BYTES)
     pieces = [zlib.crc32(data[start : start + PIECE_BYTES]) for start in starts]
     checks = struct.pack(f"<{len(pieces)}I", *pieces)
     return _HEAD.pack(_FORMAT, block.digest, len(data), zlib.crc32(checks, len(data))) + checks
-
-
-def write_file(path: Path, *parts: Payload) -> None:
-    """Write a file, all of it.
-
-    Raises:
-        OSError: It cannot be written; ENOSPC where the disk is full.
-    """
-    with path.open("wb", buffering=0) as file:
-        for part in parts:
-            if file.write(part) != len(part):  # the disk was full just then
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def read_part(descriptor: int, block: Block) -> Part:

@@ -1,34 +1,36 @@
-"""Blocks of remote files on the local disk: bounded, checked, shared by processes, and cheap to lose.
+"""Cache of blocks of remote files on the local disk: of limited size, with checksums, shared by processes.
 
 A folder holds
 
-    CACHEDIR.TAG      says that everything here may be deleted; without it a folder is left alone
-    lock, total       one lock for all accounts, and the bytes that lie here
-    ab/ab12...        one file per block: its name is a digest of the file, its content's stamp and the offset
+    CACHEDIR.TAG      marks the folder as a cache; a folder with other files and without this one is refused
+    lock, total       the lock of the cache, and the size of all blocks
+    ab/ab12...        one file per block; its name is a digest of the file, the stamp of its content, and the offset
 
-(see `readers.storage.remote.blocks`). What is damaged is as good as missing.
+(see `readers.storage.remote.blocks`). A damaged block counts as missing.
 
-A block is written under a name of its own and then renamed, while the writer holds the lock: so a reader sees
-whole blocks only, and whoever holds the lock knows that unfinished ones were left behind by the dead. The
-operating system gives back the locks of a process that is gone. A block that is being read may be deleted.
+A block is written under a temporary name and then renamed, while the writer holds the lock. So readers see complete blocks
+only, and whoever holds the lock may delete temporary files, since their writers are dead: the operating system releases the
+locks of a process that ends. A block may be deleted while it is read.
 """
 
 import logging
 import os
 import re
-import shutil
 import threading
 import time
 import warnings
 import weakref
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from readers.sample import Payload, SourceError
-from readers.storage.cache_folder import cache_folder
+from readers.storage.cache_folder import (
+    CachedFile,
+    cache_folder,
+    default_limit_bytes,
+    remove_oldest,
+)
 from readers.storage.remote.blocks import (
     Block,
     Part,
@@ -37,9 +39,9 @@ from readers.storage.remote.blocks import (
     describe,
     find_blocks,
     read_part,
-    write_file,
 )
 from readers.storage.remote.cache_lock import LOCK_SECONDS, lock_of
+from readers.storage.side_file import CheckedStruct, DamagedFileError
 from readers.storage.traffic import count
 from readers.storage.unreadable import reason_of
 
@@ -47,23 +49,29 @@ Fetch = Callable[[list[Range]], list[Payload]]
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
+# Backup programs skip folders with this file: https://bford.info/cachedir/
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# Blocks of remote files. Delete the folder at any time.\n"
 _ENTRY = re.compile(r"[0-9a-f]{32}")
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.new")
 _PATIENCE_SECONDS = 30.0
+"""Time after which a block is fetched here although another process claims it: that one may have been stopped."""
 _ROOM_AFTER_EVICTION = 0.9
+"""Part of the limit that is left after an eviction, so that a scan of the folder makes room for many blocks."""
 _TOUCH_SECONDS = 1.0
-_DEFAULT_BYTES = 10_000_000_000
+"""A block that was used within this time is not marked as used again: that costs a system call."""
 _DISK_BLOCK_BYTES = 4096
+"""Most file systems give a file whole blocks of this size."""
+_TOTAL = CheckedStruct("Q")
+"""The file ``total``: bytes of all blocks on the disk."""
 
 
 def open_cache(
     folder: str | None, limit_bytes: int | None, block_bytes: int
 ) -> "BlockCache | None":
-    """The cache in a folder, opened once per process; None where nothing is to be kept or can be.
+    """Return the cache in a folder, opened once per process; None if the limit is 0 or the folder cannot be written.
 
     Raises:
-        SourceError: The folder holds something else.
+        SourceError: The folder holds other files.
     """
     if limit_bytes == 0:
         return None
@@ -82,10 +90,10 @@ def open_cache(
 
 
 def clear_blocks(folder: Path) -> tuple[int, int]:
-    """Remove all blocks of a cache; those who use it go on, and read what they need anew.
+    """Remove all blocks of a cache; running processes fetch the blocks they need again.
 
     Returns:
-        How many were removed, and the bytes of disk that they took; nothing where there is no cache.
+        Number of removed blocks, and the disk space they took; 0 and 0 if the folder is no cache.
     """
     if not (folder / "CACHEDIR.TAG").exists():
         return 0, 0
@@ -96,13 +104,13 @@ class BlockCache:
     """Blocks of files in a folder; safe for many threads and processes.
 
     Args:
-        folder: Is made if it is not there.
-        limit_bytes: The most that its files may take; None is 10 GB, or a tenth of the free disk.
+        folder: The folder; it is created if it does not exist.
+        limit_bytes: Largest size of all files; None is `default_limit_bytes`.
         block_bytes: Size of a block, a multiple of 64 KiB.
 
     Raises:
-        SourceError: The folder holds something else.
-        OSError: It cannot be made or written to.
+        SourceError: The folder holds other files.
+        OSError: It cannot be created or written.
     """
 
     def __init__(self, folder: Path, limit_bytes: int | None, block_bytes: int = 1 << 18) -> None:
@@ -113,30 +121,27 @@ class BlockCache:
         self._total_file = os.open(folder / "total", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         weakref.finalize(self, os.close, self._total_file).atexit = False
         with self._lock.accounts():
-            total = self._scan().total
+            total = sum(file.size_bytes for file in self._scan())
             self._set_total(total)
-        free = shutil.disk_usage(folder).free
         self.limit_bytes = (
-            min(_DEFAULT_BYTES, (free + total) // 10) if limit_bytes is None else limit_bytes
+            default_limit_bytes(folder, total) if limit_bytes is None else limit_bytes
         )
 
     def read(self, key: str, length: int, ranges: Sequence[Range], fetch: Fetch) -> list[Payload]:
-        """Read ranges of a file, from here where they are and else by `fetch`, in the order given.
+        """Read ranges of a file, in the given order: cached blocks from the disk, others by `fetch`.
 
         Args:
-            key: Says which file, and which content of it. It is not stored.
+            key: Identifies the file and its content. It is not stored.
             length: Length of the file, in bytes.
             ranges: Half open, within the file.
-            fetch: Reads whole blocks of the file from where it lies.
+            fetch: Reads blocks of the file from its server.
         """
         size = self._block_bytes
         blocks = find_blocks(key, size, length, ranges)
         parts = self._load(blocks)
         missing = {number: block for number, block in blocks.items() if number not in parts}
         count(cache_hits=len(parts), cache_misses=len(missing))
-        if (
-            missing and not self._writes
-        ):  # whole blocks are worth their bytes only where they are kept
+        if missing and not self._writes:  # complete blocks pay only if they are stored
             return self._read_around(ranges, parts, fetch)
         parts |= self._fill(missing, fetch)
         return [cut(parts, start, stop, size) for start, stop in ranges]
@@ -144,15 +149,14 @@ class BlockCache:
     def clear(self) -> tuple[int, int]:
         """Remove all blocks; return how many and their bytes on disk."""
         with self._lock.accounts():
-            before = self._scan()
-            left = self._evict(0)
-            self._set_total(left)
-        return len(before.entries), before.total - left
+            files = self._scan()
+            self._set_total(remove_oldest(files, 0))
+        return len(files), sum(file.size_bytes for file in files)
 
     def _read_around(
         self, ranges: Sequence[Range], parts: dict[int, Part], fetch: Fetch
     ) -> list[Payload]:
-        """Read ranges: from cached blocks where present, the others directly."""
+        """Read ranges from cached blocks if these hold all of them, and others without their blocks."""
         size = self._block_bytes
         far = [
             (start, stop)
@@ -169,7 +173,7 @@ class BlockCache:
         while missing:
             claimed = [n for n, block in missing.items() if self._lock.claim(block.digest)]
             try:
-                parts |= self._load(missing)  # what another one has just fetched
+                parts |= self._load(missing)  # another one may have fetched them meanwhile
                 wanted = claimed if time.monotonic() < patient_until else list(missing)
                 parts |= self._fetch({n: missing[n] for n in wanted if n not in parts}, fetch)
             finally:
@@ -182,7 +186,7 @@ class BlockCache:
         return parts
 
     def _fetch(self, blocks: dict[int, Block], fetch: Fetch) -> dict[int, Part]:
-        """Fetch blocks from where they lie, and keep them."""
+        """Fetch blocks and store them."""
         if not blocks:
             return {}
         answers = fetch([block.span for block in blocks.values()])
@@ -203,14 +207,12 @@ class BlockCache:
         try:
             part = read_part(file, block)
             if time.time() - os.fstat(file).st_mtime > _TOUCH_SECONDS:
-                with suppress(
-                    OSError
-                ):  # a cache that may only be read does not know what is in use
+                with suppress(OSError):  # a read-only cache cannot record what is in use
                     os.utime(file)
             return part
         except (OSError, ValueError):
             with suppress(OSError):
-                path.unlink()  # the account is put right by the next scan
+                path.unlink()  # the next scan corrects the total
             return None
         finally:
             os.close(file)
@@ -224,7 +226,7 @@ class BlockCache:
                 for entry in entries:
                     self._store_one(*entry)
         except TimeoutError:
-            return  # somebody was stopped while he held it: what is not kept is read again
+            return  # a process was stopped while it held the lock; these blocks are fetched again
         except OSError as error:
             self._writes = False
             _warn(self._folder, error)
@@ -235,36 +237,25 @@ class BlockCache:
             return
         total = self._total()
         if total is None or total + size > self.limit_bytes:
-            total = self._evict(max(int(_ROOM_AFTER_EVICTION * self.limit_bytes) - size, 0))
-        self._set_total(
-            total + size
-        )  # first: who dies in between has counted too much, not too little
+            room = max(int(_ROOM_AFTER_EVICTION * self.limit_bytes) - size, 0)
+            total = remove_oldest(self._scan(), room)
+        # Before the file is written: a process that dies in between has counted too much, never too little.
+        self._set_total(total + size)
         path = self._path(name)
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_name(f"{name}.new")
         try:
-            write_file(unfinished, description, data)
+            with unfinished.open("wb") as file:
+                file.writelines((description, data))
             unfinished.replace(path)
         except OSError:
-            with suppress(OSError):  # the error that is told is the first one
+            with suppress(OSError):  # the first error is the one to raise
                 unfinished.unlink()
             raise
 
-    def _evict(self, room: int) -> int:
-        """Delete the least recently used blocks until at most this size is left; return the size left."""
-        scan = self._scan()
-        total = scan.total
-        for _, path, size in sorted(scan.entries):
-            if total <= room:
-                break
-            with suppress(FileNotFoundError):  # another process removed it
-                os.unlink(path)  # noqa: PTH108  # these are many, and plain texts
-            total -= size
-        return total
-
-    def _scan(self) -> "_Scan":
-        """Scan the folder and delete unfinished files; the lock must be held."""
-        entries = []
+    def _scan(self) -> list[CachedFile]:
+        """Return all blocks, and delete unfinished files; the lock must be held."""
+        blocks = []
         for folder in os.scandir(self._folder):
             if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
                 continue
@@ -274,26 +265,20 @@ class BlockCache:
                         os.unlink(entry.path)  # noqa: PTH108
                     elif _ENTRY.fullmatch(entry.name):
                         status = entry.stat(follow_symlinks=False)
-                        entries.append((status.st_mtime_ns, entry.path, _on_disk(status.st_size)))
-        return _Scan(entries, sum(size for _, _, size in entries))
+                        size = _on_disk(status.st_size)
+                        blocks.append(CachedFile(status.st_mtime_ns, entry.path, size))
+        return blocks
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name
 
     def _total(self) -> int | None:
-        data = os.pread(self._total_file, 12, 0)
-        if len(data) != 12 or zlib.crc32(data[:8]) != int.from_bytes(data[8:], "little"):
-            return None
-        return int.from_bytes(data[:8], "little")
+        with suppress(DamagedFileError):  # the folder is then scanned
+            return int(_TOTAL.unpack(os.pread(self._total_file, _TOTAL.size, 0), "total")[0])
+        return None
 
     def _set_total(self, total: int) -> None:
-        data = total.to_bytes(8, "little")
-        os.pwrite(self._total_file, data + zlib.crc32(data).to_bytes(4, "little"), 0)
-
-
-class _Scan(NamedTuple):
-    entries: list[tuple[int, str, int]]
-    total: int
+        os.pwrite(self._total_file, _TOTAL.pack(total), 0)
 
 
 def _on_disk(size_bytes: int) -> int:
@@ -301,7 +286,7 @@ def _on_disk(size_bytes: int) -> int:
 
 
 def _claim_folder(folder: Path) -> None:
-    """Make the folder a cache, if it is empty, or see that it is one."""
+    """Mark an empty folder as a cache, and refuse a folder with other files."""
     folder.mkdir(parents=True, exist_ok=True)
     tag = folder / "CACHEDIR.TAG"
     if not tag.exists():

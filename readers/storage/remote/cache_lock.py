@@ -1,22 +1,24 @@
-"""Locks of the cache: one thread or process at a time fetches a block or updates the cache's total."""
+"""Locks of the cache: one thread or process at a time fetches a block, or changes the total."""
 
 import errno
 import fcntl
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from readers.storage.lock import wait_for
+
 LOCK_SECONDS = 5.0
+"""Patience for the lock of the total when blocks are stored: after that they are used without being stored."""
 
 
 class CacheLock:
-    """Claims of single blocks, and the lock of the accounts, among threads and processes.
+    """Claims of single blocks, and the lock of the total, among threads and processes.
 
-    Locks of the kind that belong to a process (fcntl) on bytes of one file. A child of a fork does not
-    inherit them, and closing the file would give all of them back: it stays open.
+    These are record locks (fcntl) on bytes of one file, since flock cannot lock single blocks. They belong to a process: a
+    child of a fork does not inherit them, and closing any descriptor of the file would release all of them, so it stays open.
     """
 
     def __init__(self, file: int) -> None:
@@ -26,7 +28,7 @@ class CacheLock:
         self._claimed: set[int] = set()
 
     def claim(self, digest: bytes) -> bool:
-        """Try to become the one who fetches a block."""
+        """Claim a block to fetch it; return False if another thread or process has it."""
         byte = _byte_of(digest)
         with self._mutex:
             if byte in self._claimed or not self._try(byte):
@@ -35,7 +37,7 @@ class CacheLock:
             return True
 
     def release(self, digest: bytes) -> None:
-        """Give a claim back."""
+        """Release a claim."""
         byte = _byte_of(digest)
         with self._mutex:
             self._claimed.discard(byte)
@@ -43,25 +45,19 @@ class CacheLock:
 
     @contextmanager
     def accounts(self, patience_seconds: float | None = None) -> Iterator[None]:
-        """Hold the lock of the accounts; TimeoutError when it cannot be had for so long."""
+        """Hold the lock of the total; TimeoutError if others hold it for too long."""
         if not self._accounts.acquire(timeout=-1 if patience_seconds is None else patience_seconds):
             raise TimeoutError
         try:
-            self._wait(LOCK_SECONDS * 12 if patience_seconds is None else patience_seconds)
+            seconds = LOCK_SECONDS * 12 if patience_seconds is None else patience_seconds
+            if not wait_for(lambda: self._try(0), seconds):
+                raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock")
             try:
                 yield
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 1, 0)
         finally:
             self._accounts.release()
-
-    def _wait(self, seconds: float) -> None:
-        until, wait = time.monotonic() + seconds, 0.0005
-        while not self._try(0):
-            if time.monotonic() > until:
-                raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock")
-            time.sleep(wait)
-            wait = min(2 * wait, 0.02)
 
     def _try(self, byte: int) -> bool:
         try:
@@ -72,6 +68,7 @@ class CacheLock:
 
 
 def _byte_of(digest: bytes) -> int:
+    # Byte 0 is the lock of the total. Of the digest 40 bits do: two blocks with the same byte only wait for each other.
     return 1 + int.from_bytes(digest[:5], "little")
 
 
@@ -79,14 +76,14 @@ _locks: dict[tuple[int, int], CacheLock] = {}
 
 
 def lock_of(folder: Path) -> CacheLock:
-    """The lock of the cache in a folder.
+    """Return the lock of the cache in a folder.
 
     Raises:
-        OSError: Its file cannot be made.
+        OSError: Its file cannot be created.
     """
     file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     status = os.fstat(file)
-    # A second descriptor of the same file is not closed either: that would free the locks of the first.
+    # A second descriptor of the same file stays open as well: closing it would release the locks of the first.
     return _locks.setdefault((status.st_dev, status.st_ino), CacheLock(file))
 
 

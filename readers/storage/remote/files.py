@@ -3,9 +3,9 @@
     blob = open_remote("s3://bucket/train-000.tar")
     payloads = blob.read([(1536, 90_112), (90_624, 210_000)])
 
-Reads that lie close together are one request, requests are made side by side, and what was read is kept
-in a bounded cache on disk (`readers.storage.remote.cache`). An object that is replaced while it is in use is noticed: a read
-never mixes two contents.
+Ranges that lie close together are read by one request, requests run in parallel, and blocks are stored in a cache of limited
+size on disk (`readers.storage.remote.cache`). A read never mixes two versions of an object: one that is replaced while it is
+in use gives an error.
 """
 
 import errno
@@ -21,9 +21,12 @@ from readers.storage.remote.options import Address, StorageOptions, Url, options
 from readers.storage.remote.requests import Connection, State, attempt, pool
 from readers.storage.traffic import count
 
-MERGE_GAP_BYTES = 256 << 10  # bytes between two reads that cost less than a request of their own
+MERGE_GAP_BYTES = 256 << 10
+"""Bytes between two ranges that cost less than a request of their own."""
 _REQUEST_BYTES = 8 << 20
+"""Longest request: longer ranges are divided, so that their parts come in parallel."""
 _WINDOW_BYTES = 8 << 20
+"""Bytes that a scan reads at a time, with two further windows in flight."""
 
 Range = tuple[int, int]
 
@@ -33,11 +36,11 @@ def open_remote(url: str, options: StorageOptions | None = None) -> "RemoteBlob"
 
     Args:
         url: For S3 and GCS ``scheme://bucket/path`` with the path as it is; for HTTP percent-encoded.
-        options: How to reach it; by default what a `Url` remembers, else what `configure` set.
+        options: Options of the connection; by default those of a `Url`, else those of `configure`.
 
     Raises:
-        SourceError: It is not there, access is refused, the server cannot be reached or gives no
-            parts of files, or obstore is not installed.
+        SourceError: It does not exist, access is refused, the server cannot be reached or serves no ranges, or obstore is
+            not installed.
     """
     options = options_of(url, options)
     address = Address.of(url)
@@ -57,14 +60,14 @@ def open_remote(url: str, options: StorageOptions | None = None) -> "RemoteBlob"
             raise
 
     try:
-        state = attempt(ask, url, options, time.monotonic() + options.deadline_seconds)
+        state = attempt(ask, url, options)
     except OSError as error:
         raise SourceError(f"{shown(url)} cannot be opened: {error.strerror}") from None
     return RemoteBlob(url, options, state)
 
 
 class NoRangesError(SourceError):
-    """The server answers a request for a part with the whole."""
+    """The server answers a request for a range with the whole file."""
 
 
 class RemoteBlob:
@@ -81,7 +84,7 @@ class RemoteBlob:
         self.stamp = " ".join(map(str, state))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Another process reads the same content, or learns that it has changed."""
+        """Pickle the state as well: another process reads the same content, or gets an error."""
         return RemoteBlob, (self.location, self.options, self._state)
 
     def read(self, ranges: Sequence[Range]) -> list[Payload]:
@@ -97,7 +100,7 @@ class RemoteBlob:
         return cache.read(self._cache_key(), self.size_bytes, ranges, self.read_exactly)
 
     def read_exactly(self, ranges: Sequence[Range]) -> list[Payload]:
-        """Read ranges past the cache; see `read`."""
+        """Read ranges without the cache; see `read`."""
         requests, parts = _merged(ranges)
         deadline = time.monotonic() + self.options.deadline_seconds
         if len(requests) == 1:
@@ -107,21 +110,21 @@ class RemoteBlob:
             futures = [threads.submit(self._request, request, deadline) for request in requests]
             try:
                 answers = [future.result() for future in futures]
-            finally:  # after an error nobody waits for the others
+            finally:  # after an error the other answers are not needed
                 for future in futures:
                     future.cancel()
         count(requests=len(requests), num_bytes=sum(map(len, answers)))
         return [_joined([answers[n][start:stop] for n, start, stop in pieces]) for pieces in parts]
 
     def content(self) -> "Windows":
-        """The whole object to scan through, read ahead."""
+        """Return the whole object for a scan, with read-ahead."""
         return Windows(self, _WINDOW_BYTES, num_ahead=2)
 
     def _request(self, span: Range, deadline: float) -> Payload:
         def ask() -> Payload:
             return self._connection.get(self._address.path, *span, self._state)
 
-        return attempt(ask, self.location, self.options, deadline)
+        return attempt(ask, self.location, self.options, deadline=deadline)
 
     def _cache(self) -> BlockCache | None:
         options = self.options
@@ -134,7 +137,7 @@ class RemoteBlob:
 
 
 def _merged(ranges: Sequence[Range]) -> tuple[list[Range], list[list[tuple[int, int, int]]]]:
-    """Requests that cover ranges, and per range its pieces: (request, start in it, stop in it)."""
+    """Return requests that cover ranges, and the pieces of each range: (request, start in it, stop in it)."""
     spans: list[list[int]] = []
     for start, stop in sorted(ranges):
         if start == stop:
@@ -166,13 +169,13 @@ def _joined(pieces: list[Payload]) -> Payload:
 
 
 class Windows:
-    """The bytes of a blob, in windows of which the next ones are read ahead; a `Content`.
+    """The bytes of a blob in windows, with read-ahead of the next ones; a `Content`.
 
     Args:
         blob: The file to read.
         window_bytes: Size of a window.
         num_ahead: Number of requests in flight while one window is in use.
-        cached: Whether they go through the cache on disk.
+        cached: Whether windows go through the cache on disk.
     """
 
     def __init__(
@@ -188,7 +191,7 @@ class Windows:
     def __getitem__(self, span: slice) -> Payload:
         start, stop, step = span.indices(len(self))
         if step != 1:
-            raise ValueError(f"only whole stretches can be read, got a step of {step}")
+            raise ValueError(f"only slices with step 1 can be read, got a step of {step}")
         size = self._window_bytes
         if start >= stop:
             return b""
@@ -212,5 +215,5 @@ class Windows:
         try:
             return future.result()[0]
         except BaseException:
-            self._windows.pop(number, None)  # the next one to ask tries again
+            self._windows.pop(number, None)  # the next call tries again
             raise

@@ -1,6 +1,5 @@
-"""Listing the objects in a store: all below a prefix, or all that match a pattern."""
+"""Listing the objects in a store: those below a prefix, or those that match a pattern."""
 
-import time
 import warnings
 from bisect import bisect
 from collections.abc import Callable, Iterator
@@ -26,19 +25,19 @@ from readers.storage.remote.requests import Connection, State, attempt
 T = TypeVar("T")
 
 _MARKER = "_$folder$"
-"""At the end of the names of empty objects with which Hadoop marks folders."""
+"""Hadoop marks folders by empty objects whose names end like this."""
 
 
 def list_remote(url: str, options: StorageOptions | None = None, *, own: bool = False) -> list[str]:
-    """The URLs of all objects below a prefix (``s3://bucket/folder``), sorted, without those that mark folders.
+    """Return the URLs of all objects below a prefix (``s3://bucket/folder``), sorted, without those that mark folders.
 
     Args:
         url: The prefix.
-        options: How the store is reached.
-        own: Whether our own files beside the data are among them.
+        options: Options of the connection.
+        own: Whether to include our own files next to the data.
 
     Raises:
-        SourceError: There are none, the store cannot be listed, or as for `open_remote`.
+        SourceError: No object is found, the store cannot be listed, or as for `open_remote`.
     """
     listing = _Listing(url, options)
     if listing.address.scheme not in BUCKETS:
@@ -63,9 +62,9 @@ def list_remote(url: str, options: StorageOptions | None = None, *, own: bool = 
 
 
 def states_below(url: str, options: StorageOptions | None = None) -> Iterator[tuple[str, State]]:
-    """Yield the URL and the state of each object below a prefix, as the store lists them: in the order of their names.
+    """Yield the URL and the state of each object below a prefix, in the order of their names.
 
-    The empty objects with which some tools mark folders are among them, without the slash at their end.
+    This includes the empty objects with which some tools mark folders, without the slash at their end.
 
     Raises:
         SourceError: The store cannot be listed.
@@ -77,13 +76,13 @@ def states_below(url: str, options: StorageOptions | None = None) -> Iterator[tu
 
 
 def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
-    """The URLs of the objects that a pattern fits (``s3://bucket/*/train-*.tar``), sorted.
+    """Return the URLs of the objects that match a pattern (``s3://bucket/*/train-*.tar``), sorted.
 
-    ``*``, ``?`` and ``[...]`` stand for characters other than a slash, as in a shell; each folder that may fit is
-    listed by a request of its own. An object of just this name comes before all others.
+    ``*``, ``?`` and ``[...]`` stand for characters other than a slash, as in a shell; each matching folder is listed by a
+    request of its own. If an object has the pattern itself as its name, it is the only match.
 
     Raises:
-        SourceError: There are none, the store cannot be listed, or as for `open_remote`.
+        SourceError: No object is found, the store cannot be listed, or as for `open_remote`.
     """
     listing = _Listing(url, options)
     parts = listing.address.path.split("/")
@@ -104,9 +103,9 @@ def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
 
 
 def list_around(url: str, options: StorageOptions | None = None) -> list[tuple[str, list[str]]]:
-    """What lies in the folder before a pattern, and in the one above it: URL, and names relative to it.
+    """Return the URL and the contents of the folder before a pattern, and of the folder above it.
 
-    Folders end in a slash, and of a folder ``metadata`` the contents are listed, too.
+    Contents are names relative to the folder. Folders end in a slash; those called ``metadata`` are listed with their contents.
 
     Raises:
         SourceError: The store cannot be listed.
@@ -126,11 +125,11 @@ def list_around(url: str, options: StorageOptions | None = None) -> list[tuple[s
 
 
 class _Listing:
-    """Asks a store what lies in it, around keys that its client cannot take apart.
+    """Lists a store, except for keys that its client cannot parse.
 
     Args:
-        url: URL of anything in it, for errors and for how it is reached.
-        options: How the store is reached; None as for `open_remote`.
+        url: URL of any object in it, for errors and with its options.
+        options: Options of the connection; None as for `open_remote`.
     """
 
     def __init__(self, url: str, options: StorageOptions | None) -> None:
@@ -140,7 +139,7 @@ class _Listing:
         self._left_out: list[str] = []
 
     def url_of(self, path: str) -> str:
-        """Return the URL of an object, which remembers how to reach it."""
+        """Return the URL of an object, with the options of the connection."""
         return Url(f"{self.address.scheme}://{self.address.root}/{path}", self._options)
 
     def below(self, prefix: str) -> Iterator[tuple[str, State]]:
@@ -158,7 +157,7 @@ class _Listing:
             yield from ((path, state) for path, state in self._walk(prefix) if path > after)
 
     def level(self, folder: str) -> tuple[dict[str, State], list[str]]:
-        """Return the objects that lie in a folder, without those that mark folders, and its subfolders.
+        """Return the objects in a folder, without those that mark folders, and its subfolders.
 
         Raises:
             SourceError: The store cannot be listed.
@@ -167,15 +166,14 @@ class _Listing:
         try:
             objects, folders = self._ask(lambda: self._connection.level(folder))
         except _UnaddressableKeyError as error:
-            # No list ends before a key, so what sorts behind it is asked for: "0" is what follows the slash.
+            # A listing cannot stop before a key, so it starts after the key: "0" follows "/" in the order of characters.
             behind = dict(self._pages(folder, f"{error.key.removesuffix('/')}0"))
             self._left_out.append(error.key)
             objects = {path: behind[path] for path in behind if "/" not in path[len(start) :]}
             inside = (path[len(start) :].partition("/")[0] for path in behind.keys() - objects)
             folders = sorted({f"{start}{name}" for name in inside})
-        self._left_out += [
-            f"{path}/" for path in folders if not path
-        ]  # of keys that begin with a slash
+        # Keys that begin with a slash give a folder without a name.
+        self._left_out += [f"{path}/" for path in folders if not path]
         objects = {
             path: state
             for path, state in objects.items()
@@ -184,7 +182,7 @@ class _Listing:
         return objects, [path for path in folders if path]
 
     def warn_of_left_out(self) -> None:
-        """Warn of the keys that could not be read, with their count."""
+        """Warn with the number of keys that cannot be read."""
         if self._left_out:
             warnings.warn(
                 f"{counted(len(self._left_out), 'key')} of {shown(self._given)} cannot be read, and what lies below or beside them under names "
@@ -201,7 +199,7 @@ class _Listing:
                 yield from self._walk(path.removesuffix("/"))
 
     def _pages(self, prefix: str, after: str | None) -> Iterator[tuple[str, State]]:
-        """Yield objects as the store lists them, behind one of them; after an error it goes on behind the last one."""
+        """Yield objects in the order of the store, from the one after a key on; after an error it continues after the last one."""
         pages = self._connection.states(prefix, after)
 
         def ask() -> list[tuple[str, State]]:
@@ -212,14 +210,13 @@ class _Listing:
             return page
 
         while page := self._ask(ask):
-            # A folder's marker is listed behind itself, since its slash is gone.
+            # A marker of a folder is listed again after its own key, since the key has lost its slash.
             yield from (item for item in page if after is None or item[0] > after)
             after = page[-1][0]
 
     def _ask(self, action: Callable[[], T]) -> T:
-        deadline = time.monotonic() + self._options.deadline_seconds
         try:
-            return attempt(action, self._given, self._options, deadline)
+            return attempt(action, self._given, self._options)
         except OSError as error:
             text = f"{shown(self._given)} cannot be listed: {error.strerror}"
             if error.filename is not None:
@@ -228,7 +225,7 @@ class _Listing:
 
 
 class _UnaddressableKeyError(SourceError):
-    """A page of a listing holds a key that the client cannot take apart, so it gives none of the page."""
+    """A page of a listing has a key that the client cannot parse, so it gives nothing of the page."""
 
     def __init__(self, text: str, key: str) -> None:
         super().__init__(text)
@@ -236,7 +233,7 @@ class _UnaddressableKeyError(SourceError):
 
 
 def _fitting(paths: list[str], pattern: str) -> list[str]:
-    """Return the paths whose last part a pattern fits; like those of a shell it fits no hidden ones."""
+    """Return the paths whose last part matches a pattern; as in a shell, hidden ones do not match."""
     names = {path.rpartition("/")[2]: path for path in paths}
     if pattern in names:
         return [names[pattern]]

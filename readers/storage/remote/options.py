@@ -1,4 +1,4 @@
-"""How remote data is reached: options, and URLs that remember them."""
+"""Options of connections to remote data, and URLs that carry them."""
 
 import os
 import re
@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 from readers.sample import SourceError
 
 AZURE = ("az", "abfs", "abfss")
+"""Schemes of Azure Blob Storage, as fsspec and Hadoop write them."""
 BUCKETS = ("s3", "gs", *AZURE)
 """Schemes of stores with buckets or containers, which can be listed."""
 SCHEMES = (*BUCKETS, "http", "https")
+"""All schemes that can be read."""
 _UNADDRESSABLE = re.compile(r"(^|/)\.{0,2}(/|$)")
+"""Matches keys that obstore cannot address."""
 RENAME = (
     "obstore, which reads stores, cannot address a key with an empty part, '.' or '..' between slashes: copy the object to "
     "a key without, as by aws s3 mv"
@@ -22,26 +25,26 @@ RENAME = (
 
 @dataclass(frozen=True)
 class StorageOptions:
-    """How remote data is reached and kept.
+    """Options of connections to remote data, and of their cache.
 
     Attributes:
-        cache_folder: Where blocks that were read are kept; None takes ``$GPU_AUG_CACHE/blocks``, or
+        cache_folder: Folder of the cache of blocks; None takes ``$GPU_AUG_CACHE/blocks``, or
             ``~/.cache/gpu-aug/blocks``.
-        cache_bytes: The most that lies there, over all processes. None takes 10 GB, or a tenth of the
-            free disk if that is less; 0 keeps nothing, and only what is asked for is read.
+        cache_bytes: Largest size of the cache, over all processes. None takes 10 GB, or a tenth of the
+            free disk if that is less; 0 stores nothing, and only the requested bytes are read.
         block_bytes: Size of a block of the cache, a multiple of 64 KiB.
         retries: Number of times a failed request is repeated.
-        timeout_seconds: Longest time for one request, its answer included.
+        timeout_seconds: Longest time for one request with its answer.
         deadline_seconds: Longest time for one read with all its attempts.
-        concurrency: Requests under way at once, per process.
-        endpoint: URL of a server that speaks S3, GCS or Azure and is not the provider's own; None takes
+        concurrency: Requests in flight at the same time, per process.
+        endpoint: URL of a server with the interface of S3, GCS or Azure that is not the provider's own; None takes
             ``AWS_ENDPOINT_URL`` for S3 and ``AZURE_STORAGE_ENDPOINT`` for Azure.
         anonymous: Whether requests go out unsigned, for public buckets.
         settings: Further settings of obstore's store, such as {"region": "eu-west-1"}. Credentials are better
             left in the usual environment variables (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_KEY, ...).
 
     Raises:
-        ValueError: A number is negative, or 0 where that makes no sense.
+        ValueError: A number is negative, or 0 where it must be positive.
 
     Example:
         >>> StorageOptions(endpoint="http://minio:9000", cache_bytes=0).endpoint
@@ -74,10 +77,10 @@ class StorageOptions:
 
 
 def require_url(endpoint: str | None, name: str) -> str | None:
-    """Return an endpoint, or refuse one that is no URL of a server: obstore would panic or search for its name.
+    """Return an endpoint that is the URL of a server; with another one obstore would panic, or ask DNS for it.
 
     Raises:
-        SourceError: It has no scheme, or another than http or https.
+        SourceError: It does not begin with http:// or https://.
     """
     if endpoint and not endpoint.startswith(("http://", "https://")):
         host = endpoint.rpartition("://")[2]
@@ -104,13 +107,13 @@ def configure(**changes: Any) -> StorageOptions:
 
 
 def is_remote(location: str | os.PathLike[str]) -> bool:
-    """Whether this is a URL of a kind that can be read."""
+    """Return whether this is a URL with a scheme that can be read."""
     scheme, colon, _ = os.fspath(location).partition("://")
     return bool(colon) and scheme.lower() in SCHEMES
 
 
 def shown(url: str) -> str:
-    """A URL for people: without the password and the signature that it may hold."""
+    """Return a URL for messages, without a password or signature in it."""
     if not url.lower().startswith("http"):
         return url
     parts = urllib.parse.urlsplit(url)
@@ -118,27 +121,23 @@ def shown(url: str) -> str:
 
 
 class Url(str):
-    """A URL that remembers how to reach it, in other processes too.
-
-    Attributes:
-        options: The options.
-    """
+    """A URL with the options of its connection, which are pickled with it."""
 
     __slots__ = ("options",)
     options: StorageOptions
 
     def __new__(cls, url: str, options: StorageOptions) -> "Url":
-        """Give a URL its options."""
+        """Create a URL with options."""
         made = super().__new__(cls, url)
         made.options = options
         return made
 
     def __format__(self, spec: str) -> str:
-        """Return it for a sentence, as `shown` does; see `readers.storage.paths.with_path` for another URL made of it."""
+        """Return the URL for messages, as `shown` does; `readers.storage.paths.with_path` makes other URLs of it."""
         return format(shown(str(self)), spec)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled with its options."""
+        """Pickle the options as well."""
         return Url, (str(self), self.options)
 
 
@@ -156,10 +155,10 @@ class Address(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> "Address":
-        """Take a URL apart.
+        """Parse a URL.
 
         Raises:
-            SourceError: It is of no kind that can be read, or its path is none that can be asked for.
+            SourceError: Its scheme or its path cannot be read.
         """
         scheme, _, rest = url.partition("://")
         if not is_remote(url):

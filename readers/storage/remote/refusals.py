@@ -9,10 +9,13 @@ from readers.storage.remote.options import AZURE, StorageOptions
 ENDPOINTS = ("AWS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST", "AZURE_STORAGE_ENDPOINT")
 """Environment variables that name a server other than the provider's own."""
 STATUS = re.compile(r"status code: (\d{3})\s?([A-Za-z' -]*)")
+"""Finds the HTTP status in the text of obstore's error."""
 _CODE = re.compile(r"<Code>([A-Za-z.]{1,60})</Code>")
-# Where machines of a provider are asked for credentials when the environment has none.
-_ASKED_THE_MACHINE = ("169.254.", "fd00:ec2::", "metadata.google.internal", "computeMetadata")
+"""Finds the error code in the XML that S3 and Azure answer."""
+# Hosts that give credentials to machines of a provider; they are asked if the environment has no credentials.
+_CREDENTIAL_HOSTS = ("169.254.", "fd00:ec2::", "metadata.google.internal", "computeMetadata")
 _SERVER = re.compile(r"\b(https?)://(?:[^/\s?,@]*@)?([^/\s?,]+)")
+"""Finds scheme and host of the server in the text of obstore's error, without a password."""
 _SILENCES = (
     ("dns error", "its name is not known to DNS"),
     ("ConnectionRefused", "it refused the connection"),
@@ -22,8 +25,9 @@ _SILENCES = (
     ("TimedOut", "it took the connection and gave no answer in time"),
     ("error sending request", "there was no connection, or it broke off"),
 )
-"""What stands in the text of obstore's error -> what happened; the first that fits."""
+"""Words in the text of obstore's error -> what happened; the first match counts."""
 _PASSING = ("408", "425", "429")
+"""Statuses of 4xx that may go away: a time-out, a request that came too early, too many requests."""
 _AWS = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN where they are temporary)"
 )
@@ -56,16 +60,17 @@ _ADVICE = {
 def refusal(
     error: Exception, scheme: str, *, reached: bool = False, writing: bool = False
 ) -> OSError | None:
-    """The error of a request that the store refused, and would refuse again; None for others.
+    """Return the error of a request that the store refuses also the next time; None for other errors.
 
     Args:
         error: The exception from obstore.
         scheme: Scheme of the URL.
-        reached: The store has answered this process before, so there are credentials.
-        writing: Whether something was to be written, which needs more leave than reading.
+        reached: Whether the store has answered this process before, so that there are credentials.
+        writing: Whether it was a write, which needs more permissions than reading.
 
     Returns:
-        EACCES where credentials may help, ENOENT where the bucket is not there, else EINVAL; strerror says what the store told, and what to set.
+        EACCES if credentials may help, ENOENT if the bucket does not exist, else EINVAL; strerror gives the answer of the
+        store, and what to set.
     """
     refused = _refusal(error, scheme, reached)
     if refused is None or not writing:
@@ -77,11 +82,11 @@ def refusal(
 
 
 def unanswered(error: Exception, options: StorageOptions) -> str:
-    """Return which server did not answer, what happened, and where its address stands; "" for one that did.
+    """Return which server did not answer, what happened, and where its address was set; "" if the server answered.
 
     Args:
         error: The exception from obstore.
-        options: How the store is reached.
+        options: Options of the connection.
     """
     text = str(error)
     server = _SERVER.search(text)
@@ -98,17 +103,17 @@ def unanswered(error: Exception, options: StorageOptions) -> str:
 
 
 def for_destination(reason: str) -> str:
-    """The same reason where the place is one to write to, for which nobody goes without credentials."""
+    """Return the reason without the advice to go without credentials, since writing needs some."""
     return reason.replace(f", {_PUBLIC}", "")
 
 
 def _refusal(error: Exception, scheme: str, reached: bool) -> OSError | None:
-    text = str(error).partition("\n\nDebug source")[0]  # which repeats it all
+    text = str(error).partition("\n\nDebug source")[0]  # which repeats the text
     found = STATUS.search(text)
     status = found[1] if found else ""
     if "redirect without LOCATION" in text:
         return PermissionError(errno.EACCES, _ADVICE["PermanentRedirect"])
-    if any(host in text for host in _ASKED_THE_MACHINE):
+    if any(host in text for host in _CREDENTIAL_HOSTS):
         if reached:
             return None
         return PermissionError(errno.EACCES, _nothing_found(scheme))
@@ -142,7 +147,7 @@ def _nothing_found(scheme: str) -> str:
 
 
 def _usual(scheme: str, status: str) -> str:
-    """The most frequent remedy, for stores that give no reason."""
+    """Return the most frequent remedy, for stores that give no reason."""
     if scheme == "gs":
         return f"give the account leave to read the bucket, or set {_GOOGLE}, {_PUBLIC}"
     if scheme in AZURE:

@@ -36,13 +36,15 @@ from readers.storage.traffic import CountingThreads
 T = TypeVar("T")
 
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.1, 10.0
+"""Waits between attempts double from the first to the longest: servers that are overloaded need time to recover."""
 _ENDLESS = "3650days"
+"""For requests that transfer a whole file, whose time depends on its size. obstore takes no infinite time."""
 _UNADDRESSABLE = re.compile(r'path: "((?:[^"\\]|\\.)*)"')
-"""The key in obstore's text for a listing with one that it cannot take apart."""
+"""Finds the key in the text of obstore's error for a listing with a key that it cannot parse."""
 _STRANGER_SECONDS = 4.0
-"""In which a server that never answered this process must: a wrong name is told while its user still looks at the screen."""
+"""Time limit of a server that never answered this process: a wrong name is reported while the user still looks at the screen."""
 _RETRIES_OF_REFUSALS = 2
-"""Of what a 403 refuses: new credentials take a moment to be known everywhere, and a second look costs 0.2 s."""
+"""Retries after status 403: new credentials take a moment to reach all servers, and a retry costs 0.2 s."""
 
 
 class State(NamedTuple):
@@ -54,15 +56,15 @@ class State(NamedTuple):
 
     @classmethod
     def of(cls, meta: Any) -> "State":
-        """From what obstore says of an object."""
+        """Return the state of an object from obstore's metadata."""
         return cls(int(meta["size"]), meta["e_tag"] or "", meta["last_modified"].isoformat())
 
 
 class Connection:
-    """One store: a bucket, or an HTTP server.
+    """Requests to one store: a bucket, or an HTTP server.
 
     Args:
-        address: URL of anything in it.
+        address: Address of any object in it.
         options: Connection options.
     """
 
@@ -70,22 +72,22 @@ class Connection:
         self._address, self._options = address, options
 
     def head(self, path: str) -> State:
-        """Ask for the state of an object, without its bytes."""
+        """Return the state of an object, without its bytes."""
         if self._address.scheme in BUCKETS:
             try:
                 return State.of(_obstore().head(self._store(), path))
             except Exception as error:
                 if refusal(error, self._address.scheme) is None:
                     raise
-                # The answer to HEAD has no room for the reason, that to GET has.
-        # Of an HTTP server it must be known whether it gives parts; and a signed URL is for GET alone.
+                # An answer to HEAD has no body, so only GET gives the reason.
+        # A HEAD does not tell whether an HTTP server serves ranges, and a signed URL is valid for GET only.
         return State.of(_obstore().get(self._store(), path, options={"range": (0, 1)}).meta)
 
     def get(self, path: str, start: int, stop: int, state: State) -> Payload:
-        """Read a range of an object that is still in this state.
+        """Read a range of an object, which must still be in this state.
 
         Raises:
-            OSError: ESTALE, it is in another state; EIO, not all of it came.
+            OSError: ESTALE, it is in another state; EIO, the answer is too short.
         """
         result = _obstore().get(self._store(), path, options={"range": (start, stop)})
         found = State.of(result.meta)
@@ -97,18 +99,18 @@ class Connection:
         return data
 
     def chunks(self, path: str) -> tuple[State, Any]:
-        """The state of an object, and an iterator over its bytes from front to back."""
+        """Return the state of an object, and an iterator over its bytes from front to back."""
         result = _obstore().get(self._store(endless=True), path)
         return State.of(result.meta), result.stream(min_chunk_size=1 << 20)
 
     def put(self, path: str, file: Path) -> None:
-        """Write a file as an object, which is there when all of it has arrived; another one is replaced."""
+        """Write a file as an object, which replaces another one when all bytes have arrived."""
         _obstore().put(self._store(endless=True), path, file)
 
     def writer(self, path: str, *, part_bytes: int, concurrency: int) -> Any:
-        """Write an object piece by piece; it is there when the writer is closed, and another one is replaced.
+        """Return a writer of an object, which replaces another one when the writer is closed.
 
-        Its parts are repeated as `StorageOptions` say. A writer that is left with an error takes back what it has sent.
+        Parts are retried as in `StorageOptions`. A writer that is left with an error removes the parts that it has sent.
         """
         store = self._store(retries=self.retries)
         return _obstore().open_writer(
@@ -116,7 +118,7 @@ class Connection:
         )
 
     def whole(self, path: str) -> bytes:
-        """All bytes of a small object."""
+        """Return all bytes of a small object."""
         return bytes(_obstore().get(self._store(), path).bytes())
 
     def remove(self, path: str) -> None:
@@ -124,7 +126,7 @@ class Connection:
         _obstore().delete(self._store(), path)
 
     def states(self, prefix: str, after: str | None) -> Iterator[list[tuple[str, State]]]:
-        """The objects below a prefix with their states, as the store lists them, behind one of them."""
+        """Yield pages of the objects below a prefix with their states, in the order of the store, from the one after a key on."""
         listed = _obstore().list(
             self._store(), prefix=prefix or None, offset=after, chunk_size=1000
         )
@@ -133,23 +135,23 @@ class Connection:
 
     @property
     def retries(self) -> int:
-        """How often a request is repeated when nobody answers: less where nobody ever has."""
+        """Number of retries of a request without an answer: fewer for a server that never answered."""
         most = self._options.retries
         known = _server_of(self._address, self._options) in _reached
         return most if known else min(most, _RETRIES_OF_STRANGERS)
 
     def level(self, folder: str) -> tuple[dict[str, State], list[str]]:
-        """List the direct contents of a folder: the states of its objects, and its subfolders."""
+        """Return the direct contents of a folder: the states of its objects, and its subfolders."""
         listed = _obstore().list_with_delimiter(self._store(), folder or None)
         objects = {str(meta["path"]): State.of(meta) for meta in listed["objects"]}
         return objects, list(map(str, listed["common_prefixes"]))
 
     def _store(self, *, endless: bool = False, retries: int = 0) -> Any:
-        # A program that names another server from now on is not kept at the old one.
+        # Part of the key, since a program may name another server later.
         named = tuple(map(os.environ.get, ENDPOINTS))
         address, options = self._address, self._options
         seconds = options.timeout_seconds
-        if not retries:  # a part of a write takes its time
+        if not retries:  # a part of a write may take longer
             seconds = _request_seconds(_server_of(address, options), options)
         key = (address.scheme, address.root, options, named, endless, retries, seconds)
         runtime = _current
@@ -164,19 +166,19 @@ def _make_store(
     _obstore()
     stores = importlib.import_module("obstore.store")
     seconds = f"{max(int(timeout_seconds * 1000), 1)}ms"
-    # Less than for all of a request, so that what is missing is told apart: the connection or the answer.
+    # Less than the limit of a request, so that a missing connection is distinguished from a missing answer.
     connect = f"{max(int(min(timeout_seconds, _STRANGER_SECONDS) * 750), 1)}ms"
     settings = dict(options.settings)
     client = {
         "timeout": _ENDLESS if endless else seconds,
         "read_timeout": seconds,
         "connect_timeout": connect,
-        # Whoever names a server without TLS means it; HTTPS stays HTTPS.
+        # A URL with http:// is meant as it is; https:// is never downgraded.
         "allow_http": (options.endpoint or address.root).startswith("http://")
         or address.scheme == "http",
         **settings.pop("client_options", {}),
     }
-    # Of reads it would not repeat what breaks off, so `attempt` repeats these.
+    # obstore does not retry reads whose body breaks off, so `attempt` retries all reads.
     repeated = {
         "max_retries": retries,
         "retry_timeout": timedelta(seconds=options.deadline_seconds),
@@ -217,22 +219,29 @@ def _emulator() -> str | None:
 
 
 def attempt(
-    action: Callable[[], T], url: str, options: StorageOptions, deadline: float, done: str = "read"
+    action: Callable[[], T],
+    url: str,
+    options: StorageOptions,
+    done: str = "read",
+    *,
+    deadline: float | None = None,
 ) -> T:
-    """Make a request until it succeeds.
+    """Return the answer to a request, which is repeated until it succeeds.
 
     Args:
         action: The request.
-        url: What is read, for the error.
-        options: How often.
-        deadline: Until when, by `time.monotonic`.
-        done: What is done to it, for the error.
+        url: URL of the object, for errors.
+        options: Number of retries and time limits.
+        done: Participle of the action, for errors.
+        deadline: Time by `time.monotonic` at which to give up; None is ``options.deadline_seconds`` from now.
 
     Raises:
-        OSError: It cannot succeed (ENOENT, EACCES, ESTALE, EINVAL), or did not in all its attempts
-            (EIO, ETIMEDOUT); strerror is a sentence without credentials.
+        OSError: It cannot succeed (ENOENT, EACCES, ESTALE, EINVAL), or failed in all attempts (EIO, ETIMEDOUT);
+            strerror is a sentence without credentials.
     """
     began = time.monotonic()
+    if deadline is None:
+        deadline = began + options.deadline_seconds
     address = Address.of(url)
     server = _server_of(address, options)
     most = options.retries
@@ -241,7 +250,7 @@ def attempt(
             result = action()
             _reached.add(server)
             return result
-        except Exception as error:  # noqa: BLE001  # obstore's have no common base but this
+        except Exception as error:  # noqa: BLE001  # obstore's errors have no other common base
             final = _final(error, address.scheme, server in _reached)
             if final and (number >= _RETRIES_OF_REFUSALS or "status code: 403" not in str(error)):
                 raise final from None
@@ -266,13 +275,13 @@ def attempt(
     )
 
 
-def written(url: str) -> None:
-    """Note that a write has succeeded, so that its store is known to answer."""
+def note_write(url: str) -> None:
+    """Record that a write has succeeded, so that its store is known to answer."""
     _reached.add(_server_of(Address.of(url), options_of(url, None)))
 
 
-def unwritten(error: Exception, url: str) -> str:
-    """Why a write, which the store's client has repeated, failed; without credentials."""
+def write_failure(error: Exception, url: str) -> str:
+    """Return why a write failed after the retries of the store's client; without credentials."""
     address, options = Address.of(url), options_of(url, None)
     reached = _server_of(address, options) in _reached
     refused = refusal(error, address.scheme, reached=reached, writing=True)
@@ -282,24 +291,26 @@ def unwritten(error: Exception, url: str) -> str:
 
 
 _RETRIES_OF_STRANGERS = 2
+"""Retries of requests to a server that never answered this process: its name may be misspelt."""
 _jitter = random.Random()
 _Server = tuple[str | None, str]
-_reached: set[_Server] = set()  # servers and buckets that have answered: others may be misspelt
+_reached: set[_Server] = set()
+"""Servers and buckets that have answered this process."""
 
 
 def _server_of(address: Address, options: StorageOptions) -> _Server:
-    # Without a signature, which differs from one file of a server to the next.
+    # Without the query, since signatures differ from file to file.
     return options.endpoint, address.root.partition("?")[0]
 
 
 def _request_seconds(server: _Server, options: StorageOptions) -> float:
-    # Who gives another limit knows that the server is slow.
+    # A limit of the user holds for the first request as well: the server may be known to be slow.
     is_given = options.timeout_seconds != StorageOptions.timeout_seconds
     return options.timeout_seconds if is_given or server in _reached else _STRANGER_SECONDS
 
 
 def changed(before: State, now: State) -> OSError:
-    """The error for an object that was replaced after it was opened."""
+    """Return the error for an object that was replaced after it was opened."""
     if before._replace(etag="") == now._replace(etag=""):
         text = (
             "its ETag has changed since it was opened, its size and time have not: open it anew, or, where nobody "
@@ -311,7 +322,7 @@ def changed(before: State, now: State) -> OSError:
 
 
 def _final(error: Exception, scheme: str, reached: bool) -> OSError | None:
-    """The error that no further attempt would mend, or None."""
+    """Return the error if no further attempt can succeed, else None."""
     kind = type(error).__name__
     if isinstance(error, FileNotFoundError) and error.errno is None:  # of obstore
         return FileNotFoundError(errno.ENOENT, "there is no such object")
@@ -329,7 +340,7 @@ def _final(error: Exception, scheme: str, reached: bool) -> OSError | None:
 
 
 def _reason(error: Exception) -> str:
-    """One line of what went wrong, without the URLs in it, which may be signed."""
+    """Return one line of an error's text without URLs, which may be signed."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error)
@@ -351,11 +362,12 @@ class _Runtime:
 
 _current = _Runtime()
 _obstore_is_inherited = False
-_buried: list[object] = []  # of the parent: to free its threads from here would wait for ever
+_buried: list[object] = []
+"""Connections of the parent process: freeing them in a child would wait for threads that do not exist there."""
 
 
 def pool(name: str, size: int) -> ThreadPoolExecutor:
-    """The threads of this process for one kind of work."""
+    """Return the threads of this process for one kind of work."""
     pools = _current.pools
     if (name, size) not in pools:
         pools.setdefault((name, size), CountingThreads(size, f"gpu-aug-{name}"))
@@ -363,7 +375,7 @@ def pool(name: str, size: int) -> ThreadPoolExecutor:
 
 
 def _obstore() -> ModuleType:
-    if _obstore_is_inherited:  # its threads have stayed behind: every call would wait for ever
+    if _obstore_is_inherited:  # a child has none of its threads, so every call would wait for ever
         raise SourceError(
             "remote data cannot be read in a process that was forked from one that has read some: start "
             "processes with spawn or forkserver, such as DataLoader(multiprocessing_context='spawn')"

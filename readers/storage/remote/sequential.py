@@ -1,8 +1,7 @@
-"""Remote files as streams: read once, from front to back, past the cache."""
+"""Remote files as streams: read once, from front to back, without the cache."""
 
 import errno
 import io
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,15 +11,17 @@ from readers.storage.remote.options import Address, StorageOptions, options_of
 from readers.storage.remote.requests import Connection, State, attempt, changed
 
 _WINDOW_BYTES = 8 << 20
+"""Size of a request; three further ones are in flight."""
 _BUFFER_BYTES = 1 << 20
+"""Small reads, such as of headers of tar members, come from a buffer of this size."""
 
 
 def stream(url: str, options: StorageOptions | None = None) -> io.BufferedReader:
-    """A binary file to be read once, from front to back, past the cache; of servers without ranges too.
+    """Open a remote file to read it once, from front to back, without the cache; also from servers without ranges.
 
     Raises:
         SourceError: As for `open_remote`.
-        OSError: While it is read: it has changed, or cannot be read on.
+        OSError: While it is read: it has changed, or reading failed.
     """
     options = options_of(url, options)
     try:
@@ -32,7 +33,7 @@ def stream(url: str, options: StorageOptions | None = None) -> io.BufferedReader
 
 
 class _ReadAhead(io.RawIOBase):
-    """A file that comes in windows, of which the next ones are on their way."""
+    """A file that is read in windows, with read-ahead of the next ones."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows, self._position = windows, 0
@@ -64,7 +65,7 @@ class _ReadAhead(io.RawIOBase):
 
 
 class _Forward(io.RawIOBase):
-    """A file that comes in one answer; after a broken connection it is requested again and the bytes already read are skipped."""
+    """A file that comes as one answer; after a broken connection it is requested again and the bytes already read are skipped."""
 
     def __init__(self, url: str, options: StorageOptions) -> None:
         self._url, self._options = url, options
@@ -81,8 +82,7 @@ class _Forward(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         target = memoryview(buffer).cast("B")
         if not self._rest and (self._state is None or self._position < self._state.size_bytes):
-            deadline = time.monotonic() + self._options.deadline_seconds
-            self._rest = attempt(self._next_chunk, self._url, self._options, deadline)
+            self._rest = attempt(self._next_chunk, self._url, self._options)
             self._position += len(self._rest)
         data = self._rest[: len(target)]
         target[: len(data)] = data

@@ -108,7 +108,7 @@ def test_cores_are_asked_for_where_they_matter(stage: str, expected: bool) -> No
 @pytest.mark.parametrize(
     ("stage", "source", "gain", "expected"),
     [
-        ("decode", "photos", 1.5, "gpu-aug index photos --checkpoints"),
+        ("decode", "photos", 1.5, "gpu-aug index photos --seek-points"),
         ("read", "photos", 1.5, "Memory that holds the data (2.0 GB): measured 1.50 times"),
         ("read", "s3://bucket/photos", 1.5, "cache_bytes=2200000000"),
         ("read", "s3://bucket/photos", 1.1, ""),

@@ -26,8 +26,8 @@ from readers import IndexedDataset, open_dataset
 from readers.jpeg_seek_points.layout import HEAD_BYTES, SLOT_BYTES
 from readers.prepare import index, pack
 from tests.support.jpegs import encode, picture
-from tests.support.kept_checkpoints import kept_of
 from tests.support.loaders import loader_maker, write_images
+from tests.support.stored_seek_points import read_stored
 
 NUM_PHOTOS = 6
 
@@ -190,7 +190,7 @@ def expected_of(store: StoredSeekPoints, indices: np.ndarray, digests: np.ndarra
     """The same, of files as Python reads them."""
     found = [
         None if one is None else f"{one.status} {one.every} ".encode() + one.rows
-        for one in kept_of(store._stored, indices, digests)
+        for one in read_stored(store._stored, indices, digests)
     ]
     others = rows_of(store._memory.look_up(indices, digests))
     return [mine or other for mine, other in zip(found, others, strict=True)]

@@ -11,7 +11,7 @@ from dali_pipes import LoaderError
 from dali_pipes.machine.cache_folder import KINDS, list_cache, remove
 from gpu_aug.compiled import cache as compiled
 from readers import open_dataset
-from readers.storage.lock import one_at_a_time
+from readers.storage.atomic_file import build_once
 from readers.storage.remote.cache import BlockCache
 from tests.support.commands import Run
 from tests.support.kinds import by_opencv, noise, write_tar
@@ -156,7 +156,7 @@ class TestRemove:
         """Whoever builds an index, also on another machine, has the lock of its file; without one it is left over."""
         monkeypatch.setattr("dali_pipes.machine.cache_folder._mapped_files", set)
         part = folder / f"{DIGEST}.gpuaug-index.part"
-        with one_at_a_time(part):
+        with build_once(part.with_suffix("")):
             assert remove("indexes")[0].kept == (part,)
             assert part.exists()
         part.touch()

@@ -1,4 +1,4 @@
-"""The checkpoints of a dataset's samples: found through selections, kept in the cache folder, never of other bytes."""
+"""The seek points of a dataset's samples: found through selections, stored in the cache folder, never of other bytes."""
 
 import logging
 import os
@@ -11,14 +11,14 @@ import pytest
 
 from readers import IndexedDataset, mix, open_dataset
 from readers.formats.files import FileDataset
-from readers.jpeg_seek_points.layout import Entry, Kept
-from readers.jpeg_seek_points.locations import cache_path, head_of, make_room
-from readers.jpeg_seek_points.store import DatasetCheckpoints
+from readers.jpeg_seek_points.layout import Entry, PackedSeekPoints
+from readers.jpeg_seek_points.locations import cache_path, make_head, make_room
+from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.prepare import index, pack
 from tests.support.damage import flip, overwrite
 from tests.support.first_bytes import FirstBytes
-from tests.support.kept_checkpoints import kept_of
 from tests.support.small import SmallDataset
+from tests.support.stored_seek_points import read_stored
 
 MakeJpeg = Callable[..., bytes]
 FINDER = FirstBytes()
@@ -28,17 +28,17 @@ def digests_of(dataset: IndexedDataset) -> list[int]:
     return [FINDER.digest(sample.image or b"") for sample in dataset]
 
 
-def rows_of(dataset: IndexedDataset, store: DatasetCheckpoints | None = None) -> list[bytes | None]:
+def rows_of(dataset: IndexedDataset, store: DatasetSeekPoints | None = None) -> list[bytes | None]:
     """What a new store, or this one, knows of every sample."""
-    store = store or DatasetCheckpoints(dataset, 1)
-    found = kept_of(store, range(len(dataset)), digests_of(dataset))
+    store = store or DatasetSeekPoints(dataset, 1)
+    found = read_stored(store, range(len(dataset)), digests_of(dataset))
     return [kept and kept.rows for kept in found]
 
 
-def keep_numbers(dataset: IndexedDataset, store: DatasetCheckpoints, numbers: list[int]) -> None:
+def keep_numbers(dataset: IndexedDataset, store: DatasetSeekPoints, numbers: list[int]) -> None:
     """Keep of some samples what says which they are."""
     digests = digests_of(dataset)
-    store.keep([Entry(n, digests[n], Kept(0, 8, b"row %d" % n)) for n in numbers])
+    store.store([Entry(n, digests[n], PackedSeekPoints(0, 8, b"row %d" % n)) for n in numbers])
 
 
 @pytest.fixture
@@ -54,12 +54,12 @@ def photos(tmp_path: Path, jpeg: MakeJpeg, monkeypatch: pytest.MonkeyPatch) -> I
 
 def test_what_one_run_keeps_the_next_one_finds(photos: IndexedDataset) -> None:
     """Of those samples that were kept, and no others; two versions of the rows have files of their own."""
-    keep_numbers(photos, DatasetCheckpoints(photos, 1), [3, 7])
-    keep_numbers(photos, DatasetCheckpoints(photos, 2), [2])
+    keep_numbers(photos, DatasetSeekPoints(photos, 1), [3, 7])
+    keep_numbers(photos, DatasetSeekPoints(photos, 2), [2])
 
     expected = [b"row %d" % n if n in (3, 7) else None for n in range(10)]
     assert rows_of(photos) == expected
-    assert rows_of(photos, DatasetCheckpoints(photos, 2))[2:4] == [b"row 2", None]
+    assert rows_of(photos, DatasetSeekPoints(photos, 2))[2:4] == [b"row 2", None]
 
 
 def test_selections_and_mixtures_share_what_they_are_made_of(
@@ -70,8 +70,8 @@ def test_selections_and_mixtures_share_what_they_are_made_of(
     both = mix([other, photos.take(range(1, 10))])
     part = photos.split(0.5, 0.5, seed=3)[1].where("label == 1")
     views = [part, both, photos.balanced(), photos.with_labels([0] * 10)]
-    keep_numbers(both, DatasetCheckpoints(both, 1), [0, 5, 6, 7])
-    keep_numbers(part, DatasetCheckpoints(part, 1), [0])
+    keep_numbers(both, DatasetSeekPoints(both, 1), [0, 5, 6, 7])
+    keep_numbers(part, DatasetSeekPoints(part, 1), [0])
 
     expected = dict(zip(digests_of(both), rows_of(both), strict=True))
     expected |= dict(zip(digests_of(part)[:1], rows_of(part)[:1], strict=True))
@@ -83,18 +83,16 @@ def test_selections_and_mixtures_share_what_they_are_made_of(
 
 def test_what_is_known_is_counted_without_a_look_at_images(photos: IndexedDataset) -> None:
     """Of a selection that of its own samples."""
-    keep_numbers(photos, DatasetCheckpoints(photos, 1), [3, 4, 7])
+    keep_numbers(photos, DatasetSeekPoints(photos, 1), [3, 4, 7])
 
-    counts = [
-        DatasetCheckpoints(one, 1).count_known() for one in (photos, photos.take(range(4, 9)))
-    ]
+    counts = [DatasetSeekPoints(one, 1).count_known() for one in (photos, photos.take(range(4, 9)))]
     assert counts == [3, 2]
 
 
 @pytest.mark.parametrize("longer", [b"", b"more"])
 def test_a_changed_file_is_noticed(longer: bytes, photos: IndexedDataset, tmp_path: Path) -> None:
     """Also where its name, size and time of change are as they were; of all others what is known stays known."""
-    store = DatasetCheckpoints(photos, 1)
+    store = DatasetSeekPoints(photos, 1)
     keep_numbers(photos, store, list(range(10)))
     path = tmp_path / "photos" / "a" / "4.jpg"
     before = path.stat()
@@ -113,13 +111,13 @@ def test_a_file_of_another_dataset_is_not_believed(photos: IndexedDataset, tmp_p
     shutil.copytree(tmp_path / "photos", tmp_path / "other")
     (tmp_path / "other" / "a" / "0.jpg").rename(tmp_path / "other" / "a" / "00.jpg")
     other = open_dataset(tmp_path / "other")
-    keep_numbers(other, DatasetCheckpoints(other, 1), [0, 1])
-    path, others = cache_path(head_of(photos, 1)), cache_path(head_of(other, 1))
+    keep_numbers(other, DatasetSeekPoints(other, 1), [0, 1])
+    path, others = cache_path(make_head(photos, 1)), cache_path(make_head(other, 1))
     path.write_bytes(others.read_bytes())
 
     assert path != others
     assert (digests_of(photos), rows_of(photos)) == (digests_of(other), [None] * 10)
-    keep_numbers(photos, DatasetCheckpoints(photos, 1), [1])
+    keep_numbers(photos, DatasetSeekPoints(photos, 1), [1])
     assert rows_of(photos)[1] == b"row 1"
     overwrite(path, 0, b"?")
     assert rows_of(photos) == [None] * 10
@@ -138,9 +136,9 @@ def test_the_file_of_a_folder_is_found_without_a_look_at_its_files() -> None:
 
 def test_a_file_that_was_removed_is_made_again(photos: IndexedDataset) -> None:
     """As `gpu-aug cache --remove checkpoints` does while a run goes on."""
-    store = DatasetCheckpoints(photos, 1)
+    store = DatasetSeekPoints(photos, 1)
     keep_numbers(photos, store, [1])
-    cache_path(head_of(photos, 1)).unlink()
+    cache_path(make_head(photos, 1)).unlink()
     keep_numbers(photos, store, [2])
 
     assert rows_of(photos)[1:3] == [None, b"row 2"]
@@ -158,12 +156,12 @@ def test_where_nothing_can_be_kept_it_is_said_once(
     (tmp_path / "file").touch()
     if place == "read-only":  # of a folder without rights, root would not be refused
         monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "file"))
-    store = DatasetCheckpoints(photos, 1, limit_bytes=128 + 10 * 32 + 5)
+    store = DatasetSeekPoints(photos, 1, limit_bytes=128 + 10 * 32 + 5)
     with caplog.at_level(logging.WARNING):
         for number in range(3):
             keep_numbers(photos, store, [number])
 
-    assert not store.writes
+    assert not store.is_writable
     assert rows_of(photos) == [b"row 0" if place == "full" and n == 0 else None for n in range(10)]
     [told] = [record.getMessage() for record in caplog.records]
     assert ("set GPU_AUG_CACHE to a folder that can be written" in told) == (place == "read-only")
@@ -204,14 +202,14 @@ def test_what_lies_beside_a_shard_comes_first(tmp_path: Path) -> None:
 
     flip(shards / f"{paths[0].name}.gpuaug-checkpoints", -50, 4)  # in the rows of its last sample
     last = len(open_dataset([str(paths[0])])) - 1
-    store = DatasetCheckpoints(dataset, 1)
+    store = DatasetSeekPoints(dataset, 1)
     assert np.flatnonzero([row is None for row in rows_of(dataset, store)]).tolist() == [last]
     keep_numbers(dataset, store, [last])
     assert rows_of(dataset)[last] == b"row %d" % last
 
 
 @pytest.mark.usefixtures("photos")
-def test_checkpoints_of_another_shard_are_not_believed(tmp_path: Path) -> None:
+def test_seek_points_of_another_shard_are_not_used(tmp_path: Path) -> None:
     """A shard that was written anew under its name has no use for what lies beside it."""
     for name, taken in (("one", "photos"), ("other", "photos/a")):
         pack(str(tmp_path / taken), tmp_path / name)
@@ -228,10 +226,10 @@ def test_a_dataset_with_any_fingerprint(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path))
     own, kept = (
         SmallDataset([b""] * 3, [0] * 3, name="cats and dogs, second version"),
-        Kept(0, 8, b"rows"),
+        PackedSeekPoints(0, 8, b"rows"),
     )
-    store = DatasetCheckpoints(own, 1)
-    store.keep([Entry(1, 7, kept)])
+    store = DatasetSeekPoints(own, 1)
+    store.store([Entry(1, 7, kept)])
 
-    assert store.writes
-    assert kept_of(DatasetCheckpoints(own, 1), [0, 1, 2], [7, 7, 7]) == [None, kept, None]
+    assert store.is_writable
+    assert read_stored(DatasetSeekPoints(own, 1), [0, 1, 2], [7, 7, 7]) == [None, kept, None]

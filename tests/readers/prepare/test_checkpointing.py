@@ -14,24 +14,24 @@ from PIL import Image
 from dali_pipes.jpeg.seek_points import FINDER as FOUND_BY_US
 from readers import open_dataset
 from readers.jpeg_seek_points.layout import Entry
-from readers.jpeg_seek_points.store import DatasetCheckpoints
+from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.prepare import ArrayTask, Executor, LocalExecutor, PrepareError, index, pack
 from readers.prepare.checkpointing import Checkpointing
 from tests.support.commands import Run
 from tests.support.damage import flip
 from tests.support.executors import Backwards
 from tests.support.first_bytes import FirstBytes
-from tests.support.kept_checkpoints import kept_of
+from tests.support.stored_seek_points import read_stored
 
 FINDER = FirstBytes()
 NUM_IMAGES = 24
 KILLED = """
 import os, signal, sys
-from readers.jpeg_seek_points import checkpoint_file
+from readers.jpeg_seek_points import seek_point_file
 from readers.prepare import index
 from tests.support.damage import flip
 from tests.support.first_bytes import FirstBytes
-write, count = checkpoint_file.write_all, 0
+write, count = seek_point_file.write_all, 0
 def writing(descriptor, data, offset):
     global count
     count += 1
@@ -39,7 +39,7 @@ def writing(descriptor, data, offset):
         write(descriptor, data[: len(data) // 2], offset)
         os.kill(os.getpid(), signal.SIGKILL)
     write(descriptor, data, offset)
-checkpoint_file.write_all = writing
+seek_point_file.write_all = writing
 index(sys.argv[1], finder=FirstBytes(), num_workers=1)
 """
 
@@ -75,8 +75,8 @@ def all_known(path: Path) -> bool:
     """Whether a store finds of every image what was found in it."""
     dataset = open_dataset(path)
     images = [bytes(sample.image or b"") for sample in dataset]
-    found = kept_of(
-        DatasetCheckpoints(dataset, 1), range(len(images)), [*map(FINDER.digest, images)]
+    found = read_stored(
+        DatasetSeekPoints(dataset, 1), range(len(images)), [*map(FINDER.digest, images)]
     )
     return [kept and kept.rows for kept in found] == [image[:100] for image in images]
 
@@ -138,10 +138,10 @@ def test_what_loaders_kept_before_is_put_in_order(source: Path, cache: Path) -> 
     found_of(source)
     expected = files_of(cache)
     remove_all(cache)
-    dataset, store = open_dataset(source), DatasetCheckpoints(open_dataset(source), 1)
+    dataset, store = open_dataset(source), DatasetSeekPoints(open_dataset(source), 1)
     for number in (17, 3, 3, 9):
         image = dataset[number].image or b""
-        store.keep([Entry(number, FINDER.digest(image), FINDER.find(image))])
+        store.store([Entry(number, FINDER.digest(image), FINDER.find(image))])
     assert files_of(cache) != expected
     finder = FirstBytes()
     index(str(source), finder=finder, num_workers=1)
@@ -234,13 +234,13 @@ def test_the_command_line_says_what_it_found(
     (source / "cats" / "c.jpg").write_bytes(jpeg(60, 90)[:-400])
     inside = jpeg(60, 90)
     (source / "dogs" / "inside.jpg").write_bytes(inside[:-400] + inside[-2:])
-    code, printed, _ = run("index", source, "--checkpoints", "--workers", "1")
+    code, printed, _ = run("index", source, "--seek-points", "--workers", "1")
     printed = " ".join(printed.split())
 
     assert code == 0
     assert pickle.loads(pickle.dumps(FOUND_BY_US)).version == FOUND_BY_US.version  # as for workers
     for words in (
-        "checkpoints: of 25 of 29 images",
+        "seek points: of 25 of 29 images",
         "1 have none: sound, but progressive, or too small",
         "2 have none: does not begin and end like a JPEG, such as",
         "cats/a.png",

@@ -14,11 +14,11 @@ from unittest.mock import Mock
 import pytest
 
 from readers.prepare import PrepareError, pack
-from readers.prepare.atomic_files import locked
 from readers.prepare.packing import size_from
 from readers.prepare.source import open_source
 from readers.prepare.workers import Processes
 from readers.storage.destination import indexes
+from readers.storage.lock import lock_folder
 from tests.support.commands import Run
 from tests.support.executors import die
 from tests.support.killed_pack import OPTIONS, pack_and_kill
@@ -200,7 +200,7 @@ def test_two_commands_do_not_write_streams_to_one_folder(
     """A folder that a running command holds is refused where shards have no plan."""
     run("pack", source, tmp_path / "tar")
     [shard] = shards_in(tmp_path / "tar")
-    with locked(tmp_path / "out"):
+    with lock_folder(tmp_path / "out"):
         printed = refused(run, shard, tmp_path / "out", "--source-format", "stream")
 
     assert "is being written by another command" in printed

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from readers import SourceError
-from readers.storage.remote import cache as cache_module
 from readers.storage.remote.cache import BlockCache, open_cache
 from tests.support.forks import forks
 
@@ -178,13 +177,11 @@ def test_a_full_disk_is_told_once(
     cache: BlockCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading goes on without a cache, after one warning."""
-    real = cache_module.write_file
 
-    def full(path: Path, *parts: bytes | memoryview) -> None:
-        real(path, parts[0])
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache_module, "write_file", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.warns(RuntimeWarning, match="No space left on device"):
         read(cache, [(0, 10)])
     counted = Counted()

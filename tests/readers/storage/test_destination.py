@@ -168,7 +168,7 @@ def test_a_full_disk_is_one_sentence(
     with place.create("a") as file:
         file.write(b"before")
     monkeypatch.setattr(
-        module, "_opened", lambda path: (path / "none", os.open("/dev/full", os.O_WRONLY))
+        module, "_open_own", lambda path: (path / "none", os.open("/dev/full", os.O_WRONLY))
     )
     told = r"/a cannot be written \(No space left on device\): what is there is whole, so make room and run the same"
     with pytest.raises(PrepareError, match=told), place.create("a") as file:
@@ -191,7 +191,7 @@ def test_a_full_disk_under_a_parquet_file(tmp_path: Path, monkeypatch: pytest.Mo
         parquet.write_table(table, file)
     assert parquet.read_table(place.at("a.parquet")) == table
     monkeypatch.setattr(
-        module, "_opened", lambda path: (path / "none", os.open("/dev/full", os.O_WRONLY))
+        module, "_open_own", lambda path: (path / "none", os.open("/dev/full", os.O_WRONLY))
     )
     with (
         pytest.raises(PrepareError, match="No space left"),

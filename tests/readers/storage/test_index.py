@@ -14,13 +14,14 @@ import pytest
 
 from readers import IndexFileError, SourceError
 from readers.sample import BadSample, Payload
+from readers.storage.atomic_file import build_once
 from readers.storage.blob import Content, LocalBlob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.file import FileState
-from readers.storage.index import DamagedIndexError, Entry, FoundIndex, Scan, open_index
+from readers.storage.index import Entry, FoundIndex, Scan, open_index
 from readers.storage.index.index_file import BEFORE_TEXT, PREFIX
-from readers.storage.lock import one_at_a_time
 from readers.storage.shards import ShardDataset
+from readers.storage.side_file import DamagedFileError
 from tests.support.damage import flip, overwrite
 from tests.support.forks import forks
 
@@ -438,9 +439,9 @@ def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
         flip(beside(shard), place, 1)
         index = find(shard).map()
 
-        with pytest.raises(DamagedIndexError):
+        with pytest.raises(DamagedFileError):
             index.entry(0)
-        with pytest.raises(DamagedIndexError):
+        with pytest.raises(DamagedFileError):
             index.column("label")
 
 
@@ -621,7 +622,7 @@ def test_a_lock_has_one_holder_though_its_file_comes_and_goes(tmp_path: Path) ->
 
     def hold(number: int) -> None:
         for _ in range(20):
-            with one_at_a_time(tmp_path / "lock"):
+            with build_once(tmp_path / "lock"):
                 inside.append(number)
                 most.append(len(inside))
                 time.sleep(0.0005)

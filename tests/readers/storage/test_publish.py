@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from readers import IndexFileError, open_dataset
-from readers.jpeg_seek_points.store import DatasetCheckpoints
+from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.prepare import PrepareError, index, pack
 from readers.prepare.executor import ArrayTask, LocalExecutor
 from readers.storage.destination import open_destination
@@ -13,9 +13,9 @@ from readers.storage.remote import StorageOptions
 from readers.storage.remote.requests import Connection
 from tests.support.executors import Backwards
 from tests.support.first_bytes import FirstBytes
-from tests.support.kept_checkpoints import kept_of
 from tests.support.remote_data import MakeJpeg, write_shards
 from tests.support.s3_server import Storage
+from tests.support.stored_seek_points import read_stored
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_other_machines_find_what_one_has_published(
     assert sum(name.endswith(".gpuaug-index") for name in names) == 3
 
 
-def test_checkpoints_lie_beside_objects_as_well(
+def test_seek_points_lie_beside_objects_as_well(
     s3: Storage, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who packs to a store puts them there, who indexes what is there puts the same; readers elsewhere find them."""
@@ -79,8 +79,8 @@ def test_checkpoints_lie_beside_objects_as_well(
     monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "third"))
     dataset = open_dataset(f"{place}/*.tar", endpoint=s3.url)
     images = [bytes(sample.image or b"") for sample in dataset]
-    store = DatasetCheckpoints(dataset, finder.version)
-    found = kept_of(store, range(len(images)), [finder.digest(image) for image in images])
+    store = DatasetSeekPoints(dataset, finder.version)
+    found = read_stored(store, range(len(images)), [finder.digest(image) for image in images])
 
     assert len(names) > 1
     assert {name: packed_folder.read(name) for name in names} == packed

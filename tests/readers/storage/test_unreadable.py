@@ -42,7 +42,7 @@ class Failing(FolderDataset):
 
 
 def test_a_size_that_cannot_be_read_is_not_kept(photos: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(sizes, "_KEPT_FROM", 1)
+    monkeypatch.setattr(sizes, "_STORED_FROM", 1)
     data = Failing(photos)
     data.times = 1  # is read again
     assert sizes.image_sizes(data).tolist() == [[20, 30]] * 4

@@ -19,6 +19,7 @@ from dali_pipes import Clips, Loader
 from gpu_aug import CenterCrop, Recipe
 from readers import SourceError, mix, open_dataset
 from readers.prepare.inspection.kind import holds_videos
+from readers.storage.side_file import DamagedFileError
 from readers.video import (
     FrameFolderDataset,
     VideoError,
@@ -27,7 +28,7 @@ from readers.video import (
     VideoInfo,
     scan_video,
 )
-from readers.video.store import DamagedStoreError, Store, StoreWriter
+from readers.video.store import Store, StoreWriter
 from tests.support.damage import flip, overwrite
 from tests.support.forks import forks
 from tests.support.videos import pan, write_video
@@ -145,7 +146,7 @@ def test_damaged_block_is_looked_up_in_the_video(videos: Path, scans: list[int])
 
     assert same(index[1], scanned(videos / "1.mp4"))
     assert len(scans) == 6
-    with pytest.raises(DamagedStoreError):
+    with pytest.raises(DamagedFileError):
         index.store.video(1)
 
 
@@ -249,7 +250,7 @@ def test_long_index_is_mapped(tmp_path: Path) -> None:
         assert not table.flags.owndata
         assert not table.flags.writeable
     assert store.rows["num_frames"].sum() == count * num_frames
-    with pytest.raises(DamagedStoreError, match="other data"):
+    with pytest.raises(DamagedFileError, match="other data"):
         Store(path, "e" * 32)
 
 

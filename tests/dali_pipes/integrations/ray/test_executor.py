@@ -25,7 +25,7 @@ from dali_pipes.integrations.ray.cluster import connect
 from dali_pipes.integrations.ray.consistency import versions
 from dali_pipes.integrations.ray.executor import RayExecutor
 from dali_pipes.jpeg.seek_points import FINDER, JpegFinder
-from readers.jpeg_seek_points.layout import Kept
+from readers.jpeg_seek_points.layout import PackedSeekPoints
 from readers.prepare import LocalExecutor, index, pack
 from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.executor import Job
@@ -244,7 +244,7 @@ class DyingFinder(JpegFinder):
 
     mark: Path = Path()
 
-    def find(self, image: Payload) -> Kept:
+    def find(self, image: Payload) -> PackedSeekPoints:
         """Look through a file."""
         die_once(self.mark)
         return super().find(image)

@@ -1,12 +1,12 @@
-"""Checkpoints of images that there are not, and a process that keeps them: python -m tests.support.checkpoint_entries."""
+"""Seek points of invented images, and a process that stores them: python -m tests.support.seek_point_entries."""
 
 import random
 import subprocess
 import sys
 from pathlib import Path
 
-from readers.jpeg_seek_points.checkpoint_file import open_to_add
-from readers.jpeg_seek_points.layout import Entry, Head, Kept
+from readers.jpeg_seek_points.layout import Entry, Head, PackedSeekPoints
+from readers.jpeg_seek_points.seek_point_file import open_to_add
 
 HEAD = Head("0123456789abcdef" * 2, 7, 20)
 LIMIT = 1 << 30
@@ -16,7 +16,7 @@ def entry(number: int, turn: int = 0) -> Entry:
     """What is kept of a sample, which tells whether it is found as it was kept."""
     digest = (number * 0x9E3779B97F4A7C15 + turn) % (1 << 64)
     rows = random.Random(digest).randbytes(10 * (number * 37 % 200))
-    return Entry(number, digest, Kept(number - 5, 8, rows))
+    return Entry(number, digest, PackedSeekPoints(number - 5, 8, rows))
 
 
 def start_writers(
@@ -31,7 +31,7 @@ def start_writers(
 
 
 def _ready(path: Path, first: int, step: int, turns: int) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "tests.support.checkpoint_entries", str(path)]
+    command = [sys.executable, "-m", "tests.support.seek_point_entries", str(path)]
     command += map(str, (first, step, turns))
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None

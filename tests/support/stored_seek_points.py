@@ -1,4 +1,4 @@
-"""What files of checkpoints say of images, read in Python: what compiled code reads there must be the same."""
+"""Stored seek points as Python reads them: compiled code must read the same."""
 
 import os
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from readers.jpeg_seek_points.layout import (
     HEAD_BYTES,
     SLOT_BYTES,
-    DamagedCheckpointsError,
-    Kept,
+    PackedSeekPoints,
     parse_slot,
 )
-from readers.jpeg_seek_points.store import DatasetCheckpoints
+from readers.jpeg_seek_points.store import DatasetSeekPoints
+from readers.storage.side_file import DamagedFileError
 
 
-def kept_of(
-    store: DatasetCheckpoints,
+def read_stored(
+    store: DatasetSeekPoints,
     indices: Sequence[int] | NDArray[np.int64],
     digests: Sequence[int] | NDArray[np.uint64],
-) -> list[Kept | None]:
+) -> list[PackedSeekPoints | None]:
     """What is known of some images; None where it is nothing, or of other bytes.
 
     Args:
@@ -30,13 +30,13 @@ def kept_of(
         digests: 64 bits of each image, over all of its bytes.
     """
     expected = np.asarray(digests, np.uint64).tolist()
-    found: list[Kept | None] = [None] * len(expected)
-    slots, _files = store.places(np.asarray(indices, np.int64))
+    found: list[PackedSeekPoints | None] = [None] * len(expected)
+    slots, _files = store.find_slots(np.asarray(indices, np.int64))
     for place, descriptor, seed, number in slots.tolist():
         data = os.pread(descriptor, SLOT_BYTES, HEAD_BYTES + SLOT_BYTES * number)
-        with suppress(DamagedCheckpointsError):
+        with suppress(DamagedFileError):
             slot = parse_slot(seed, number, data)
             if found[place] is None and slot is not None and slot.digest == expected[place]:
                 rows = os.pread(descriptor, slot.num_bytes, min(slot.start, 1 << 62))
-                found[place] = slot.take(rows)
+                found[place] = slot.check(rows)
     return found

@@ -1,0 +1,202 @@
+"""A file of seek points that any number of processes read and append to at the same time.
+
+It is read with `pread` through the page cache, never as a whole and never mapped: so it takes no memory of a process, and a
+file that somebody shortens is read as far as it goes, where a mapping would end the process.
+"""
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.jpeg_seek_points.layout import (
+    HEAD_BYTES,
+    SLOT_BYTES,
+    Entry,
+    Head,
+    PackedSeekPoints,
+    Slot,
+    pack_slot,
+    parse_slot,
+)
+from readers.storage.atomic_file import build_once
+from readers.storage.lock import is_at, try_lock, wait_for
+from readers.storage.side_file import DamagedFileError, read_all, write_all
+
+_LOCK_SECONDS = 0.2
+"""Patience for the lock, which others hold for a few ms; a holder that was stopped must not delay a batch for longer."""
+_PIECE_SLOTS = 1 << 12
+"""Slots that are read at a time: 128 kB."""
+
+
+class FileFullError(OSError):
+    """The file has reached its largest size."""
+
+
+class SeekPointFile:
+    """An open file of seek points; safe to use from any thread.
+
+    Attributes:
+        path: Path of the file.
+        head: Its head.
+        is_writable: Whether entries can be added.
+        seed: See `Head.seed`.
+
+    Args:
+        path: Path of the file.
+        head: The head that it must have.
+        writable: Whether `add` will be called.
+
+    Raises:
+        DamagedFileError: It has another head, or a damaged one.
+        OSError: It cannot be opened.
+    """
+
+    def __init__(self, path: Path, head: Head, *, writable: bool = False) -> None:
+        self.path, self.head, self.is_writable = path, head, writable
+        self.seed = head.seed
+        self._adding = threading.Lock()
+        self._file = OpenFile(path, head, writable)
+
+    def find(self, number: int, digest: int) -> PackedSeekPoints | None:
+        """Return the seek points of an image; None if there are none, or damaged ones, or those of other bytes.
+
+        Args:
+            number: Number of the sample in the file.
+            digest: 64 bits over all bytes of its image.
+        """
+        descriptor = self._file.number
+        with suppress(DamagedFileError, OSError):
+            data = os.pread(descriptor, SLOT_BYTES, self.head.slot_at(number))
+            slot = parse_slot(self.seed, number, data)
+            if slot is not None and slot.digest == digest:
+                return slot.check(read_all(descriptor, slot.num_bytes, slot.start))
+        return None
+
+    @property
+    def open_file(self) -> "OpenFile":
+        """The descriptor, for compiled code; it stays open as long as this object is referenced."""
+        return self._file
+
+    def slots(self, start: int, stop: int) -> Iterator[tuple[int, Slot]]:
+        """Yield the numbers and undamaged slots of the samples start to stop, half open, in order."""
+        for first in range(start, stop, _PIECE_SLOTS):
+            last = min(stop, first + _PIECE_SLOTS)
+            data = self._read_slots(first, last)
+            for number in range(first, last):
+                at = SLOT_BYTES * (number - first)
+                with suppress(DamagedFileError):  # it counts as empty
+                    slot = parse_slot(self.seed, number, data[at : at + SLOT_BYTES])
+                    if slot is not None:
+                        yield number, slot
+
+    def used_slots(self) -> NDArray[np.bool_]:
+        """Return which samples have a slot, bool [samples]; it may be damaged or belong to other bytes."""
+        pieces = [np.empty(0, np.bool_)]
+        for first in range(0, self.head.num_samples, _PIECE_SLOTS):
+            count = min(self.head.num_samples - first, _PIECE_SLOTS)
+            data = self._read_slots(first, first + count).ljust(SLOT_BYTES * count, b"\0")
+            pieces.append(np.frombuffer(data, np.uint64).reshape(count, -1).any(1))
+        return np.concatenate(pieces)
+
+    def entries(self, start: int, stop: int) -> Iterator[Entry]:
+        """Yield the undamaged entries of the samples start to stop, half open, in order."""
+        for number, slot in self.slots(start, stop):
+            points = slot.check(read_all(self._file.number, slot.num_bytes, slot.start))
+            if points is not None:
+                yield Entry(number, slot.digest, points)
+
+    def add(self, entries: Sequence[Entry], limit_bytes: int) -> bool:
+        """Write entries, which replace earlier ones of the same samples.
+
+        Args:
+            entries: In any order.
+            limit_bytes: Largest size of the file.
+
+        Returns:
+            False if another process holds the lock for too long, as a stopped one does; nothing is written then.
+
+        Raises:
+            FileFullError: The file would grow beyond the limit.
+            OSError: It cannot be written.
+        """
+        with self._adding:
+            file = self._file = self._file.for_this_process(self.path, self.head)
+            with file.locked() as has_lock:
+                if not has_lock:
+                    return False
+                end = max(os.fstat(file.number).st_size, self.head.first_row)
+                for entry in entries:
+                    rows = entry.points.rows
+                    if end + len(rows) > limit_bytes:
+                        raise FileFullError
+                    write_all(file.number, rows, end)
+                    slot = pack_slot(self.seed, entry, end)
+                    write_all(file.number, slot, self.head.slot_at(entry.number))
+                    end += len(rows)
+        return True
+
+    def is_current(self) -> bool:
+        """Return whether the file still has its name: it may have been removed or replaced."""
+        return is_at(self._file.number, self.path)
+
+    def _read_slots(self, start: int, stop: int) -> bytes:
+        return read_all(self._file.number, SLOT_BYTES * (stop - start), self.head.slot_at(start))
+
+
+def open_to_add(path: Path, head: Head) -> SeekPointFile:
+    """Open a file to add to; an empty one is created if there is none with this head.
+
+    Raises:
+        OSError: It cannot be created or written.
+    """
+    with suppress(FileNotFoundError, DamagedFileError):  # it is created below
+        return SeekPointFile(path, head, writable=True)
+    with build_once(path) as part:
+        with suppress(FileNotFoundError, DamagedFileError):  # another process created it meanwhile
+            return SeekPointFile(path, head, writable=True)
+        part.file.write(head.pack())
+        part.file.truncate(head.first_row)
+        part.publish()
+    return SeekPointFile(path, head, writable=True)
+
+
+class OpenFile:
+    """A descriptor that is closed when the last thread that reads from it drops this object.
+
+    Attributes:
+        number: The descriptor.
+    """
+
+    __slots__ = ("_is_writable", "_pid", "number")
+
+    def __init__(self, path: Path, head: Head, writable: bool) -> None:
+        flags = os.O_RDWR if writable else os.O_RDONLY
+        self.number = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._pid, self._is_writable = os.getpid(), writable
+        if Head.parse(os.pread(self.number, HEAD_BYTES, 0)) != head:
+            raise DamagedFileError("it belongs to something else")
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # At the end of Python modules may be gone; there is no number if opening failed.
+        with suppress(AttributeError, OSError):
+            close(self.number)
+
+    def for_this_process(self, path: Path, head: Head) -> "OpenFile":
+        """Return this object, or a new one in a child of a fork, since parent and child share the lock of a descriptor."""
+        return self if self._pid == os.getpid() else OpenFile(path, head, self._is_writable)
+
+    @contextmanager
+    def locked(self) -> Iterator[bool]:
+        """Hold the lock of the file during the block, if it is free in time; yields whether it was."""
+        has_lock = wait_for(lambda: try_lock(self.number), _LOCK_SECONDS)
+        try:
+            yield has_lock
+        finally:
+            if has_lock:
+                fcntl.flock(self.number, fcntl.LOCK_UN)
