@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,13 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
-from readers.detect.splits import (
-    canonical,
-    in_order,
-    no_such_split,
-    several_splits,
-    split_alone,
-)
 from readers.formats.boxes.checks import read_if_sound
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.dataset import fetch_each
@@ -82,30 +75,6 @@ def stem_of(name: str) -> str:
 def head_of(path: Path) -> bytes:
     """The first 4096 bytes of a file, which tell its kind; see `readers.storage.whole_files.read_head`."""
     return read_head(path, _HEAD_BYTES)
-
-
-def inside_split(root: Path, names: Iterable[str], split: str | None) -> Callable[[str], bool]:
-    """Return what tells whether a file is one of a split, by the folder in root in which it lies.
-
-    Args:
-        root: The folder, for errors.
-        names: Files with annotations, relative to it.
-        split: Name of the split, None where there is but one.
-
-    Raises:
-        SourceError: There are several splits and none is asked for, or no such split.
-    """
-    folders = {name.partition("/")[0] for name in names if "/" in name}
-    told = {folder: one for folder in folders if (one := split_alone(folder))}
-    splits = in_order(told.values())
-    if split is None:
-        if len(splits) > 1:
-            raise SourceError(several_splits(str(root), splits, ""))
-        return lambda name: bool(name)
-    inside = {folder for folder, one in told.items() if one in (split, canonical(split))}
-    if not inside:
-        raise no_such_split(str(root), split, splits)
-    return lambda name: name.partition("/")[0] in inside
 
 
 class Entry(NamedTuple):

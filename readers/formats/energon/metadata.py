@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from readers.detect.splits import canonical, in_order, no_such_split, several_splits
+from readers.detect.splits import no_such_split
 from readers.formats.columns import to_label, to_payload
+from readers.formats.named_splits import choose_name
 from readers.sample import BadSample, Payload, Sample, SourceError
 from readers.storage.paths import expand_braces
 from readers.storage.whole_files import read_text
@@ -185,14 +186,7 @@ def _shards(root: Path, told: dict[str, Any], every: list[str], split: str | Non
     if not isinstance(parts, dict):
         raise SourceError(f"split_parts in {root / FOLDER}/split.yaml is no mapping: correct it")
     named = {str(name): patterns for name, patterns in parts.items() if patterns}
-    if split is None:
-        if len(named) > 1:
-            raise SourceError(several_splits(str(root), in_order(named), ""))
-        split = next(iter(named), "train")
-    by_word = {canonical(name): name for name in named}
-    wanted = split if split in named else by_word.get(canonical(split), "")
-    if not wanted:
-        raise no_such_split(str(root), split, in_order(named))
+    wanted = choose_name({name: name for name in named}, split, root)
     shards = [str(name) for pattern in named[wanted] for name in expand_braces(str(pattern))]
     unknown = [name for name in shards if name not in every]
     if unknown:

@@ -11,9 +11,10 @@ from readers.datasets.dataset import IndexedDataset, Subset
 from readers.datasets.selection import pick_taken
 from readers.detect.files import is_shard
 from readers.detect.registry import NUMBERED
-from readers.detect.splits import canonical, choose_split, in_order, no_such_split, several_splits
+from readers.detect.splits import choose_split
 from readers.formats.hub.card import NAME, Config, choose_config
 from readers.formats.hub.repository import Repository, matching, require_all_parts, visible
+from readers.formats.named_splits import choose_name
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.sample import SourceError
 
@@ -107,13 +108,7 @@ def _choose(repository: Repository, told: Config, split: str | None) -> list[str
         found = matching([repository.path], there, shown)
         return choose_split(found, split, shown)
     if told.files:
-        if split is None and len(told.files) > 1:
-            raise SourceError(several_splits(shown, in_order(told.files), ""))
-        by_word = {canonical(name): name for name in told.files}
-        wanted = next(iter(told.files)) if split is None else split
-        wanted = wanted if wanted in told.files else by_word.get(canonical(wanted), "")
-        if not wanted:
-            raise no_such_split(shown, split or "", in_order(told.files))
+        wanted = choose_name({name: name for name in told.files}, split, shown)
         return matching(told.files[wanted], there, shown)
     below = f"{told.folder}/" if told.folder else ""
     shards = [name for name in visible(there) if name.startswith(below) and _holds_many(name)]

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.detect.splits import canonical, in_order, no_such_split, several_splits, split_alone
+from readers.detect.splits import split_alone
 from readers.formats.files import FileDataset
 from readers.formats.folder import FileKind, FilesFound, find_files
 from readers.formats.imagenet.matlab import read_structures
+from readers.formats.named_splits import choose_name
 from readers.sample import IMAGE_FIELDS, PathLike, SourceError
 from readers.storage.whole_files import read_text, read_whole
 
@@ -214,14 +215,7 @@ def _folder_of(root: Path, split: str | None) -> Path:
         for path in sorted(root.iterdir())
         if path.is_dir() and (said := split_alone(path.name))
     }
-    if split is None and len(told) < 2:
-        return root / next(iter(told), "")
-    if split is None:
-        raise SourceError(several_splits(str(root), in_order(told.values()), ""))
-    wanted = [name for name, said in told.items() if split == name or said == canonical(split)]
-    if not wanted:
-        raise no_such_split(str(root), split, in_order(told.values()))
-    return root / wanted[0]
+    return root / choose_name(told, split, root) if told or split else root
 
 
 def _in_class_folders(folder: Path, classes: Classes) -> FilesFound | None:

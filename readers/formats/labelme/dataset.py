@@ -22,7 +22,6 @@ from readers.formats.boxes.dataset import (
     Picture,
     files_below,
     image_field,
-    inside_split,
     stem_of,
 )
 from readers.formats.coco.masks import mask_fields
@@ -37,6 +36,7 @@ from readers.formats.labelme.document import (
     parse_document,
     parse_labels,
 )
+from readers.formats.named_splits import inside_split
 from readers.image.header import Header, read_header
 from readers.labels.classes import Classes, read_classes
 from readers.plural import counted

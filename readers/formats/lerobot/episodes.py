@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.meta import Feature, Info
 from readers.formats.lerobot.tables import Table, to_array
+from readers.formats.named_splits import choose_name
 from readers.plural import counted
 from readers.sample import SourceError
 
@@ -255,18 +256,12 @@ def episodes_of_split(
     Raises:
         SourceError: Both are given, there is no such split, or there are several and none is named.
     """
-    names = ", ".join(info.splits) or "none"
-    if split is None:
-        if episodes is None and len(info.splits) > 1:
-            raise SourceError(
-                f"{root} holds several splits ({names}): take one with split=, or episodes with episodes="
-            )
-        return episodes
-    if episodes is not None:
+    if episodes is not None and split is not None:
         raise SourceError("split= and episodes= both say which episodes to take: give one of them")
-    if split not in info.splits:
-        raise SourceError(f"{root} has no split {split!r}: it has {names}")
-    return info.splits[split]
+    if split is None and (episodes is not None or len(info.splits) < 2):
+        return episodes
+    name = choose_name({name: name for name in info.splits}, split, root, "episodes=[0, 1, 2]")
+    return info.splits[name]
 
 
 def _taken(numbers: NDArray[np.int64], wanted: Iterable[int] | None) -> NDArray[np.int64]:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from readers.describe import few_of
-from readers.detect.splits import canonical, in_order, no_such_split, several_splits, split_of
+from readers.detect.splits import split_of
 from readers.formats.boxes.dataset import files_below
+from readers.formats.named_splits import choose_name
 from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
 from readers.storage.unreadable import refuse_folder_error
@@ -58,7 +59,7 @@ def find_layout(root: Path, split: str | None) -> Layout:
     found = [pair for pair in _pairs(root) if _share_a_name(root, pair)] or list(_pairs(root))
     by_tail = {pair.images: pair for pair in found if pair.masks.startswith(pair.images)}
     if by_tail and len(by_tail) == len(found):
-        return by_tail[_choose(root, list(by_tail), split)]
+        return by_tail[choose_name({name: split_of(name) or name for name in by_tail}, split, root)]
     if len(found) != 1:
         said = " and ".join(f"{one.images}/ with {one.masks}/" for one in found)
         raise SourceError(
@@ -76,7 +77,7 @@ def inside_split(root: Path, pair: Layout, split: str | None) -> Layout:
     told = _splits(root / pair.images)
     if split is None and len(told) < 2:
         return pair
-    name = _choose(root / pair.images, list(told), split)
+    name = choose_name(told, split, root / pair.images)
     of_masks = _splits(root / pair.masks)
     same = (
         name if name in of_masks else next((n for n in of_masks if of_masks[n] == told[name]), "")
@@ -122,19 +123,6 @@ def _first_images(folder: Path) -> tuple[str, list[str]]:
         if names:
             return os.path.relpath(path, folder), names[:_LOOKED_AT]
     return "", []
-
-
-def _choose(folder: Path, names: list[str], split: str | None) -> str:
-    told = {name: split_of(name) or name for name in names}
-    if split is None:
-        if len(names) == 1:
-            return names[0]
-        raise SourceError(several_splits(str(folder), in_order(told.values()), ""))
-    alike = [name for name in names if told[name] == canonical(split)]
-    wanted = [split] if split in names else alike
-    if len(wanted) != 1:
-        raise no_such_split(str(folder), split, in_order(told.values()))
-    return wanted[0]
 
 
 def _splits(folder: Path) -> dict[str, str]:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.detect.splits import canonical, in_order, no_such_split, several_splits
+from readers.detect.splits import no_such_split
 from readers.formats.boxes.checks import unpaired_warnings
-from readers.formats.boxes.dataset import Entry, files_below, inside_split, stem_of
+from readers.formats.boxes.dataset import Entry, files_below, stem_of
+from readers.formats.named_splits import choose_name, inside_split
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
@@ -154,18 +155,14 @@ def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
         return _paired(root, images, annotations, sorted(annotations.values()))
     assert lists is not None
     plain = [name for name, of_class in there.items() if not of_class]
-    if split is None and len(plain) != 1:
-        raise SourceError(several_splits(str(root), in_order(plain or there), ""))
-    split = plain[0] if split is None else split
-    chosen = next((name for name in there if split in (name, canonical(name))), None)
-    if chosen is None:
-        raise no_such_split(str(root), split, in_order(plain or there))
-    listed = read_list(lists / f"{chosen}.txt")
+    if split not in there:  # a list of one class among lists of all must be named exactly
+        split = choose_name({name: name for name in plain or there}, split, root)
+    listed = read_list(lists / f"{split}.txt")
     entries = [
         Entry(stem, images.get(stem, ""), annotations.get(stem, ""), label)
         for stem, label in listed
     ]
-    return Layout(root, entries, sorted(annotations.values()), there[chosen])
+    return Layout(root, entries, sorted(annotations.values()), there[split])
 
 
 def _flat(root: Path, split: str | None) -> Layout:

@@ -15,6 +15,7 @@ from readers.detect.splits import (
 )
 from readers.formats.boxes.checks import unpaired_warnings
 from readers.formats.boxes.dataset import Entry, files_below, stem_of
+from readers.formats.named_splits import choose_name
 from readers.formats.yolo.config import Config, find_config, read_config
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
@@ -184,7 +185,8 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
     config = read_config(file) if file else None
     if config:
         root = find_root(config, root)
-        places = config.splits[_chosen(config, split)]
+        name = choose_name({one: one for one in config.splits}, split, config.file)
+        places = config.splits[name]
         names, remarks = find_images(root, places, config.file)
     else:
         root, remarks = root or source, []
@@ -193,20 +195,6 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
         return Layout(root, [Entry(stem_of(name), name, "") for name in names], config, remarks)
     entries, remark = _with_labels(root, names, labelled=labelled)
     return Layout(root, entries, config, [*remarks, *remark])
-
-
-def _chosen(config: Config, split: str | None) -> str:
-    """Return the name of a split as the description has it."""
-    names = list(config.splits)
-    if split is None:
-        if len(names) > 1:
-            raise SourceError(several_splits(str(config.file), names, ""))
-        return names[0]
-    alike = (name for name in names if canonical(name) == canonical(split))
-    found = split if split in names else next(alike, None)
-    if found is None:
-        raise no_such_split(str(config.file), split, names)
-    return found
 
 
 def _without_config(root: Path, split: str | None) -> list[str]:

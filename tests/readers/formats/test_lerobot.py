@@ -112,12 +112,12 @@ REFUSED: list[tuple[Change, dict[str, Any], str]] = [
     (lambda _: 0, {"episodes": []}, r"episodes must be at least one number"),
     (lambda _: 0, {"cameras": "top"}, rf"cameras='top' must name.*{TOP}, {WRIST}"),
     (lambda _: 0, {"cameras": [TOP, TOP]}, r"must name different cameras"),
-    (lambda _: 0, {"split": "test"}, r"has no split 'test': it has train"),
+    (lambda _: 0, {"split": "test"}, r"has no split 'test': its splits are train"),
     (lambda _: 0, {"split": "train", "episodes": [0]}, r"give one of them"),
     (
         lambda r: change_info(r, splits={"train": "0:2", "val": "2:3"}),
         {},
-        r"holds several splits \(train, val\)",
+        r"holds the splits train, val, which are never one",
     ),
     (lambda r: change_info(r, splits={"train": "0-2"}), {}, r"the split 'train' must be episodes"),
     (
