@@ -11,6 +11,7 @@ from readers.detect.left_out import LeftOut
 from readers.formats.columns import to_label
 from readers.formats.declared import refuse_cut_list
 from readers.formats.files import FileDataset, Names, Sidecars
+from readers.formats.text import filled_lines
 from readers.labels.classes import Classes, read_classes
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
 from readers.storage.paths import leads_back
@@ -222,8 +223,8 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
     """Return the paths as written and their labels, -1 where there is none."""
     text = read_text(path, "a list of files")
     names, labels = [], []
-    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
-        if not line or line.startswith("#"):
+    for number, line in filled_lines(text):
+        if line.startswith("#"):
             continue
         labelled = _LABELLED_LINE.fullmatch(line)
         try:

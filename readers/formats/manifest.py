@@ -21,6 +21,7 @@ from readers.formats.columns import (
     to_payload,
 )
 from readers.formats.files.described import DescribedFiles, FilesBelow, lines_of
+from readers.formats.text import parse_object
 from readers.labels.classes import Classes, Numbering, read_classes
 from readers.sample import (
     VIDEO_FIELDS,
@@ -129,7 +130,7 @@ class ManifestDataset(DescribedFiles):
             return [only] * len(self) if only else []
         parts = (range(len(self))[start : start + 4096] for start in range(0, len(self), 4096))
         return [
-            _split_of(_parse(bytes(one.fields["line"]))) if isinstance(one, Sample) else ""
+            _split_of(parse_object(one.fields["line"])) if isinstance(one, Sample) else ""
             for part in parts
             for one in self._stored.fetch(part)
         ]
@@ -193,7 +194,7 @@ class LineReader:
                 line = bytes(content[start:stop])
                 if not line.strip():
                     continue
-                columns = _parse(line)
+                columns = parse_object(line)
                 if first:
                     self._check(columns, name)
                     first = False
@@ -233,7 +234,7 @@ class LineReader:
         Raises:
             ValueError: It is no object of a sample; the text is a short reason.
         """
-        return self._record(_parse(bytes(line)))
+        return self._record(parse_object(line))
 
     def _record(self, columns: dict[str, Any]) -> Record:
         column = _pick(columns, self.image, _IMAGE_COLUMNS)
@@ -287,16 +288,6 @@ class LineReader:
 def _split_of(columns: Mapping[str, Any]) -> str:
     value = next((columns[name] for name in columns if name.lower() == "split"), None)
     return str(value).strip() if isinstance(value, str | int) else ""
-
-
-def _parse(line: bytes) -> dict[str, Any]:
-    try:
-        columns = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from None
-    if not isinstance(columns, dict):
-        raise ValueError(f"it is no JSON object but {shorten(columns)}")
-    return columns
 
 
 def _pick(columns: Mapping[str, Any], asked: str | None, usual: tuple[str, ...]) -> str | None:

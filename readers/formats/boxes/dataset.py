@@ -27,6 +27,7 @@ from readers.sample import (
     Sample,
     SourceError,
     checked_indices,
+    is_image_file,
 )
 from readers.storage.limits import check_bytes
 from readers.storage.paths import leads_back
@@ -261,6 +262,5 @@ class AnnotationFiles(FilesBelow):
 
 
 def image_field(name: str) -> str:
-    """The name of a picture among the fields of its sample."""
-    ending = name.rpartition(".")[2].lower()
-    return ending if ending in IMAGE_FIELDS else IMAGE_FIELDS[0]
+    """Return the name of a picture among the fields of its sample: its ending, ``jpg`` for a file without one of an image."""
+    return name.rpartition(".")[2].lower() if is_image_file(name) else IMAGE_FIELDS[0]

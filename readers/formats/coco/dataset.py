@@ -14,6 +14,7 @@ from readers.formats.boxes.checks import (
     require_stated_size,
     same_name_warnings,
 )
+from readers.formats.boxes.dataset import image_field
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import mask_fields, rasterise
 from readers.formats.coco.targets import (
@@ -37,7 +38,6 @@ from readers.sample import (
     Payload,
     Sample,
     SourceError,
-    is_image_file,
 )
 from readers.storage.index import Scan
 from readers.storage.shards import ShardDataset
@@ -180,7 +180,7 @@ class CocoDataset(DescribedFiles):
 
     def _read(self, entry: Sample) -> Sample:
         name = _name(entry)
-        image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
+        image = image_field(name)
         fields: dict[str, Payload] = {image: self._files.read(name)}
         size = image_size(fields[image])
         require_stated_size(entry.size, size, entry.key.partition("/")[0])

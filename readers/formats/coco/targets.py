@@ -10,6 +10,7 @@ from typing import Any
 from readers.formats.boxes.checks import read_each, read_flag
 from readers.formats.coco.masks import extent
 from readers.formats.columns import shorten
+from readers.formats.text import parse_object
 from readers.sample import Payload
 
 VOID = 255
@@ -22,15 +23,7 @@ def parse(text: Payload) -> dict[str, Any]:
     Raises:
         ValueError: It is no JSON in UTF-8, or no object.
     """
-    try:
-        parsed = json.loads(str(text, "utf-8"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it has a byte that is not UTF-8 ({error.reason})") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from None
-    if not isinstance(parsed, dict):
-        raise ValueError(f"it is no JSON object but {shorten(parsed)}")
-    return parsed
+    return parse_object(text, encoding="utf-8")
 
 
 def file_name(image: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 import base64
 import binascii
 import io
-import json
 import posixpath
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from readers.formats.boxes.checks import stated_length
 from readers.formats.coco.masks import rasterise
 from readers.formats.columns import shorten
+from readers.formats.text import parse_object
 from readers.image.header import read_header
 from readers.sample import HeaderError
 from readers.storage.limits import check_bytes
@@ -116,11 +116,8 @@ def decode_base64(text: str, what: str) -> bytes:
 
 
 def _stored(content: bytes, name: str) -> dict[str, Any]:
-    try:
-        stored = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is no JSON: {error}") from None
-    if not isinstance(stored, dict) or not isinstance(stored.get("shapes"), list):
+    stored = parse_object(content, name)
+    if not isinstance(stored.get("shapes"), list):
         raise ValueError(f"{name} has no list shapes: it is no file of LabelMe")
     return stored
 

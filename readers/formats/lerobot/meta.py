@@ -1,6 +1,5 @@
 """meta/info.json of a LeRobot dataset: its features, its frames per second, and where its files lie."""
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from readers.formats.text import parse_object
 from readers.sample import PathLike, SourceError
 from readers.storage.unreadable import OptionalFile, reason_of
 from readers.storage.whole_files import read_head, read_whole
@@ -101,9 +101,8 @@ def version_of(folder: Path) -> str | None:
     """The version of a LeRobot dataset, such as ``v3.0``; None where the folder is none."""
     path = folder / INFO
     # Other programs call their files so, too.
-    with OptionalFile(path), suppress(ValueError, RecursionError):
-        told = json.loads(read_head(path, _MOST_BYTES))
-        version = told.get("codebase_version") if isinstance(told, dict) else None
+    with OptionalFile(path), suppress(ValueError):
+        version = parse_object(read_head(path, _MOST_BYTES)).get("codebase_version")
         return version if isinstance(version, str) else None
     return None
 
@@ -116,17 +115,14 @@ def read_info(root: Path) -> Info:
     """
     path = root / INFO
     try:
-        told = json.loads(read_whole(path))
+        told = parse_object(read_whole(path), str(path))
     except OSError as error:
         raise SourceError(
             f"{path} cannot be read ({reason_of(error)}): give the folder of a LeRobot dataset"
         ) from None
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path} is no JSON that can be read: {error}") from None
-    if not isinstance(told, dict):
-        raise SourceError(f"{path} is no JSON object: write it with lerobot")
-    version = told.get("codebase_version")
-    _require_version(root, version)
+    except ValueError as error:
+        raise SourceError(f"{error}: write it with lerobot") from None
+    _require_version(root, told.get("codebase_version"))
     try:
         return _info(told)
     except (KeyError, TypeError, ValueError) as error:

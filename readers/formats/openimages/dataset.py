@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -13,6 +12,7 @@ from readers.detect.splits import split_of
 from readers.formats.boxes.checks import read_each, read_flag
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with, lines_of
+from readers.formats.text import finite_number
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,
@@ -146,7 +146,7 @@ def to_image_labels(
     """
     found: dict[str, list[int]] = {"present": [], "absent": []}
     for row in rows:
-        confidence = _number(row, CONFIDENCE)
+        confidence = finite_number(row.get(CONFIDENCE), CONFIDENCE)
         if confidence not in (0, 1):
             raise ValueError(
                 f"a label has the confidence {confidence}, and 1 (there) or 0 (not there) were verified: give the table of "
@@ -182,7 +182,7 @@ def _flag(column: str, row: Mapping[str, str]) -> int:
 
 def _box(row: Mapping[str, str], size: tuple[int, int]) -> list[float]:
     """Return left, top, right, bottom in pixels."""
-    x1, y1, x2, y2 = (_number(row, column) for column in SIDES)
+    x1, y1, x2, y2 = (finite_number(row.get(column), column) for column in SIDES)
     for low, high, one, other in ((x1, x2, "XMin", "XMax"), (y1, y2, "YMin", "YMax")):
         if not 0 <= low < high <= 1:
             raise ValueError(
@@ -195,16 +195,6 @@ def _class_of(row: Mapping[str, str], labels: Mapping[str, int]) -> int:
     if row[LABEL] not in labels:
         raise ValueError(f"the label {json.dumps(row[LABEL])} is not among the descriptions")
     return labels[row[LABEL]]
-
-
-def _number(row: Mapping[str, str], column: str) -> float:
-    try:
-        value = float(row[column])
-    except (KeyError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{column} is {json.dumps(row.get(column))}, no number")
-    return value
 
 
 class OpenImagesDataset(DescribedFiles):

@@ -1,13 +1,13 @@
 """One XML file of Pascal VOC: the size of its picture, and its objects."""
 
 import json
-import math
 import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from readers.formats.boxes.checks import read_flag, stated_length
 from readers.formats.columns import shorten
+from readers.formats.text import finite_number
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _CORNER = re.compile(r"[xy]\d*")  # tags of an outline: x1, y1, x2 (Roboflow), or x and y in points
@@ -159,7 +159,7 @@ def _box(one: Element, named: str, where: str) -> tuple[float, float, float, flo
     box, outlines = _only(one, "bndbox", named), one.findall("polygon")
     if box is not None:
         left, top, right, bottom = (
-            _number(_text(box, side, where), side, where) for side in _SIDES
+            finite_number(_text(box, side, where), f"{where}: {side}") for side in _SIDES
         )
         return left, top, right, bottom
     if not outlines:
@@ -169,7 +169,11 @@ def _box(one: Element, named: str, where: str) -> tuple[float, float, float, flo
         part for outline in outlines for part in outline.iter() if _CORNER.fullmatch(part.tag)
     ]
     xs, ys = (
-        [_number(part.text or "", part.tag, where) for part in corners if part.tag[0] == axis]
+        [
+            finite_number(part.text, f"{where}: {part.tag}")
+            for part in corners
+            if part.tag[0] == axis
+        ]
         for axis in "xy"
     )
     if len(xs) != len(ys) or len(xs) < 3:
@@ -190,13 +194,3 @@ def _only(parent: Element, tag: str, where: str) -> Element | None:
 def _text(parent: Element, tag: str, where: str) -> str:
     found = _only(parent, tag, where)
     return "" if found is None else (found.text or "").strip()
-
-
-def _number(text: str, field: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{where}: {field} must be a number, got {shorten(text)}")
-    return value

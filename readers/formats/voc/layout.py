@@ -9,6 +9,7 @@ from readers.detect.splits import no_such_split
 from readers.formats.boxes.checks import unpaired_warnings
 from readers.formats.boxes.dataset import Entry, files_below, stem_of
 from readers.formats.named_splits import choose_name, inside_split
+from readers.formats.text import filled_lines
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
@@ -43,10 +44,8 @@ def read_list(path: Path) -> list[tuple[str, int]]:
     """
     found: dict[str, int] = {}
     of_class = _is_of_class(path)
-    for number, line in enumerate(read_text(path, "a list of pictures").split("\n"), start=1):
-        name, label = line.strip(), -1
-        if not name:
-            continue
+    for number, name in filled_lines(read_text(path, "a list of pictures")):
+        label = -1
         if of_class:
             told = _OF_CLASS.fullmatch(name)
             if told is None:
@@ -66,14 +65,7 @@ def read_list(path: Path) -> list[tuple[str, int]]:
 def _is_of_class(path: Path) -> bool:
     if "_" not in path.stem:
         return False
-    first = next(
-        (
-            line.strip()
-            for line in read_text(path, "a list of pictures").split("\n")
-            if line.strip()
-        ),
-        "",
-    )
+    _, first = next(filled_lines(read_text(path, "a list of pictures")), (0, ""))
     return _OF_CLASS.fullmatch(first) is not None
 
 

@@ -16,6 +16,7 @@ from readers.detect.splits import (
 from readers.formats.boxes.checks import unpaired_warnings
 from readers.formats.boxes.dataset import Entry, files_below, stem_of
 from readers.formats.named_splits import choose_name
+from readers.formats.text import filled_lines
 from readers.formats.yolo.config import Config, find_config, read_config
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
@@ -120,11 +121,8 @@ def _inside(place: str) -> str:
 def _read_list(root: Path, list_name: str) -> list[str]:
     """Return the pictures of a list; ``./a.jpg`` is relative to the list, all else to the root."""
     path = root / list_name
-    lines = read_text(path, "a list of pictures").split("\n")
     found = []
-    for number, line in enumerate(map(str.strip, lines), start=1):
-        if not line:
-            continue
+    for number, line in filled_lines(read_text(path, "a list of pictures")):
         written = line
         if line.startswith("./"):
             written = os.path.join(os.path.dirname(list_name), line[2:])  # noqa: PTH118, PTH120
