@@ -36,7 +36,6 @@ from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
 from readers.storage.index.index_file import Remark
 from readers.storage.limits import check_bytes
-from readers.storage.shards import ShardDataset
 
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
@@ -105,10 +104,10 @@ class ManifestDataset(DescribedFiles):
             reads["classes"] = list(self._class_names)
         self._reader = LineReader(**reads)
         folder = None if root is None else Path(root).absolute()
-        self._options = reads | {"root": folder}
+        scan = Scan("manifest", 3, self._reader.find_lines, reads)
+        super().__init__(path, scan, reads | {"root": folder})
         what = "the folder of the manifest" if root is None else "the root folder"
         self._files = FilesBelow(folder or path.parent, what)
-        self._stored = ShardDataset([path], Scan("manifest", 3, self._reader.find_lines, reads))
         self._remarks = tuple(one for one in self._stored.scan_remarks if _SPLITS not in one)
         [first] = self._stored.fetch([0])  # it says which fields there are
         fields = (

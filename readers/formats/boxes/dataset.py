@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from readers.datasets.dataset import IndexedDataset
 from readers.formats.boxes.checks import read_if_sound
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.dataset import fetch_each
-from readers.formats.files.described import FilesBelow
+from readers.formats.files.described import FilesBelow, spread_evenly
 from readers.image.header import Header, read_header
 from readers.sample import (
     IMAGE_FIELDS,
@@ -34,7 +34,7 @@ from readers.storage.paths import leads_back
 from readers.storage.unreadable import is_transient, refuse_folder_error
 from readers.storage.whole_files import read_head
 
-_HEAD_BYTES = 4096
+_HEAD_BYTES = 4096  # the first tag or brace stands in them, behind any comment
 _ANNOTATIONS = (".xml", ".json")
 _NUM_CONTENTS = 4096  # annotations of which the fingerprint sees every byte
 _DAMAGED = (
@@ -68,14 +68,44 @@ def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]
         yield prefix, sorted(name for name in files if name[0] != ".")
 
 
+def names_below(root: Path, folder: str = "") -> Iterator[str]:
+    """Yield the files below root/folder, relative to root; see `files_below`."""
+    return (prefix + name for prefix, names in files_below(root, folder) for name in names)
+
+
 def stem_of(name: str) -> str:
-    """A file's name without its last ending: ``a.b`` of ``a.b.jpg``."""
+    """Return a file's name without its last ending: ``a.b`` of ``a.b.jpg``."""
     return name.rpartition(".")[0] or name
 
 
 def head_of(path: Path) -> bytes:
-    """The first 4096 bytes of a file, which tell its kind; see `readers.storage.whole_files.read_head`."""
+    """Return the first 4096 bytes of a file, which tell its kind; see `readers.storage.whole_files.read_head`."""
     return read_head(path, _HEAD_BYTES)
+
+
+def by_stem(names: Iterable[str], where: object, suffix: str = "") -> dict[str, str]:
+    """Return names of files by their stems.
+
+    Args:
+        names: Names with folders and endings.
+        where: What holds them, for errors.
+        suffix: Stands at the end of the stems and is taken away; names without it are left out.
+
+    Raises:
+        SourceError: Two names have one stem.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        stem = stem_of(name)
+        if not stem.endswith(suffix):
+            continue
+        other = found.setdefault(stem.removesuffix(suffix), name)
+        if other != name:
+            raise SourceError(
+                f"{where}: {other} and {name} have the same name but for the ending, so that it is unclear to which of them an "
+                "annotation or mask of that name belongs: rename or remove one of them"
+            )
+    return found
 
 
 class Entry(NamedTuple):
@@ -158,8 +188,7 @@ class AnnotatedDataset(IndexedDataset):
             sizes = self._files.sizes([one.image or one.annotation, one.annotation or one.image])
             line = "\0".join(map(str, (*one, *sizes)))
             digest.update(f"{line}\n".encode("utf-8", "surrogateescape"))
-        rows = np.linspace(0, len(self) - 1, min(len(self), _NUM_CONTENTS)).astype(np.int64)
-        for row in np.unique(rows).tolist():
+        for row in spread_evenly(len(self), _NUM_CONTENTS):
             digest.update(hashlib.sha256(self._content(self._entries[row])).digest())
         return digest.hexdigest()[:32]
 

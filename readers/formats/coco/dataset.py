@@ -40,7 +40,6 @@ from readers.sample import (
     SourceError,
 )
 from readers.storage.index import Scan
-from readers.storage.shards import ShardDataset
 
 
 class CocoDataset(DescribedFiles):
@@ -102,11 +101,14 @@ class CocoDataset(DescribedFiles):
         require_choice("box_format", box_format, ("xywh", "xyxy"))
         images = None if images is None else Path(images).absolute()
         panoptic = None if panoptic is None else Path(panoptic).absolute()
-        self._options = {"images": images, "masks": masks, "crowd": crowd}
-        self._options |= {"box_format": box_format, "panoptic": panoptic}
-        self._stored = ShardDataset([annotations], Scan("coco", 4, find_images))
-        path = Path(self._stored.shards[0])
-        root = images or folder_with(_folders_of_images(path), [_name(self._first())], path)
+        options = {"images": images, "masks": masks, "crowd": crowd}
+        options |= {"box_format": box_format, "panoptic": panoptic}
+        super().__init__(annotations, Scan("coco", 4, find_images), options)
+        path = self._source
+        ends = path.stem.split("_")[-1]  # instances_train2017
+        usual = (ends, f"images/{ends}", "images")
+        around = (path.parent.parent, path.parent)
+        root = images or folder_with(path, around, usual, [_name(self._first())])
         self._files = FilesBelow(root, "the folder of the images")
         members = self._stored.members
         self._holds_captions = any(name.startswith(CAPTION) for name in members)
@@ -128,7 +130,7 @@ class CocoDataset(DescribedFiles):
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`; they were found when the file was indexed."""
         notes: Counter[str] = Counter(json.loads(self._notes or "{}"))  # 0 of what was not noted
-        name, is_xywh = self._stored.shards[0], self._options["box_format"] == "xywh"
+        name, is_xywh = self._source, self._options["box_format"] == "xywh"
         found = [
             (
                 not self._categories
@@ -230,7 +232,7 @@ class CocoDataset(DescribedFiles):
             # A wrong byte in a name is no reason to lose all objects.
             listed = json.loads(str(text, "utf-8", "replace"))
         if not are_categories(listed):
-            raise SourceError(f"{self._stored.shards[0]} has changed since it was opened")
+            raise SourceError(f"{self._source} has changed since it was opened")
         return {one["id"]: one for one in sorted(listed, key=lambda one: one["id"])}
 
     def _first(self) -> Sample:
@@ -239,7 +241,7 @@ class CocoDataset(DescribedFiles):
             [entry] = self._stored.fetch([index])
             if isinstance(entry, Sample):
                 return entry
-        raise SourceError(f"{self._stored.shards[0]} lists no image that can be read")
+        raise SourceError(f"{self._source} lists no image that can be read")
 
 
 def _name(entry: Sample) -> str:
@@ -254,18 +256,3 @@ def _find_masks(path: Path, asked: Path | None) -> Path:
             f"{path} names panoptic masks, and there is no folder {folder}: say panoptic="
         )
     return folder
-
-
-def _folders_of_images(path: Path) -> list[Path]:
-    """Return the folders in which the images of a file mostly lie."""
-    folder = path.parent
-    ends = path.stem.split("_")[-1]  # instances_train2017
-    return [
-        folder.parent / ends,
-        folder / ends,
-        folder.parent / "images" / ends,
-        folder / "images" / ends,
-        folder.parent / "images",
-        folder / "images",
-        folder,
-    ]

@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.detect.registry import require
+from readers.image.header import read_header
+from readers.sample import HeaderError, Payload
+from readers.storage.limits import check_bytes
 
 _MAX_PIXELS = 1 << 28
 
@@ -80,6 +83,29 @@ def write_png(pixels: NDArray[np.bool_] | NDArray[np.uint8]) -> bytes:
     with io.BytesIO() as file:
         Image.fromarray(pixels).save(file, "PNG", compress_level=1)
         return file.getvalue()
+
+
+def read_png(data: Payload, where: str, pixel_bytes: int, mode: str = "") -> NDArray[Any]:
+    """Return the pixels of a PNG file, [height, width] or [height, width, channels].
+
+    Args:
+        data: The file.
+        where: Names it, for errors.
+        pixel_bytes: Memory that the caller takes for each pixel.
+        mode: Pillow's mode to convert them to; "" leaves them as they are.
+
+    Raises:
+        ValueError: It cannot be decoded, or takes too much memory.
+    """
+    from PIL import Image
+
+    try:
+        header = read_header(data)
+        check_bytes(pixel_bytes * header.height * header.width, where)
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:
+            return np.asarray(opened.convert(mode) if mode else opened)
+    except (HeaderError, OSError, SyntaxError) as error:
+        raise ValueError(f"{where} cannot be decoded: {error}") from None
 
 
 def _check_polygon(polygon: Any) -> NDArray[np.float64]:

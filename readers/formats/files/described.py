@@ -3,7 +3,7 @@
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
-from readers.sample import BadSample, ColumnName, HeaderError, Payload, Sample, SourceError
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    HeaderError,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+)
 from readers.storage.blob import Content, open_blob
 from readers.storage.blob.content_hash import pin_content
+from readers.storage.index import Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
 from readers.storage.unreadable import (
@@ -90,21 +99,26 @@ def _last_part(written: str) -> str:
 class DescribedFiles(IndexedDataset):
     """Samples of which an indexed file holds an entry each, which names a file below one folder.
 
-    A subclass sets these attributes, and says what a sample holds.
+    A subclass sets `_files`, and says what a sample holds.
+
+    Args:
+        source: The indexed file.
+        scan: Finds its entries.
+        options: Arguments with which another process opens the indexed file itself.
 
     Attributes:
-        _stored: The entries of the indexed file.
-        _files: The files that they name.
-        _options: Arguments with which another process opens the indexed file itself.
+        _files: The files that the entries name.
     """
 
-    _stored: ShardDataset
     _files: FilesBelow
-    _options: dict[str, Any]
+
+    def __init__(self, source: PathLike, scan: Scan, options: Mapping[str, Any]) -> None:
+        self._stored, self._options = ShardDataset([source], scan), dict(options)
+        self._source = Path(self._stored.shards[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the file itself."""
-        return partial(type(self), **self._options), (self._stored.shards[0],)
+        return partial(type(self), **self._options), (str(self._source),)
 
     def __len__(self) -> int:
         return len(self._stored)
@@ -116,11 +130,11 @@ class DescribedFiles(IndexedDataset):
         See `pin_content` for the content. The files are spread evenly over the entries.
         """
         digest = hashlib.sha256(self._stored.fingerprint.encode())
-        with oserror_as_source_error(str(self._stored.shards[0])):
-            digest.update(pin_content(open_blob(self._stored.shards[0])).encode())
-        rows = np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64)
+        with oserror_as_source_error(str(self._source)):
+            digest.update(pin_content(open_blob(str(self._source))).encode())
+        rows = spread_evenly(len(self), _NUM_SIZES)
         # What cannot be read at the moment must not become part of an identity.
-        entries = lasting(self._stored.fetch(np.unique(rows)))
+        entries = lasting(self._stored.fetch(rows))
         names = [name for entry in entries if (name := self._name_of(entry)) is not None]
         digest.update(repr(self._files.sizes(names)).encode() + self._identity())
         return digest.hexdigest()[:32]
@@ -163,6 +177,12 @@ class DescribedFiles(IndexedDataset):
         """Return what the fingerprint covers besides the files."""
 
 
+def spread_evenly(length: int, most: int) -> list[int]:
+    """Return up to ``most`` of the numbers 0 to length - 1, ascending, the first and the last among them."""
+    rows = np.linspace(0, length - 1, min(length, most)).astype(np.int64)
+    return list(np.unique(rows).tolist())
+
+
 def lines_of(content: Content) -> Iterator[tuple[int, int]]:
     """Yield where each line begins and ends, the ends without the line feed; a byte order mark is passed over.
 
@@ -182,18 +202,21 @@ def lines_of(content: Content) -> Iterator[tuple[int, int]]:
         yield start, len(content)
 
 
-def folder_with(folders: Sequence[Path], names: Sequence[str], source: Path) -> Path:
-    """Return the first of some folders that holds one of some images.
+def folder_with(
+    source: Path, around: Sequence[Path], folders: Sequence[str], names: Sequence[str]
+) -> Path:
+    """Return the first of the usual folders that holds one of some images.
 
     Args:
-        folders: The usual folders.
+        source: The file that names the images.
+        around: Where folders of images lie.
+        folders: What they are called there. The folder of the file itself is tried last.
         names: Names of images.
-        source: The file that names them, for the error.
 
     Raises:
         SourceError: None does.
     """
-    for folder in folders:
+    for folder in [*(place / name for name in folders for place in around), source.parent]:
         if max(FilesBelow(folder, "the folder").sizes(names)) >= 0:
             return folder
     others = " or one of the next images" if names[1:] else ""

@@ -22,6 +22,22 @@ _PART = re.compile(r"(.*)-([0-9]{5})-of-([0-9]{5})(.*)", re.DOTALL)
 _THREADS = 8
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _FOLDER = re.compile(r"datasets--(.+)")
+_ACCESS = "log in (hf auth login) or set HF_TOKEN where it is private"
+_NOT_THERE = f"there is no such dataset, or you may not see it: correct the name, or {_ACCESS}"
+_HOW_TO_GET = "unset HF_HUB_OFFLINE to download, or get it with hf download --repo-type dataset"
+_NOT_CACHED = f"it is not in the cache: {_HOW_TO_GET}"
+# By the names of the classes, so that the library need not be imported for them.
+_REASONS = {
+    "GatedRepoError": f"its owner must let you in: ask for access on its page, and {_ACCESS}",
+    "RepositoryNotFoundError": _NOT_THERE,
+    "LocalTokenNotFoundError": _NOT_THERE,
+    "RevisionNotFoundError": "it has no such revision: give a branch, a tag or a commit behind @",
+    "LocalEntryNotFoundError": _NOT_CACHED,
+    "IncompleteSnapshotError": _NOT_CACHED,
+    "OfflineModeIsEnabled": _NOT_CACHED,
+    "HFValidationError": "this is no name of a dataset: write hf://datasets/NAMESPACE/NAME",
+}
+"""What errors of the Hub's library mean to the user."""
 
 
 def matching(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[str]:
@@ -156,14 +172,16 @@ class Repository:
                 missing.append(name)
                 return ""
             except Exception as error:  # noqa: BLE001, of several libraries
-                raise SourceError(f"{self.shown}: {name} cannot be had: {_told(error)}") from None
+                raise SourceError(
+                    f"{self.shown}: {name} cannot be had: {_describe_error(error)}"
+                ) from None
 
         with ThreadPoolExecutor(_THREADS) as pool:
             paths = list(pool.map(fetch, names))
         if missing:
             raise SourceError(
                 f"{self.shown} at commit {self.commit[:7]}: {len(missing)} of {counted(len(names), 'file')} ({few_of(sorted(missing))}) are not in the "
-                f"cache {hub.constants.HF_HUB_CACHE}: {_how_to_get()}"
+                f"cache {hub.constants.HF_HUB_CACHE}: {_HOW_TO_GET}"
             )
         return paths
 
@@ -238,7 +256,7 @@ def _on_hub(url: str) -> Repository:
     except SourceError:
         raise
     except Exception as error:  # noqa: BLE001, of several libraries
-        raise SourceError(f"{url} cannot be opened: {_told(error)}") from None
+        raise SourceError(f"{url} cannot be opened: {_describe_error(error)}") from None
     return Repository(url, root, address.repository, root.name, address.path, files, is_all=is_all)
 
 
@@ -249,26 +267,13 @@ def _hub() -> ModuleType:
     return hub
 
 
-def _told(error: Exception) -> str:
-    """A sentence for people, by the names of the Hub's errors."""
+def _describe_error(error: Exception) -> str:
+    """Return what went wrong and what to do, by the class of an error of the Hub's library."""
     kind = type(error).__name__
-    access = "log in (hf auth login) or set HF_TOKEN where it is private"
-    if kind == "GatedRepoError":
-        return f"its owner must let you in: ask for access on its page, and {access}"
-    if kind in ("RepositoryNotFoundError", "LocalTokenNotFoundError"):
-        return f"there is no such dataset, or you may not see it: correct the name, or {access}"
-    if kind == "RevisionNotFoundError":
-        return "it has no such revision: give a branch, a tag or a commit behind @"
-    if kind in ("LocalEntryNotFoundError", "IncompleteSnapshotError", "OfflineModeIsEnabled"):
-        return f"it is not in the cache: {_how_to_get()}"
-    if kind == "HFValidationError":
-        return "this is no name of a dataset: write hf://datasets/NAMESPACE/NAME"
+    if kind in _REASONS:
+        return _REASONS[kind]
     reason = str(error).partition("\n")[0].strip()[:200] or kind
     return f"{reason}; with HF_HUB_OFFLINE=1 what is in the cache is read"
-
-
-def _how_to_get() -> str:
-    return "unset HF_HUB_OFFLINE to download, or get it with hf download --repo-type dataset"
 
 
 def _walk(root: Path) -> list[str]:

@@ -20,8 +20,8 @@ from readers.formats.boxes.dataset import (
     AnnotatedDataset,
     Entry,
     Picture,
-    files_below,
     image_field,
+    names_below,
     stem_of,
 )
 from readers.formats.coco.masks import mask_fields
@@ -198,11 +198,9 @@ class LabelMeDataset(AnnotatedDataset):
 
 def _find_entries(root: Path, split: str | None) -> tuple[list[Entry], list[str], int]:
     """Return the samples of a split, the files of all splits, and how many pictures have none."""
-    images: dict[str, str] = {}
-    files: list[str] = []
-    for prefix, names in files_below(root):
-        images |= {stem_of(f"{prefix}{name}"): f"{prefix}{name}" for name in names if is_image_file(name)}  # fmt: skip
-        files += [f"{prefix}{name}" for name in names if name.lower().endswith(".json")]
+    names = list(names_below(root))
+    images = {stem_of(name): name for name in filter(is_image_file, names)}
+    files = [name for name in names if name.lower().endswith(".json")]
     if not files:
         raise SourceError(f"{root} holds no .json files: give the folder in which LabelMe wrote")
     inside = inside_split(root, files, split)

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import io
 import posixpath
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import stated_length
-from readers.formats.coco.masks import rasterise
+from readers.formats.coco.masks import rasterise, read_png
 from readers.formats.columns import shorten
 from readers.formats.text import parse_object
-from readers.image.header import read_header
-from readers.sample import HeaderError
 from readers.storage.limits import check_bytes
 
 _NUM_POINTS = {
@@ -30,6 +27,7 @@ _NUM_POINTS = {
 }
 WITH_AREA = ("polygon", "rectangle", "oriented_rectangle", "circle", "mask")
 LINES = ("line", "linestrip")
+_DECODED_BYTES = 4  # of a pixel of a mask, at most: numbers of 32 bits
 
 
 class Shape(NamedTuple):
@@ -234,25 +232,16 @@ def _radius(one: Shape) -> float:
 
 def _paste(mask: NDArray[np.bool_], one: Shape, where: str) -> None:
     """Put a stored mask into the whole picture's."""
-    from PIL import Image
-
     left, top, right, bottom = (int(value) for value in _box_of(one))
     data = decode_base64(one.mask, f"{where}: mask")
-    try:
-        header = read_header(data)
-        if header.format != "png" or (header.height, header.width) != (bottom - top, right - left):
-            raise ValueError(
-                f"{where}: mask is a {header.format} of {header.width} x {header.height} (width x height), and its points "
-                f"span {right - left} x {bottom - top}"
-            )
-        if left < 0 or top < 0 or bottom > mask.shape[0] or right > mask.shape[1]:
-            raise ValueError(f"{where}: mask leaves the picture")
-        with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:
-            crop = np.asarray(opened)
-    except HeaderError as error:
-        raise ValueError(f"{where}: mask is no PNG: {error}") from None
-    except (OSError, SyntaxError) as error:
-        raise ValueError(f"{where}: mask cannot be decoded: {error}") from None
+    crop = read_png(data, f"{where}: mask", _DECODED_BYTES)
     if crop.ndim != 2:
         raise ValueError(f"{where}: mask must have one channel, got {crop.shape[2]}")
+    if crop.shape != (bottom - top, right - left):
+        raise ValueError(
+            f"{where}: mask is {crop.shape[1]} x {crop.shape[0]} (width x height), and its points span "
+            f"{right - left} x {bottom - top}"
+        )
+    if left < 0 or top < 0 or bottom > mask.shape[0] or right > mask.shape[1]:
+        raise ValueError(f"{where}: mask leaves the picture")
     mask[top:bottom, left:right] |= crop > 0

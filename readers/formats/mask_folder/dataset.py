@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import require_choice
 from readers.formats.files import FileDataset, Sidecars
+from readers.formats.files.described import spread_evenly
 from readers.formats.mask_folder.layout import (
     Layout,
     find_layout,
@@ -114,9 +115,7 @@ class MaskFolderDataset(FileDataset):
 
     def _look(self, root: Path, masks: list[str]) -> bytes:
         """Take masks of 0 and 255 alone for 0 and 1."""
-        rows = np.unique(
-            np.linspace(0, len(masks) - 1, min(len(masks), _NUM_LOOKED_AT)).astype(int)
-        )
+        rows = spread_evenly(len(masks), _NUM_LOOKED_AT)
         values = seen(root / masks[row] for row in rows)
         if values != {0, 255}:
             return b""

@@ -1,13 +1,13 @@
 """In which folders images and masks lie, and which belong together."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from readers.describe import few_of
 from readers.detect.splits import split_of
-from readers.formats.boxes.dataset import files_below
+from readers.formats.boxes.dataset import by_stem, names_below
 from readers.formats.named_splits import choose_name
 from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
@@ -151,17 +151,12 @@ def find_pictures(folder: Path) -> list[str]:
     Raises:
         SourceError: There are none, or a folder cannot be listed.
     """
-    found = [
-        place + name
-        for place, names in files_below(folder)
-        for name in names
-        if is_image_file(name)
-    ]
+    found = sorted(filter(is_image_file, names_below(folder)))
     if not found:
         raise SourceError(
             f"{folder} holds no pictures: name the right folder with images= or masks="
         )
-    return sorted(found)
+    return found
 
 
 def pair(
@@ -179,8 +174,8 @@ def pair(
     Raises:
         SourceError: Two images or two masks have one stem, or masks are JPEG.
     """
-    of_images = _by_stem(images, image_suffix, where)
-    of_masks = _by_stem(masks, mask_suffix, where)
+    of_images = by_stem(images, where, image_suffix)
+    of_masks = by_stem(masks, where, mask_suffix)
     pairs = [(of_images[stem], of_masks[stem]) for stem in of_images if stem in of_masks]
     lossy = [mask for _, mask in pairs if mask.lower().rpartition(".")[2] not in _MASK_ENDINGS]
     if lossy:
@@ -213,22 +208,6 @@ def require_all(paired: Paired, masks: Sequence[str], image_suffix: str, where: 
     advice = f"say mask_suffix={' or '.join(map(repr, suffixes))}, or " if suffixes else ""
     leave = "unpaired='leave out' to go on without them" if paired.pairs else "correct the folders"
     raise SourceError(f"{where}: {' and '.join(told)}: {advice}{leave}")
-
-
-def _by_stem(names: Iterable[str], suffix: str, where: str) -> dict[str, str]:
-    """Return name by place and stem without the suffix; those without it are left out."""
-    found: dict[str, str] = {}
-    for name in names:
-        stem = name.rpartition(".")[0]
-        if not stem.endswith(suffix):
-            continue
-        other = found.setdefault(stem.removesuffix(suffix), name)
-        if other != name:
-            raise SourceError(
-                f"{where}: {other} and {name} have the same name, so which belongs to the other folder's file "
-                "cannot be told: rename or remove one of them"
-            )
-    return found
 
 
 def _suffixes(images: Sequence[str], masks: Sequence[str], image_suffix: str) -> list[str]:

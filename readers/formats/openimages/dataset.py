@@ -23,7 +23,6 @@ from readers.sample import (
 )
 from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
-from readers.storage.shards import ShardDataset
 from readers.storage.whole_files import read_head, read_text
 
 KEY, LABEL, CONFIDENCE = "ImageID", "LabelName", "Confidence"
@@ -231,16 +230,16 @@ class OpenImagesDataset(DescribedFiles):
     ) -> None:
         images = None if images is None else Path(images).absolute()
         descriptions = None if descriptions is None else Path(descriptions).absolute()
-        self._options = {"images": images, "descriptions": descriptions}
-        self._options["crowd"] = crowd
-        self._stored = ShardDataset([table], Scan("openimages", 1, find_images))
-        path = Path(self._stored.shards[0])
+        options = {"images": images, "descriptions": descriptions, "crowd": crowd}
+        super().__init__(table, Scan("openimages", 1, find_images), options)
+        path = self._source
         self._columns = read_header_row(read_head(path, _HEAD_BYTES))
         self._has_boxes = SIDES[0] in self._columns
         self._names = read_descriptions(descriptions or _find_descriptions(path, self._has_boxes))
         self._labels = {label: number for number, label in enumerate(self._names)}
-        first = self._stored.fetch(range(min(len(self), _MOST_TRIED)))
-        root = images or folder_with(_folders_of_images(path), [*map(_file_of, first)], path)
+        first = [*map(_file_of, self._stored.fetch(range(min(len(self), _MOST_TRIED))))]
+        around = (path.parent, path.parent.parent)
+        root = images or folder_with(path, around, _usual_folders(path), first)
         self._files = FilesBelow(root, "the folder of the images")
 
     @property
@@ -282,9 +281,7 @@ def _find_descriptions(path: Path, has_boxes: bool) -> Path:
     )
 
 
-def _folders_of_images(path: Path) -> list[Path]:
-    """Return the folders in which the images of a table mostly lie."""
+def _usual_folders(path: Path) -> list[str]:
+    """Return what the folder of a table's images is called: like the split in the table's name, or images."""
     split = split_of(path.stem.replace("-", " "))
-    words = {"validation": ("validation", "val")}.get(split or "", (split,) if split else ())
-    beside = (path.parent, path.parent.parent)
-    return [*(folder / name for name in (*words, "images") for folder in beside), path.parent]
+    return [*{None: (), "validation": ("validation", "val")}.get(split, (split,)), "images"]

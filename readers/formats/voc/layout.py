@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from readers.detect.splits import no_such_split
 from readers.formats.boxes.checks import unpaired_warnings
-from readers.formats.boxes.dataset import Entry, files_below, stem_of
+from readers.formats.boxes.dataset import Entry, by_stem, names_below, stem_of
 from readers.formats.named_splits import choose_name, inside_split
 from readers.formats.text import filled_lines
 from readers.plural import counted
@@ -134,9 +134,9 @@ def _first(folder: Path, names: Iterable[str]) -> str:
 
 
 def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
-    images = _by_stem(root, _first(root, IMAGES), is_image_file)
-    inside = _first(root, ANNOTATIONS)
-    annotations = _by_stem(root, inside, _is_xml) if inside else {}
+    images = _inside(root, _first(root, IMAGES), is_image_file)
+    folder = _first(root, ANNOTATIONS)
+    annotations = _inside(root, folder, _is_xml) if folder else {}
     sets = root / "ImageSets"
     wanted = ("Segmentation", "Main") if masks else ("Main", "Segmentation")
     lists = next((sets / name for name in wanted if (sets / name).is_dir()), None)
@@ -159,13 +159,9 @@ def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
 
 def _flat(root: Path, split: str | None) -> Layout:
     """Annotations beside their pictures, at any depth; folders in root may be splits."""
-    images: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    for prefix, names in files_below(root):
-        images |= _stems(root, (f"{prefix}{name}" for name in names if is_image_file(name)))
-        annotations |= {
-            stem_of(f"{prefix}{name}"): f"{prefix}{name}" for name in names if _is_xml(name)
-        }
+    names = list(names_below(root))
+    images = by_stem(filter(is_image_file, names), root)
+    annotations = {stem_of(name): name for name in filter(_is_xml, names)}
     everything = sorted(annotations.values())
     inside = inside_split(root, everything, split)
     images = {key: name for key, name in images.items() if inside(key)}
@@ -194,20 +190,7 @@ def _is_xml(name: str) -> bool:
     return name.lower().endswith(".xml")
 
 
-def _by_stem(root: Path, folder: str, fits: Callable[[str], bool]) -> dict[str, str]:
-    found: list[str] = []
-    for prefix, names in files_below(root, folder):
-        found += [f"{prefix}{name}" for name in names if fits(name)]
-    stems = _stems(root, found)
-    return {stem[len(folder) + 1 :]: name for stem, name in stems.items()}
-
-
-def _stems(root: Path, names: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in names:
-        other = found.setdefault(stem_of(name), name)
-        if other != name:
-            raise SourceError(
-                f"{root} holds {other} and {name}, which an annotation cannot tell apart: keep one of them"
-            )
-    return found
+def _inside(root: Path, folder: str, fits: Callable[[str], bool]) -> dict[str, str]:
+    """Return the names of files in a folder by their stems, which are relative to that folder."""
+    found = by_stem(filter(fits, names_below(root, folder)), root)
+    return {stem[len(folder) + 1 :]: name for stem, name in found.items()}

@@ -1,19 +1,15 @@
 """What all annotations of a dataset tell together: its classes, from where its coordinates count, and what the colours of masks stand for."""
 
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import Corners, read_if_sound
-from readers.formats.coco.masks import write_png
+from readers.formats.coco.masks import read_png, write_png
 from readers.formats.voc.annotation import parse_annotation, parse_names
-from readers.image.header import read_header
-from readers.sample import HeaderError, Payload, SourceError
-from readers.storage.limits import check_bytes
+from readers.sample import Payload, SourceError
 
 Color = tuple[int, int, int]
 BACKGROUND = "background"
@@ -28,6 +24,7 @@ VOID = 255
 _IN_COLORS = (b"\2", b"\6")  # RGB, RGBA
 _COLOR_TYPE = 25  # its place in a PNG
 _UNKNOWN = -1
+_DECODED_BYTES = 32  # a pixel in colours, as three numbers of 64 bits and one that packs them
 
 
 class Survey(NamedTuple):
@@ -162,7 +159,7 @@ def numbered(mask: Payload, colors: Mapping[Color, int], name: str) -> bytes:
     Raises:
         ValueError: It cannot be decoded, or has a colour without a number.
     """
-    pixels = _decode(mask, name).astype(np.int64)
+    pixels = read_png(mask, name, _DECODED_BYTES, "RGB").astype(np.int64)
     packed = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
     known = {red << 16 | green << 8 | blue: number for (red, green, blue), number in colors.items()}
     there, places = np.unique(packed, return_inverse=True)
@@ -172,15 +169,3 @@ def numbered(mask: Payload, colors: Mapping[Color, int], name: str) -> bytes:
         told = f"{color >> 16},{color >> 8 & 255},{color & 255}"
         raise ValueError(f"{name} has the colour {told}, which labelmap.txt gives no class")
     return write_png(numbers[places].reshape(packed.shape).astype(np.uint8))
-
-
-def _decode(mask: Payload, name: str) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    try:
-        header = read_header(mask)
-        check_bytes(32 * header.height * header.width, name)
-        with Image.open(io.BytesIO(mask), formats=("PNG",)) as opened:
-            return np.asarray(opened.convert("RGB"))
-    except (HeaderError, OSError, SyntaxError) as error:
-        raise ValueError(f"{name} cannot be decoded: {error}") from None

@@ -14,7 +14,7 @@ from readers.detect.splits import (
     splits_of,
 )
 from readers.formats.boxes.checks import unpaired_warnings
-from readers.formats.boxes.dataset import Entry, files_below, stem_of
+from readers.formats.boxes.dataset import Entry, files_below, names_below, stem_of
 from readers.formats.named_splits import choose_name
 from readers.formats.text import filled_lines
 from readers.formats.yolo.config import Config, find_config, read_config
@@ -197,22 +197,20 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
 
 def _without_config(root: Path, split: str | None) -> list[str]:
     """Return the pictures of a folder of which no YAML file says anything; names of folders may tell splits."""
-    names = [
-        f"{prefix}{name}" for prefix, files in files_below(root) for name in files if is_image_file(name)
-    ]  # fmt: skip
+    names = sorted(filter(is_image_file, names_below(root)))
     if not names:
         raise SourceError(f"{root} holds no pictures: give the folder with images and labels")
     told = splits_of(names) if any("/" in name for name in names) else [frozenset()] * len(names)
     splits = in_order({one for some in told for one in some})
     if split is None and len(splits) < 2:
-        return sorted(names)
+        return names
     if split is None:
         raise SourceError(several_splits(str(root), splits, ""))
     wanted = canonical(split)
     chosen = [name for name, some in zip(names, told, strict=True) if {split, wanted} & some]
     if not chosen:
         raise no_such_split(str(root), split, splits)
-    return sorted(chosen)
+    return chosen
 
 
 def _with_labels(

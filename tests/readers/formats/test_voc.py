@@ -338,7 +338,7 @@ def test_several_splits_or_years_are_refused(devkit: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (("a.jpg", "a.png", "a.xml"), r"a.jpg and a.png, which an annotation cannot tell"),
+        (("a.jpg", "a.png", "a.xml"), r"a.jpg and a.png have the same name"),
         (("a.jpg", "b.xml"), r"has 1 picture and 1 \.xml file, of which no two"),
     ],
 )
