@@ -207,6 +207,28 @@ def read_each(
     return found
 
 
+def keypoints_to_json(
+    objects: Sequence[Sequence[tuple[float, float, int]]],
+) -> dict[str, list[Any]]:
+    """Return the fields of the keypoints of all objects in a picture, without those that are not labelled.
+
+    Args:
+        objects: For each object x, y and visibility of its keypoints: 0 not labelled, 1 hidden, 2 visible.
+    """
+    points = [
+        (x, y, number, visibility, owner)
+        for owner, keypoints in enumerate(objects)
+        for number, (x, y, visibility) in enumerate(keypoints)
+        if visibility
+    ]
+    return {
+        "keypoints": [[x, y] for x, y, *_ in points],
+        "keypoint_labels": [number for _, _, number, *_ in points],
+        "keypoint_visibility": [visibility for *_, visibility, _ in points],
+        "keypoint_objects": [owner for *_, owner in points],
+    }
+
+
 def read_if_sound(
     read: Callable[[Name], Content], name: Name, needed_for: str = ""
 ) -> Content | None:

@@ -196,16 +196,17 @@ class _Lists:
                 beyond += sum(one.right > size[0] + 1 or one.bottom > size[1] + 1 for one in some)
             if size and min(size) > _LARGEST_SHARE:
                 shares += sum(max(one.right, one.bottom) <= _LARGEST_SHARE for one in some)
-        told = {"lost": lost} if lost else {}
-        told |= {"kinds": 1} if unlisted and are_text[0].isdisjoint(are_text[1]) else {}
-        flat = sum(one.is_flat for some in self.objects.values() for one in some)
-        again = len(self.names) - len({*self.names.values()})
-        told |= {"flat": flat} if flat else {}
-        told |= {"again": again} if again else {}
-        told |= {"shares": shares} if shares and shares == boxes else {}
-        if boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes:
-            told["beyond"] = round(100 * beyond / boxes)
-        return json.dumps(told) if told else ""
+        is_beyond = boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes
+        counts = {
+            "lost": lost,
+            "kinds": int(bool(unlisted) and are_text[0].isdisjoint(are_text[1])),
+            "flat": sum(one.is_flat for some in self.objects.values() for one in some),
+            "again": len(self.names) - len({*self.names.values()}),
+            "shares": shares if shares == boxes else 0,
+            "beyond": round(100 * beyond / boxes) if is_beyond else 0,
+        }
+        counts = {name: count for name, count in counts.items() if count}
+        return json.dumps(counts) if counts else ""
 
     def _skip(self, offset: int, sign: str) -> int:
         """Return the offset of what follows a sign that must come."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from readers.formats.boxes.checks import read_each, read_flag
+from readers.formats.boxes.checks import keypoints_to_json, read_each, read_flag
 from readers.formats.coco.masks import extent
 from readers.formats.columns import shorten
 from readers.formats.text import parse_object
@@ -100,11 +100,9 @@ def objects_to_json(
         ],
     }
     if any("keypoints" in category for category in categories.values()):
-        of_each = read_each(annotations, lambda one: _keypoints(one.get("keypoints", [])), name_of)
-        points = [point for of_one in of_each for point in of_one]
-        found["keypoints"] = [[x, y] for x, y, _, _ in points]
-        found["keypoint_labels"] = [number for _, _, number, _ in points]
-        found["keypoint_visibility"] = [seen for _, _, _, seen in points]
+        points = read_each(annotations, lambda one: _keypoints(one.get("keypoints", [])), name_of)
+        found |= keypoints_to_json(points)
+        del found["keypoint_objects"]
     return found
 
 
@@ -218,9 +216,8 @@ def _class_of(one: Mapping[str, Any], labels: Mapping[int | str, int]) -> int:
     return int(number)
 
 
-def _keypoints(flat: Any) -> list[tuple[float, float, int, int]]:
-    """Return x, y, number in the list, and visibility of an object's labelled keypoints."""
+def _keypoints(flat: Any) -> list[tuple[float, float, int]]:
+    """Return x, y and visibility of an object's keypoints."""
     if not isinstance(flat, list) or len(flat) % 3:
         raise ValueError("its keypoints must be x, y and v of each")
-    triples = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-    return [(x, y, number, seen) for number, (x, y, seen) in enumerate(triples) if seen]
+    return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))

@@ -103,7 +103,8 @@ def read_card(text: str, shown: str) -> dict[str, Config]:
     if not head or not _MEANT.search(head[1]):
         return {}
     try:
-        told = _parse(head[1])
+        parsed = parse_yaml(head[1])
+        told = parsed if isinstance(parsed, dict) else {}
         names = _class_names_by_config(told.get("dataset_info"))
         configs = {one["config_name"]: _config(one, names) for one in told.get("configs") or ()}
     except SourceError:
@@ -141,11 +142,6 @@ def choose_config(configs: Mapping[str, Config], name: str | None, shown: str) -
             f"config={next(iter(configs))!r})"
         )
     return default[0]
-
-
-def _parse(text: str) -> dict[str, Any]:
-    found = parse_yaml(text)
-    return found if isinstance(found, dict) else {}
 
 
 def _config(told: Mapping[str, Any], names: Mapping[str, Any]) -> Config:

@@ -115,18 +115,16 @@ def read_info(root: Path) -> Info:
     """
     path = root / INFO
     try:
-        told = parse_object(read_whole(path), str(path))
+        stored = parse_object(read_whole(path))
+        _require_version(root, stored.get("codebase_version"))
+        return _info(stored)
     except OSError as error:
         raise SourceError(
             f"{path} cannot be read ({reason_of(error)}): give the folder of a LeRobot dataset"
         ) from None
-    except ValueError as error:
-        raise SourceError(f"{error}: write it with lerobot") from None
-    _require_version(root, told.get("codebase_version"))
-    try:
-        return _info(told)
-    except (KeyError, TypeError, ValueError) as error:
-        raise SourceError(f"{path} does not tell what it must: {_said(error)}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise SourceError(f"{path} cannot be used ({reason}): write it with lerobot") from None
 
 
 def _require_version(root: Path, version: object) -> None:
@@ -209,7 +207,3 @@ def _filled(template: str, told: Mapping[str, int | str]) -> str:
         return str(told[name]) if width is None else f"{int(told[name]):0{int(width)}d}"
 
     return _PLACE.sub(value, template)
-
-
-def _said(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)

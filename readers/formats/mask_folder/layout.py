@@ -11,7 +11,7 @@ from readers.formats.boxes.dataset import by_stem, names_below
 from readers.formats.named_splits import choose_name
 from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
-from readers.storage.unreadable import refuse_folder_error
+from readers.storage.unreadable import listed, refuse_folder_error
 
 _IMAGES = ("images", "image", "imgs", "img")
 _MASKS = ("masks", "mask", "annotations", "labels")
@@ -131,10 +131,8 @@ def _splits(folder: Path) -> dict[str, str]:
 
 def _names(folder: Path, *, folders: bool = True) -> list[str]:
     """Return the names of the folders, or of the files, in a folder; none where there is no such folder."""
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as entries:
-        return sorted(one.name for one in entries if one.name[0] != "." and one.is_dir() == folders)
+    below, files = listed(folder)
+    return sorted(name for name in (below if folders else files) if name[0] != ".")
 
 
 class Paired(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from readers.detect.registry import require
 from readers.formats.boxes.checks import (
     Outside,
+    keypoints_to_json,
     read_if_sound,
     require_choice,
     same_name_warnings,
@@ -179,16 +180,7 @@ class YoloDataset(AnnotatedDataset):
         if self.task in ("segment", "obb"):
             targets["polygons"] = [one.polygon for one in objects]
         if self.task == "pose":
-            points = [
-                (x, y, seen, number, owner)
-                for owner, one in enumerate(objects)
-                for number, (x, y, seen) in enumerate(one.keypoints)
-                if seen
-            ]
-            targets["keypoints"] = [[x, y] for x, y, *_ in points]
-            targets["keypoint_labels"] = [number for *_, number, _ in points]
-            targets["keypoint_visibility"] = [seen for _, _, seen, *_ in points]
-            targets["keypoint_objects"] = [owner for *_, owner in points]
+            targets |= keypoints_to_json([one.keypoints for one in objects])
         return targets
 
 
