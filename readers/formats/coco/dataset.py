@@ -170,9 +170,9 @@ class CocoDataset(DescribedFiles):
         return (*(sentence for is_said, sentence in found if is_said), *same)
 
     def _identity(self) -> bytes:
-        told = repr((self._options["masks"], self._options["crowd"]))
+        identity = repr((self._options["masks"], self._options["crowd"]))
         box_format = self._options["box_format"]
-        return (told if box_format == "xywh" else told + box_format).encode()
+        return (identity if box_format == "xywh" else identity + box_format).encode()
 
     def _name_of(self, entry: Sample | BadSample) -> str:
         with suppress(ValueError):  # of a damaged entry, which is a bad sample
@@ -199,8 +199,8 @@ class CocoDataset(DescribedFiles):
         annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
         wanted = choose_objects(annotations, crowd=self._options["crowd"])
         objects = with_boxes(wanted, self._options["box_format"], size)
-        told = objects_to_json(objects, self._categories)
-        fields: dict[str, Payload] = {"json": to_payload(told | CORNERS)}
+        targets = objects_to_json(objects, self._categories)
+        fields: dict[str, Payload] = {"json": to_payload(targets | CORNERS)}
         if self._options["masks"]:
             outlines = [one for one, _ in objects]
             height, width = size or (0, 0)
@@ -217,11 +217,11 @@ class CocoDataset(DescribedFiles):
         if len(names) > 1:
             raise ValueError(f"it has {len(names)} panoptic masks, and one is allowed")
         one = parse(entry.fields[names[0]])
-        told, colors = segments_to_json(
+        targets, colors = segments_to_json(
             one["segments_info"], self._categories, crowd=self._options["crowd"]
         )
         mask = masks.read(str(one.get("file_name", "")))
-        return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told | CORNERS)}
+        return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(targets | CORNERS)}
 
     @cached_property
     def _categories(self) -> dict[int | str, dict[str, Any]]:
