@@ -1,4 +1,4 @@
-"""One JSON file of LabelMe: its picture, its shapes as they are written, and the objects that these make."""
+"""One JSON file of LabelMe: its picture, its shapes, and the objects that consist of them."""
 
 import base64
 import binascii
@@ -15,6 +15,7 @@ from readers.formats.columns import shorten
 from readers.formats.text import parse_object
 from readers.storage.limits import check_bytes
 
+# For each shape_type the least and the most points.
 _NUM_POINTS = {
     "polygon": (3, None),
     "rectangle": (2, 2),
@@ -36,10 +37,10 @@ class Shape(NamedTuple):
     Attributes:
         label: Name of its class.
         kind: Its shape_type.
-        points: x and y of each, in pixels of the upright picture; see `readers.formats.labelme.document`.
+        points: x and y of each point, in pixels of the upright picture.
         group: Shapes of one label and one group are one object; None for an object of its own.
-        mask: Of a mask, the PNG file of its crop in base64, else "".
-        raw: All that is written of it, without the mask.
+        mask: The PNG file of the crop of a mask, in base64; "" for other shapes.
+        raw: The shape as written, without the mask.
     """
 
     label: str
@@ -55,9 +56,9 @@ class Document(NamedTuple):
 
     Attributes:
         image: Name of the picture below the dataset's folder.
-        data: The picture itself where the file holds it, in base64, else "".
-        size: Height and width as stated, 0 where they are not.
-        shapes: In their order.
+        data: The picture in base64 if the file holds it, else "".
+        size: Height and width as stated, 0 for one that is not.
+        shapes: The shapes in their order.
         flags: Flags of the picture.
     """
 
@@ -73,10 +74,10 @@ def parse_document(content: bytes, name: str) -> Document:
 
     Args:
         content: Its bytes.
-        name: Its name below the dataset's folder, for errors and for where the picture lies.
+        name: Its name below the dataset's folder, for errors and for the picture's path.
 
     Raises:
-        ValueError: It is no such file; the text names it, the shape (from 1) and what is wrong.
+        ValueError: The file is malformed; the text names the file, the shape (from 1) and the fault.
     """
     stored = _stored(content, name)
     path, data = stored.get("imagePath"), stored.get("imageData") or ""
@@ -95,7 +96,7 @@ def parse_document(content: bytes, name: str) -> Document:
 
 
 def parse_labels(content: bytes, name: str) -> list[tuple[str, str]]:
-    """Return label and shape_type of each shape, whatever else is wrong with it; see `parse_document`."""
+    """Return label and shape_type of each shape, even if other parts of it are malformed; see `parse_document`."""
     shapes = enumerate(_stored(content, name)["shapes"], start=1)
     return [_label_and_kind(one, f"{name} shape {number}") for number, one in shapes]
 
@@ -104,7 +105,7 @@ def decode_base64(text: str, what: str) -> bytes:
     """Return the bytes of a text.
 
     Raises:
-        ValueError: It is none, or takes too much memory.
+        ValueError: The text is no base64, or takes too much memory.
     """
     check_bytes(len(text), what)
     try:
@@ -166,8 +167,8 @@ class Instance(NamedTuple):
 
     Attributes:
         label: Name of its class.
-        shapes: Those with an area, of one group, or one alone.
-        number: Number of the first of them, from 1.
+        shapes: Shapes with an area: those of one group, or a single one.
+        number: Number of the first shape, from 1.
     """
 
     label: str
@@ -194,7 +195,7 @@ def instances_of(shapes: Sequence[Shape]) -> list[Instance]:
 def mask_of(instance: Instance, size: tuple[int, int], where: str) -> NDArray[np.bool_]:
     """Return the pixels of an object, bool [height, width].
 
-    Outlines are drawn as those of COCO (see `rasterise`); a circle holds the pixels whose centres lie in it.
+    Outlines are rasterised like those of COCO (see `rasterise`); a circle holds the pixels whose centres lie in it.
 
     Raises:
         ValueError: A stored mask cannot be read or does not fit.

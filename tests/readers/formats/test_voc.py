@@ -168,7 +168,7 @@ def test_lists_of_one_class(devkit: Path) -> None:
         ([voc_object(box=(5, 5, WIDTH, 9))], "one-based", ""),
         ([voc_object(box=(5, 5, 9, HEIGHT))], "one-based", ""),
         ([voc_object(box=(0, 3, 9, 9)), EDGE], "zero-based", "object 1 of a.xml begins at 0"),
-        ([voc_object(box=(2, 3, 9, 9))], "one-based", "from 1, as no box shows it and this format mostly does .*say coords="),
+        ([voc_object(box=(2, 3, 9, 9))], "one-based", "from 1, as no box shows it and this format usually does .*say coords="),
         ([voc_object(box=(-1, 3, 9, 9)), EDGE], "one-based", ""),
     ],
 )  # fmt: skip
