@@ -1,4 +1,4 @@
-"""Where the pictures, annotations, masks and lists of Pascal VOC lie."""
+"""Finding the pictures, annotations, masks and lists of Pascal VOC."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -14,15 +14,20 @@ from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
 
-_OF_CLASS = re.compile(r"(\S.*?)\s+(-1|0|1)")
-_LABELS = {"1": 1, "-1": 0, "0": -1}
+_OF_CLASS = re.compile(r"(\S.*?)\s+(-1|0|1)")  # a line in the list of one class
+_LABELS = {
+    "1": 1,
+    "-1": 0,
+    "0": -1,
+}  # class number for the number in such a line; 0 stands for difficult objects
+# Folders of Pascal VOC, and of datasets that follow it.
 IMAGES = ("JPEGImages", "images", "Images")
 ANNOTATIONS = ("Annotations/xmls", "annotations/xmls", "Annotations", "annotations")
 MASKS = {"class": "SegmentationClass", "object": "SegmentationObject"}
 
 
 def splits_in(folder: Path) -> dict[str, str]:
-    """Return the lists of a folder: name -> the class that a list is of, "" for lists of all.
+    """Return the lists in a folder: name -> class of the list, "" for a list of all classes.
 
     ``cat_train.txt`` is a list of the class ``cat`` where its first line ends in 1, -1 or 0.
     """
@@ -36,23 +41,23 @@ def splits_in(folder: Path) -> dict[str, str]:
 def read_list(path: Path) -> list[tuple[str, int]]:
     """Return the pictures of a list without their endings, and the label of each.
 
-    The label is -1 in a list of all; in one of a class 1 where the picture has it, 0 where not, and -1 where
-    only objects of it are there that are hard to recognise, which the list says by 0.
+    The label is -1 in a list of all classes. In the list of one class it is 1 for a picture with the class, 0 for one without
+    it, and -1 for one with difficult objects of it only, which the list marks by 0.
 
     Raises:
-        SourceError: It cannot be read, names nothing, or one picture twice.
+        SourceError: The list cannot be read, names no picture, or names one twice.
     """
     found: dict[str, int] = {}
     of_class = _is_of_class(path)
     for number, name in filled_lines(read_text(path, "a list of pictures")):
         label = -1
         if of_class:
-            told = _OF_CLASS.fullmatch(name)
-            if told is None:
+            match = _OF_CLASS.fullmatch(name)
+            if match is None:
                 raise SourceError(
                     f"{path}:{number} must be a picture and 1, -1 or 0, as the first line is"
                 )
-            name, label = told[1], _LABELS[told[2]]
+            name, label = match[1], _LABELS[match[2]]
         name = stem_of(name) if is_image_file(name) else name
         if name in found:
             raise SourceError(f"{path}:{number} names {name} a second time: a split has it once")
@@ -75,9 +80,9 @@ class Layout(NamedTuple):
     Attributes:
         root: Folder that the names are relative to.
         entries: The samples of the split, in its order.
-        annotations: Names of all annotations, of other splits too.
-        list_class: The class of which the split lists the pictures with and without it, "" for a split of all.
-        remarks: Sentences for people.
+        annotations: Names of all annotations, also of other splits.
+        list_class: Class of the list that is the split, "" for a list of all classes.
+        remarks: Warnings for the user.
     """
 
     root: Path
@@ -92,22 +97,22 @@ def find_layout(folder: Path, split: str | None, masks: str | None) -> Layout:
 
     Args:
         folder: ``VOC2012`` with ``JPEGImages`` and ``Annotations``, one of the folders around it, or a folder in
-            which each annotation lies beside its picture.
-        split: Its name, None where there is but one.
-        masks: Which masks there shall be; then the lists are those of segmentation, where there are some.
+            which each annotation lies next to its picture.
+        split: Name of the split; None for the only one.
+        masks: Kind of the masks, None for none. With masks the lists of segmentation are preferred.
 
     Raises:
-        SourceError: There are none, there are several splits or years, or no such split.
+        SourceError: There are no pictures with annotations, there are several splits or years, or no such split.
     """
     root = find_devkit(folder)
     return _flat(folder, split) if root is None else _devkit(root, split, masks)
 
 
 def find_devkit(folder: Path) -> Path | None:
-    """Return the folder with the pictures' and the annotations' folders, None where there is none.
+    """Return the folder that holds the folders of pictures and annotations, None without one.
 
     Raises:
-        SourceError: There are several, of several years.
+        SourceError: There are folders of several years.
     """
     if _is_devkit(folder):
         return folder
@@ -158,7 +163,7 @@ def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
 
 
 def _flat(root: Path, split: str | None) -> Layout:
-    """Annotations beside their pictures, at any depth; folders in root may be splits."""
+    """Return annotations with their pictures in the same folders, at any depth; folders in root may be splits."""
     names = list(names_below(root))
     images = by_stem(filter(is_image_file, names), root)
     annotations = {stem_of(name): name for name in filter(_is_xml, names)}
@@ -172,7 +177,7 @@ def _flat(root: Path, split: str | None) -> Layout:
 def _paired(
     root: Path, images: Mapping[str, str], annotations: Mapping[str, str], everything: list[str]
 ) -> Layout:
-    """Take the pictures that have an annotation, and say what is left over."""
+    """Return the pictures that have an annotation, with a warning about files without a counterpart."""
     both = [stem for stem in sorted(images) if stem in annotations]
     entries = [Entry(stem, images[stem], annotations[stem]) for stem in both]
     if not entries:

@@ -183,7 +183,7 @@ BAD: list[tuple[Change, list[int], str]] = [
     (
         lambda r: change_table(r, TABLE, "grid", put(1, [[1, 2], [3, 4], [5]])),
         [0, 1, 2, 3],  # of its row group: where the others lie is not known
-        r"is not int64 of the shape \[2, 3\] that meta/info.json tells",
+        r"is not int64 of the shape \[2, 3\] in meta/info.json",
     ),
     (lambda r: drop(r, TABLE, "reward"), [*range(8)], r"no column 'reward'"),
     (lambda r: overwrite(r / TABLE, 4, bytes(36)), [*range(4)], r"row group 0 .* cannot be read"),

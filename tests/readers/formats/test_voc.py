@@ -127,7 +127,7 @@ def test_masks_in_colours(devkit: Path) -> None:
     before = dataset.fingerprint
     numbers = np.asarray(Image.open(io.BytesIO(dataset.fetch([0])[0].fields["mask.png"])))
 
-    assert "is in colours, and no labelmap.txt says whose they are" in bare.reason
+    assert "is in colours, and no labelmap.txt gives their classes" in bare.reason
     assert bad.reason.endswith("2.png has the colour 9,9,9, which labelmap.txt gives no class")
     assert dataset.class_names == ("cat", "dog", "person")
     assert numbers[:, 0].tolist() == [0] * 4 + [2] * 5 + [255] * 3 + [0] * (HEIGHT - 12)
