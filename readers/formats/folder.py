@@ -11,25 +11,26 @@ from readers.detect.left_out import LeftOut
 from readers.formats.columns import to_label
 from readers.formats.declared import refuse_cut_list
 from readers.formats.files import FileDataset, Names, Sidecars
+from readers.formats.text import filled_lines
 from readers.labels.classes import Classes, read_classes
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
 from readers.storage.paths import leads_back
 from readers.storage.unreadable import listed, refuse_folder_error
 from readers.storage.whole_files import read_text
 
-_LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
-_NAMED_LINE = re.compile(r"(.*\.\w+)\s+(\S.*)")
-# What may belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
+_LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")  # a path and a class number
+_NAMED_LINE = re.compile(r"(.*\.\w+)\s+(\S.*)")  # a path and, perhaps, the name of a class
+# Files that belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
 _SIDECAR = re.compile(r"(.+)\.(json|(?:mask|seg)(?:\.[0-9]{1,9})?\.png)", re.DOTALL | re.IGNORECASE)
 
 
 class FileKind(NamedTuple):
-    """Which files of a folder are samples.
+    """The kind of files in a folder that are samples.
 
     Attributes:
-        plural: Their name in errors, in plural.
+        plural: Name of the files in errors, in plural.
         extensions: Their file name extensions, in lower case.
-        instead: What else a folder may hold, as errors say it.
+        instead: Other content that a folder may have, for errors.
     """
 
     plural: str
@@ -37,7 +38,7 @@ class FileKind(NamedTuple):
     instead: str = ""
 
     def fits(self, name: str) -> bool:
-        """Whether a file is one by its name."""
+        """Whether a file is of this kind by its name."""
         return "." in name and name.lower().rpartition(".")[2] in self.extensions
 
 
@@ -51,7 +52,7 @@ class FilesFound(NamedTuple):
     remarks: tuple[str, ...]
 
 
-_ANNOTATIONS = ("annotations", "labels")  # of Pascal VOC and COCO, of YOLO
+_ANNOTATIONS = ("annotations", "labels")  # folders of Pascal VOC and COCO, of YOLO
 _INSTEAD = f"; or videos (.{', .'.join(VIDEO_FIELDS)}), or a folder of frames for each video"
 _IMAGES = FileKind("images", IMAGE_FIELDS, _INSTEAD)
 
@@ -64,22 +65,21 @@ class FolderDataset(FileDataset):
     itself there are no classes, and every label is -1.
 
     Beside ``photo.jpg``, the files ``photo.json``, ``photo.mask.png`` (or ``.seg.png``) and
-    ``photo.mask.0.png`` are fields of its sample: json, mask.png and mask.0.png. A mask without such
-    a neighbour is an image like any other.
+    ``photo.mask.0.png`` are fields of its sample: json, mask.png and mask.0.png. A mask without
+    such a photo is an image like any other.
 
-    Links are followed. Unlike ImageFolder this passes over names that begin with a dot
+    Links are followed. Unlike ImageFolder this class skips names that begin with a dot
     (``.ipynb_checkpoints``, ``._photo.jpg``), and counts gif as an image.
 
     Args:
         root: The folder.
-        classes: Names of the classes in the order of their numbers, or a file of them, one per line; some may have no
-            folder here. None takes the folders. `open_dataset` with ``split="val"`` gives the folders of ``train`` beside
+        classes: Names of the classes in the order of their numbers, or a file with one name per line; a class may have no
+            folder here. None takes the folders. `open_dataset` with ``split="val"`` passes the folders of ``train`` next to
             ``val``.
 
     Raises:
-        SourceError: There are no images, a class has none (leaving it out would renumber those
-            behind it) and ``classes`` does not name it, a folder is none of ``classes``, or images lie in root and in its
-            folders as well.
+        SourceError: There are no images; a class has none and ``classes`` does not name it (leaving it out would renumber the
+            classes behind it); a folder is none of ``classes``; or images lie in root and in its folders as well.
 
     Example:
         >>> FolderDataset("photos/")
@@ -94,12 +94,12 @@ class FolderDataset(FileDataset):
 
 
 class ListDataset(FileDataset):
-    """Image files that a list names, each a sample without anything beside it.
+    """Image files that a list names; no other file belongs to a sample.
 
     The list is a text file with one ``path[ label]`` per line, or a sequence of paths. In a text
     file, paths are relative to the file's folder and may hold spaces; the label is the last word
-    if that is an integer; empty lines and lines that begin with ``#`` do not count. A file that
-    is missing is found out when it is fetched.
+    if that is an integer; empty lines and lines that begin with ``#`` are skipped. A missing file
+    is noticed when it is fetched.
 
     Raises:
         SourceError: The list cannot be read, names nothing, or has a relative path that leaves
@@ -133,10 +133,10 @@ class ListDataset(FileDataset):
 
 
 def find_root(root: Path, names: list[str]) -> tuple[Path, list[str]]:
-    """Return a folder below which all files lie, and their names relative to it.
+    """Return a folder that holds all files, and their names relative to it.
 
-    This is root, if every file lies below it, else the deepest folder that holds all of them. So keys and
-    the fingerprint do not depend on where the files lie on this machine.
+    The folder is root if every file lies below it, else the deepest folder that holds all of them. So keys and the fingerprint do
+    not depend on where the files lie on this machine.
     """
     if not any(name.startswith(("/", "../")) for name in names):
         return root, names
@@ -150,18 +150,19 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
 
     Args:
         root: The folder.
-        kind: Which files.
+        kind: Kind of the files.
         classes: Names of the classes in the order of their numbers; None numbers the folders in sorted order.
 
     Raises:
-        SourceError: There are none, a class has none or is none of ``classes``, or they lie in both.
+        SourceError: There are no files, a class folder has none or is none of ``classes``, or files lie both in root and in class
+            folders.
     """
     if not root.exists():
         raise SourceError(f"{root} cannot be listed (No such file or directory): correct the path")
     entries, files = listed(root)
     folders, what = _visible(entries), kind.plural
     left_out = LeftOut(root)
-    loose, sidecars = _told_apart(_visible(files), kind, left_out, "")
+    loose, sidecars = _split_sidecars(_visible(files), kind, left_out, "")
     inside: dict[str, int] = {}
     names = Names(_files_below(root, folders, kind, inside, sidecars, left_out))
     filled = [name for name in folders if inside[name]]
@@ -219,11 +220,11 @@ def _labels_of(
 
 
 def _read_list(path: Path) -> tuple[list[str], list[int]]:
-    """Return the paths as written and their labels, -1 where there is none."""
+    """Return the paths as written and their labels, -1 for none."""
     text = read_text(path, "a list of files")
     names, labels = [], []
-    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
-        if not line or line.startswith("#"):
+    for number, line in filled_lines(text):
+        if line.startswith("#"):
             continue
         labelled = _LABELLED_LINE.fullmatch(line)
         try:
@@ -258,7 +259,7 @@ def _files_below(
 ) -> Iterator[str]:
     """Yield the files of a kind below folders in root, relative to root, in ImageFolder's order.
 
-    How many each folder has is added to ``inside``, what belongs to the files to ``sidecars``, and other files to ``left_out``.
+    The number of files in each folder is added to ``inside``, files that belong to them to ``sidecars``, others to ``left_out``.
     """
     for folder in folders:
         found = []
@@ -267,7 +268,7 @@ def _files_below(
         ):
             below[:] = [name for name in _visible(below) if not leads_back(Path(path, name))]
             part = os.path.relpath(path, root)
-            names, beside = _told_apart(_visible(files), kind, left_out, part)
+            names, beside = _split_sidecars(_visible(files), kind, left_out, part)
             found.append((part, names))
             for name, files_beside in beside.items():
                 sidecars[f"{part}/{name}"] = tuple(
@@ -277,14 +278,14 @@ def _files_below(
         yield from (f"{path}/{name}" for path, names in sorted(found) for name in names)
 
 
-def _told_apart(
+def _split_sidecars(
     names: Sequence[str], kind: FileKind, left_out: LeftOut, inside: str
 ) -> tuple[list[str], Sidecars]:
-    """Return the files of a kind in the folder ``inside``, and what belongs to them, in the given order; count the others."""
+    """Return the files of a kind in the folder ``inside`` and their sidecars, in the given order; count the other files."""
     images = [name for name in names if kind.fits(name)]
     if len(images) < len(names):
         left_out.add(inside, (name for name in names if not kind.fits(name)))
-    # A look at the end first: 0.1 us per name, the expression alone takes 0.3.
+    # The ending is checked first: that takes 0.1 us per name, the expression alone 0.3 us.
     candidates = [
         found
         for name in names

@@ -21,6 +21,7 @@ from readers.formats.columns import (
     to_payload,
 )
 from readers.formats.files.described import DescribedFiles, FilesBelow, lines_of
+from readers.formats.text import parse_object
 from readers.labels.classes import Classes, Numbering, read_classes
 from readers.sample import (
     VIDEO_FIELDS,
@@ -35,8 +36,8 @@ from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
 from readers.storage.index.index_file import Remark
 from readers.storage.limits import check_bytes
-from readers.storage.shards import ShardDataset
 
+# Usual names of columns; the first of them in a line counts.
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
     *(name for name in IMAGE_NAMES if name not in ("image", "bytes")),
@@ -47,11 +48,11 @@ _KEY_COLUMNS = ("__key__", "key", "id")
 _MASK_COLUMNS = ("mask", "mask_path", "mask_file", "seg", "segmentation")
 _TARGETS = (
     *("boxes", "labels", "box_labels", "box_format", "keypoints", "keypoint_labels"),
-    *("height", "width"),  # by which the loader sees that boxes are in the frame of the image
+    *("height", "width"),  # the loader compares them with the image, so that boxes are in its frame
 )
-# A remark that the index keeps for `splits_of_lines`: the one split of all lines, or nothing where splits differ. Users never see it.
+# A remark in the index for `splits_of_lines`, with the split of all lines, or nothing if splits differ. Users never see it.
 _SPLITS = "holds the split"
-_PARSED_BYTES = 32  # that a byte of JSON becomes at most, or nearly
+_PARSED_BYTES = 32  # memory for each byte of JSON, about the most that it takes
 
 
 class ManifestDataset(DescribedFiles):
@@ -59,30 +60,29 @@ class ManifestDataset(DescribedFiles):
 
     A line is a JSON object such as ``{"image": "cats/1.jpg", "label": 3, "source": "flickr"}`` or
     ``{"video": "cats/1.mp4", "start_seconds": 1.5, "end_seconds": 4}``. Paths are relative to the manifest's
-    folder. The file is the field of its extension (``jpg``), a video mapped and unread; every other column is
-    a field too: text as UTF-8, all else as JSON. Beyond these
+    folder. The file is the field of its extension (``jpg``); videos are mapped, not read. Every other column is
+    a field too, text as UTF-8 and other values as JSON. In addition
 
     - ``boxes``, ``labels``, ``keypoints`` and ``keypoint_labels`` together become the field ``json``, in
-      which the loader looks for targets: boxes in x, y, x, y of the upright image, or as a column ``box_format``
-      says (the formats of gpu_aug.BoxParams);
+      which the loader looks for targets. Boxes are x, y, x, y of the upright image, or have the format in a column
+      ``box_format`` (one of gpu_aug.BoxParams);
     - ``mask`` (or ``mask_path``, ``seg``, ``segmentation``), the path of a PNG, becomes the field
       ``mask.png``, and ``masks``, a list of paths, ``mask.0.png`` and so on.
 
-    The lines are indexed once (see `readers.storage.index`); a line that is no such object, or whose file cannot
-    be read, is one BadSample. Empty lines do not count.
+    The lines are indexed once (see `readers.storage.index`). A line that is no such object, or whose file cannot
+    be read, is one BadSample. Empty lines are skipped.
 
     Args:
         path: The manifest, in UTF-8.
         image: Column of the path of the image or video; None takes the first of the usual names.
         label: Column of the class, likewise; with ``classes`` a name or a number, else a number.
-        key: Column that names the sample: ``__key__``, ``key`` or ``id`` where they are there, else the
-            image's path does.
-        root: Folder that the paths are relative to, and below which absolute paths may lead.
-        classes: Names of the classes in the order of their numbers, or a file of them, one per line.
+        key: Column of the sample's name; None takes ``__key__``, ``key`` or ``id``, and the image's path in lines without them.
+        root: Folder that paths are relative to; absolute paths must lie below it. None is the manifest's folder.
+        classes: Names of the classes in the order of their numbers, or a file with one name per line.
 
     Raises:
-        SourceError: The manifest is missing, names neither image nor video in its first object, or no file at all, or a
-            column that was asked for is not in its first object.
+        SourceError: The manifest is missing, names no file, names neither image nor video in its first object, or lacks a given
+            column there.
     """
 
     declares_count = False
@@ -104,12 +104,12 @@ class ManifestDataset(DescribedFiles):
             reads["classes"] = list(self._class_names)
         self._reader = LineReader(**reads)
         folder = None if root is None else Path(root).absolute()
-        self._options = reads | {"root": folder}
+        scan = Scan("manifest", 3, self._reader.find_lines, reads)
+        super().__init__(path, scan, reads | {"root": folder})
         what = "the folder of the manifest" if root is None else "the root folder"
         self._files = FilesBelow(folder or path.parent, what)
-        self._stored = ShardDataset([path], Scan("manifest", 3, self._reader.find_lines, reads))
         self._remarks = tuple(one for one in self._stored.scan_remarks if _SPLITS not in one)
-        [first] = self._stored.fetch([0])  # it says which fields there are
+        [first] = self._stored.fetch([0])  # its columns stand for those of all lines
         fields = (
             {} if isinstance(first, BadSample) else self._reader.read(first.fields["line"]).columns
         )
@@ -118,18 +118,18 @@ class ManifestDataset(DescribedFiles):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """As given; else empty."""
+        """Names of the classes as given, else empty."""
         return self._class_names
 
     def splits_of_lines(self) -> list[str]:
-        """Return the split of each line, "" for lines without one; nothing where no line has one."""
-        told = next((one for one in self._stored.scan_remarks if _SPLITS in one), "")
-        only = told.rpartition(_SPLITS)[2].strip()
-        if only or not told:
+        """Return the split of each line, "" for lines without one; an empty list if no line has one."""
+        remark = next((one for one in self._stored.scan_remarks if _SPLITS in one), "")
+        only = remark.rpartition(_SPLITS)[2].strip()
+        if only or not remark:
             return [only] * len(self) if only else []
         parts = (range(len(self))[start : start + 4096] for start in range(0, len(self), 4096))
         return [
-            _split_of(_parse(bytes(one.fields["line"]))) if isinstance(one, Sample) else ""
+            _split_of(parse_object(one.fields["line"])) if isinstance(one, Sample) else ""
             for part in parts
             for one in self._stored.fetch(part)
         ]
@@ -139,7 +139,7 @@ class ManifestDataset(DescribedFiles):
         return named.encode("utf-8", "surrogateescape")
 
     def _name_of(self, entry: Sample | BadSample) -> str | None:
-        with suppress(ValueError):  # of a file that was damaged since it was opened
+        with suppress(ValueError):  # the file was damaged since it was opened
             if isinstance(entry, Sample):
                 return self._reader.read(entry.fields["line"]).path
         return None
@@ -162,8 +162,8 @@ class Record(NamedTuple):
 
     Attributes:
         path: Path of the image or video, as written.
-        key: Names the sample.
-        label: Class number, -1 when there is none.
+        key: Name of the sample.
+        label: Class number, -1 for none.
         columns: All columns except the image's.
     """
 
@@ -183,7 +183,7 @@ class LineReader:
     classes: Sequence[str] = ()
 
     def find_lines(self, content: Content, name: str) -> Iterator[Entry | Remark]:
-        """Yield the lines that are not empty, in order, and whether their splits differ."""
+        """Yield the lines that are not empty, in order, and remarks about splits and boxes."""
         first, splits, others = True, set[str](), set[str]()
         num_samples, fault = 0, "it is empty"
         for number, (start, stop) in enumerate(lines_of(content), start=1):
@@ -193,7 +193,7 @@ class LineReader:
                 line = bytes(content[start:stop])
                 if not line.strip():
                     continue
-                columns = _parse(line)
+                columns = parse_object(line)
                 if first:
                     self._check(columns, name)
                     first = False
@@ -228,12 +228,12 @@ class LineReader:
             yield Remark(_SPLITS, "" if len(splits) > 1 else next(iter(splits)))
 
     def read(self, line: Payload) -> Record:
-        """Read a line.
+        """Return the content of a line.
 
         Raises:
-            ValueError: It is no object of a sample; the text is a short reason.
+            ValueError: The line is no object of a sample; the text is a short reason.
         """
-        return self._record(_parse(bytes(line)))
+        return self._record(parse_object(line))
 
     def _record(self, columns: dict[str, Any]) -> Record:
         column = _pick(columns, self.image, _IMAGE_COLUMNS)
@@ -251,16 +251,16 @@ class LineReader:
         return Record(path, to_key(path if name is None else name), number, columns)
 
     def _label(self, columns: Mapping[str, Any]) -> int:
-        """The class number that a line tells; a list under a usual name, which mostly belongs to boxes, is none.
+        """Return the class number of a line; -1 for a list under a usual name, which usually belongs to boxes.
 
         Raises:
-            ValueError: It tells something else.
+            ValueError: The label is no class.
         """
         name = _pick(columns, self.label, _LABEL_COLUMNS)
         value = columns.get(name) if name else None
         if self.label is None and isinstance(value, list):
             return -1
-        if isinstance(value, bool):  # which Python takes for 0 and 1
+        if isinstance(value, bool):  # Python would take it for 0 or 1
             raise ValueError(f"the label {json.dumps(value)} is no class number: write 0 or 1")
         if not self.classes or value is None:
             return to_label(value)
@@ -289,16 +289,6 @@ def _split_of(columns: Mapping[str, Any]) -> str:
     return str(value).strip() if isinstance(value, str | int) else ""
 
 
-def _parse(line: bytes) -> dict[str, Any]:
-    try:
-        columns = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from None
-    if not isinstance(columns, dict):
-        raise ValueError(f"it is no JSON object but {shorten(columns)}")
-    return columns
-
-
 def _pick(columns: Mapping[str, Any], asked: str | None, usual: tuple[str, ...]) -> str | None:
     return asked or next((name for name in usual if name in columns), None)
 
@@ -315,8 +305,8 @@ def _mask_files(columns: Mapping[str, Any]) -> dict[str, str]:
 def _other_fields(columns: Mapping[str, Any]) -> dict[str, Payload]:
     fields: dict[str, Payload] = {}
     if "boxes" in columns or "keypoints" in columns:
-        told = {name: columns[name] for name in _TARGETS if name in columns}
-        fields["json"] = to_payload(CORNERS | told)
+        targets = {name: columns[name] for name in _TARGETS if name in columns}
+        fields["json"] = to_payload(CORNERS | targets)
     for name, value in columns.items():
         if value is not None:
             fields.setdefault(name, to_payload(value))

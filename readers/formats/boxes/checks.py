@@ -1,4 +1,4 @@
-"""What pictures with annotations have to keep to, and how these are read: boxes and from where their corners count, classes, arguments."""
+"""Checks of annotations and of arguments about them: boxes, the origin of their coordinates, classes, sizes, flags."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,19 +19,19 @@ NEEDED_FOR_CLASSES = (
     "it may name further classes, without which the numbers of the others shift: repair it, remove it, or give all "
     "names, classes=['cat', 'dog']"
 )
-"""For `read_if_sound`, where names of classes are collected."""
+"""Reason and advice for `read_if_sound` while names of classes are collected."""
 OTHER_NAMES = ("bbox", "bboxes", "bounding_box", "bounding_boxes")
-"""Names that boxes have elsewhere; this package reads them as ``boxes``."""
+"""Names that other programs give to boxes; this package reads ``boxes`` alone and warns about these."""
 
 Coords = Literal["one-based", "zero-based"]
 
-_FIRST = {"one-based": 1, "zero-based": 0}
+_FIRST = {"one-based": 1, "zero-based": 0}  # coordinate of the first pixel
 # pandas writes whole numbers with a point where a column has gaps.
 _FLAGS = {"0": 0, "1": 1, "-1": -1, "0.0": 0, "1.0": 1, "-1.0": -1, "false": 0, "true": 1, "nan": 0}
 
 
 def class_number(numbers: Mapping[str, int], name: str, where: str) -> int:
-    """The number of a class.
+    """Return the number of a class.
 
     Raises:
         ValueError: There is no such class.
@@ -42,10 +42,10 @@ def class_number(numbers: Mapping[str, int], name: str, where: str) -> int:
 
 
 def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """See that an argument is one of its choices.
+    """Refuse an argument that is none of its choices.
 
     Raises:
-        SourceError: It is not.
+        SourceError: The argument is none of them.
     """
     if value not in choices:
         raise SourceError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
@@ -60,18 +60,18 @@ def fit_box(
     raw: Sequence[float] | None = None,
     hint: str = "",
 ) -> list[float] | None:
-    """Return a box that lies in its picture, None where it is cut and nothing is left of it.
+    """Return the part of a box that lies in its picture, None if no part of it does.
 
     Args:
         box: Left, top, right, bottom in pixels.
         size: Height and width of the picture.
-        outside: What to do with one that leaves the picture.
-        where: Names file and object, for errors.
+        outside: Whether a box that leaves the picture is refused or clipped.
+        where: Name of file and object, for errors.
         raw: The box as it is written, for errors.
-        hint: What may be meant, for errors.
+        hint: A likely cause, for errors.
 
     Raises:
-        ValueError: It has no area, or leaves the picture and shall not be cut.
+        ValueError: The box has no area, or leaves the picture and ``outside`` is "raise".
     """
     height, width = size
     written, limits = raw or box, (width, height, width, height)
@@ -96,16 +96,16 @@ def fit_box(
 def require_stated_size(
     stated: tuple[int, int] | None, size: tuple[int, int] | None, where: str
 ) -> None:
-    """See that the size that annotations state for a picture is the one that it has.
+    """Refuse a picture whose size differs from the size that its annotations state.
 
     Args:
-        stated: Height and width, 0 where one is not stated; None for neither.
-        size: Height and width of the picture, turned upright by its EXIF orientation; None where its bytes begin like no
-            picture, of which the decoder tells more.
-        where: Names what states it.
+        stated: Height and width, 0 for one that is not stated; None for neither.
+        size: Height and width of the picture, turned upright by its EXIF orientation; None if its header cannot be read, which
+            the decoder reports later.
+        where: Name of the annotation, for errors.
 
     Raises:
-        ValueError: It has another one, so that its boxes lie in another frame than its pixels.
+        ValueError: The sizes differ, so the boxes lie in another frame than the pixels.
     """
     if (
         not stated
@@ -126,14 +126,14 @@ def require_stated_size(
 
 
 def stated_length(value: Any, where: str) -> int:
-    """Return a width or height that annotations state, in pixels; 0 where they state none.
+    """Return a width or height that annotations state, in pixels; 0 if it is missing.
 
     Args:
-        value: A number of any type, or text, as files and tables hold it.
-        where: Names it, for errors.
+        value: A number of any type, or text, as files and tables hold it; None for a missing one.
+        where: Name of the value, for errors.
 
     Raises:
-        ValueError: It is there, and no whole number of pixels.
+        ValueError: The value is no whole number of pixels.
     """
     text = "0" if value is None else str(value).strip() or "0"
     with suppress(ValueError):  # text that is no number at all
@@ -144,15 +144,15 @@ def stated_length(value: Any, where: str) -> int:
 
 
 def read_flag(value: Any, name: str, allowed: Sequence[int] = (0, 1)) -> int:
-    """Return a flag of an object, 0 where it has none.
+    """Return a flag of an object, 0 if it is missing.
 
     Args:
-        value: A number, a truth value or text, as files and tables hold it.
-        name: Names it, for errors.
-        allowed: OpenImages has -1 too, which says that it is not known.
+        value: A number, a truth value or text, as files and tables hold it; None for a missing one.
+        name: Name of the flag, for errors.
+        allowed: Allowed values; OpenImages also has -1 for unknown.
 
     Raises:
-        ValueError: It is there, and neither 0, 1, true nor false: a flag that is guessed makes objects vanish.
+        ValueError: The value is neither 0, 1, true nor false. A guessed flag would make objects vanish.
     """
     number = 0 if value is None else _FLAGS.get(str(value).strip().lower())
     if number is None or number not in allowed:
@@ -163,7 +163,7 @@ def read_flag(value: Any, name: str, allowed: Sequence[int] = (0, 1)) -> int:
 def same_name_warnings(
     source: object, names: Sequence[str], numbers: Iterable[object]
 ) -> list[str]:
-    """Return a warning for each name that several classes have, with their numbers in the source."""
+    """Return a warning for each name that several classes share, with their numbers in the source."""
     found: dict[str, list[str]] = {}
     for name, number in zip(names, numbers, strict=True):
         found.setdefault(name, []).append(repr(number))
@@ -176,7 +176,7 @@ def same_name_warnings(
 
 
 def unpaired_warnings(root: Path, num_images: int, num_annotations: int, ending: str) -> list[str]:
-    """A sentence about pictures and annotations that have no counterpart, none where there are none."""
+    """Return a warning about pictures and annotations without a counterpart; none if each has one."""
     if not num_images and not num_annotations:
         return []
     return [
@@ -188,44 +188,66 @@ def unpaired_warnings(root: Path, num_images: int, num_annotations: int, ending:
 def read_each(
     objects: Iterable[Name], read: Callable[[Name], Content], name_of: Callable[[int, Name], str]
 ) -> list[Content]:
-    """Return what `read` makes of each object.
+    """Return the result of `read` for each object.
 
     Args:
-        objects: Annotations, rows.
-        read: Makes something of one, or raises ValueError.
-        name_of: Names an object by its number and itself.
+        objects: Annotations or rows.
+        read: Reads value object, or raises ValueError.
+        name_of: Returns the name of an object, by its number and itself, for errors.
 
     Raises:
-        ValueError: As `read` raised it, with the name of the object before it.
+        ValueError: `read` raised it; the text begins with the name of the object.
     """
-    found = []
-    for number, one in enumerate(objects):
+    results = []
+    for number, value in enumerate(objects):
         try:
-            found.append(read(one))
+            results.append(read(value))
         except ValueError as error:
-            raise ValueError(f"{name_of(number, one)}: {error}") from error
-    return found
+            raise ValueError(f"{name_of(number, value)}: {error}") from error
+    return results
+
+
+def keypoints_to_json(
+    objects: Sequence[Sequence[tuple[float, float, int]]],
+) -> dict[str, list[Any]]:
+    """Return the fields of the keypoints of all objects in a picture, without those that are not labelled.
+
+    Args:
+        objects: For each object x, y and visibility of its keypoints: 0 not labelled, 1 hidden, 2 visible.
+    """
+    points = [
+        (x, y, number, visibility, owner)
+        for owner, keypoints in enumerate(objects)
+        for number, (x, y, visibility) in enumerate(keypoints)
+        if visibility
+    ]
+    return {
+        "keypoints": [[x, y] for x, y, *_ in points],
+        "keypoint_labels": [number for _, _, number, *_ in points],
+        "keypoint_visibility": [visibility for *_, visibility, _ in points],
+        "keypoint_objects": [owner for *_, owner in points],
+    }
 
 
 def read_if_sound(
     read: Callable[[Name], Content], name: Name, needed_for: str = ""
 ) -> Content | None:
-    """Return what a file of annotations holds, None where it is damaged for good and not needed.
+    """Return the content of a file of annotations, None if it is damaged and not needed.
 
     Args:
-        read: Reads it, or raises ValueError or SourceError with a text that names it.
-        name: What `read` is given.
-        needed_for: Why nothing can be decided without it, and what to do; "" where it can be left out.
+        read: Reads the file, or raises ValueError or SourceError with a text that names it.
+        name: Argument of `read`.
+        needed_for: Why the file is needed, and what to do without it; "" if it may be left out.
 
     Raises:
-        SourceError: The storage failed, so that what the file holds is not known; or it is damaged, and needed.
+        SourceError: The storage failed, so that the content is unknown; or the file is damaged and needed.
     """
     try:
         return read(name)
     except (ValueError, SourceError) as error:
         if is_transient(error):
             raise SourceError(
-                f"{error}: the storage failed and not the data, so that nothing is concluded from it; open the data again"
+                f"{error}: the storage failed, not the data, so nothing can be concluded; open the data again"
             ) from error
         if needed_for:
             raise SourceError(f"{error}: {needed_for}") from error
@@ -237,8 +259,8 @@ class Corners(NamedTuple):
 
     Attributes:
         box: Left, top, right, bottom.
-        size: Height and width of its picture as they are stated, None where they are not.
-        where: Names the box.
+        size: Height and width of its picture as stated, None without.
+        where: Name of the box, for messages.
     """
 
     box: Sequence[float]
@@ -246,31 +268,39 @@ class Corners(NamedTuple):
     where: str
 
 
-def choose_coords(found: Sequence[Corners], source: object, usual: Coords) -> tuple[Coords, str]:
-    """Tell from where coordinates count, and what is to be said of it.
+def choose_coords(corners: Sequence[Corners], source: object, usual: Coords) -> tuple[Coords, str]:
+    """Return whether coordinates count from 0 or from 1, and a warning about it or "".
 
-    A box that begins at 0 shows that they count from 0. Where none does, one that ends at the width or height of
-    its picture shows that they count from 1, both ends included, as Pascal VOC's do; of a format that mostly counts from
-    0, one must begin at 1 as well. Otherwise they are taken as is usual, and a remark says so.
+    A box that begins at 0 shows that coordinates count from 0. Without one, a box that ends at the width or height of its picture
+    shows that they count from 1 with both ends included, as in Pascal VOC; in a format that usually counts from 0, a box must
+    begin at 1 as well. Otherwise the format's convention is taken, with a warning.
 
     Args:
-        found: All boxes.
-        source: Names the data.
-        usual: The convention of the format.
-
-    Returns:
-        The convention, and a sentence or "".
+        corners: All boxes.
+        source: The data, for the warning.
+        usual: Convention of the format.
     """
-    begins = [min(one.box[:2]) for one in found]
-    zero = next((f"{one.where} begins at {at:g}" for one, at in zip(found, begins, strict=True) if 0 <= at < 1), "")  # fmt: skip
-    edge = next((f"{one.where} ends at the width or height" for one in found if one.size and (one.box[2] == one.size[1] or one.box[3] == one.size[0])), "")  # fmt: skip
-    shown: Coords = "zero-based" if zero else "one-based"
+    firsts = [min(each.box[:2]) for each in corners]
+    zeros = (
+        f"{each.where} begins at {first:g}"
+        for each, first in zip(corners, firsts, strict=True)
+        if 0 <= first < 1
+    )
+    edges = (f"{each.where} ends at the width or height" for each in corners if _ends_at_edge(each))
+    zero, edge = next(zeros, ""), next(edges, "")
+    coords: Coords = "zero-based" if zero else "one-based"
     why = zero or edge
-    if not zero and (not edge or (usual == "zero-based" and 1 not in begins)):
-        shown, why = usual, "no box shows it and this format mostly does" if found else ""
-    elif shown == usual:
+    if not zero and (not edge or (usual == "zero-based" and 1 not in firsts)):
+        coords, why = usual, "no box shows it and this format usually does" if corners else ""
+    elif coords == usual:
         why = ""
-    return shown, why and (
-        f"{source} is read with coordinates that count from {_FIRST[shown]}, as {why} (files of Pascal VOC from 1, "
+    return coords, why and (
+        f"{source} is read with coordinates that count from {_FIRST[coords]}, as {why} (files of Pascal VOC from 1, "
         "tables and other formats from 0): say coords='one-based' or 'zero-based', whichever is right"
     )
+
+
+def _ends_at_edge(corners: Corners) -> bool:
+    """Whether the last coordinate of a box is the width or height that its picture is stated to have."""
+    height, width = corners.size or (None, None)
+    return corners.box[2] == width or corners.box[3] == height

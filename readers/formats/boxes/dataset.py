@@ -1,10 +1,10 @@
-"""Pictures of which each has a file of annotations: finding and reading both, their identity, their columns."""
+"""The base of formats that have a file of annotations for each picture: finding and reading files, identity, columns."""
 
 import hashlib
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,17 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
-from readers.detect.splits import (
-    canonical,
-    in_order,
-    no_such_split,
-    several_splits,
-    split_alone,
-)
 from readers.formats.boxes.checks import read_if_sound
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.dataset import fetch_each
-from readers.formats.files.described import FilesBelow
+from readers.formats.files.described import FilesBelow, spread_evenly
 from readers.image.header import Header, read_header
 from readers.sample import (
     IMAGE_FIELDS,
@@ -34,30 +27,31 @@ from readers.sample import (
     Sample,
     SourceError,
     checked_indices,
+    is_image_file,
 )
 from readers.storage.limits import check_bytes
 from readers.storage.paths import leads_back
 from readers.storage.unreadable import is_transient, refuse_folder_error
 from readers.storage.whole_files import read_head
 
-_HEAD_BYTES = 4096
-_ANNOTATIONS = (".xml", ".json")
-_NUM_CONTENTS = 4096  # annotations of which the fingerprint sees every byte
-_DAMAGED = (
-    b"\0damaged"  # stands for an annotation that cannot be read: an empty one is another thing
+_HEAD_BYTES = 4096  # enough for the first tag or brace behind a declaration or a comment
+_ANNOTATIONS = (".xml", ".json")  # endings of one annotation per picture: Pascal VOC, LabelMe
+_NUM_CONTENTS = 4096  # annotations whose bytes the fingerprint covers; reading all of a large dataset takes minutes
+_DAMAGED = b"\0damaged"  # content of an unreadable annotation in the fingerprint; an empty file has another one
+_PARSED_BYTES = (
+    100  # memory for each byte of XML or of rows while it is parsed: 9 MB of nested XML took 900 MB
 )
-_PARSED_BYTES = 100  # that a byte of XML or of rows becomes: 9 MB of nested XML took 900
 
 
 def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]:
-    """Yield the folders below root/folder and the names of their files, sorted; hidden ones are passed over.
+    """Yield each folder below root/folder with the names of its files, sorted; hidden folders and files are skipped.
 
-    A folder that is called like an annotation (``1.xml``) counts as a file too, which cannot be read: passed over it would be
-    an annotation that is not there. Links to folders are followed, but not those that lead to a folder around them.
+    A folder with the name of an annotation (``1.xml``) is also listed as a file, so that it gives an unreadable annotation instead
+    of a missing one. Links to folders are followed, except to a folder that contains the link.
 
     Args:
-        root: Names are relative to it.
-        folder: Where to begin, relative to it.
+        root: Folder that the yielded names are relative to.
+        folder: Folder to begin in, relative to the root.
 
     Raises:
         SourceError: A folder cannot be listed.
@@ -74,48 +68,54 @@ def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]
         yield prefix, sorted(name for name in files if name[0] != ".")
 
 
+def names_below(root: Path, folder: str = "") -> Iterator[str]:
+    """Yield the files below root/folder, relative to root; see `files_below`."""
+    return (prefix + name for prefix, names in files_below(root, folder) for name in names)
+
+
 def stem_of(name: str) -> str:
-    """A file's name without its last ending: ``a.b`` of ``a.b.jpg``."""
+    """Return a file's name without its last ending: ``a.b`` of ``a.b.jpg``."""
     return name.rpartition(".")[0] or name
 
 
 def head_of(path: Path) -> bytes:
-    """The first 4096 bytes of a file, which tell its kind; see `readers.storage.whole_files.read_head`."""
+    """Return the first 4096 bytes of a file, which tell its kind; see `readers.storage.whole_files.read_head`."""
     return read_head(path, _HEAD_BYTES)
 
 
-def inside_split(root: Path, names: Iterable[str], split: str | None) -> Callable[[str], bool]:
-    """Return what tells whether a file is one of a split, by the folder in root in which it lies.
+def by_stem(names: Iterable[str], where: object, suffix: str = "") -> dict[str, str]:
+    """Return names of files by their stems.
 
     Args:
-        root: The folder, for errors.
-        names: Files with annotations, relative to it.
-        split: Name of the split, None where there is but one.
+        names: Names with folders and endings.
+        where: What holds them, for errors.
+        suffix: Stands at the end of the stems and is taken away; names without it are left out.
 
     Raises:
-        SourceError: There are several splits and none is asked for, or no such split.
+        SourceError: Two names have one stem.
     """
-    folders = {name.partition("/")[0] for name in names if "/" in name}
-    told = {folder: one for folder in folders if (one := split_alone(folder))}
-    splits = in_order(told.values())
-    if split is None:
-        if len(splits) > 1:
-            raise SourceError(several_splits(str(root), splits, ""))
-        return lambda name: bool(name)
-    inside = {folder for folder, one in told.items() if one in (split, canonical(split))}
-    if not inside:
-        raise no_such_split(str(root), split, splits)
-    return lambda name: name.partition("/")[0] in inside
+    found: dict[str, str] = {}
+    for name in names:
+        stem = stem_of(name)
+        if not stem.endswith(suffix):
+            continue
+        other = found.setdefault(stem.removesuffix(suffix), name)
+        if other != name:
+            raise SourceError(
+                f"{where}: {other} and {name} have the same name but for the ending, so that it is unclear to which of them an "
+                "annotation or mask of that name belongs: rename or remove one of them"
+            )
+    return found
 
 
 class Entry(NamedTuple):
     """A picture and its annotation.
 
     Attributes:
-        key: Names the sample.
-        image: Name of the picture below the dataset's folder, "" where only the annotation tells it.
-        annotation: Name of the file of its objects, "" where it has none.
-        label: Class number of the whole picture, -1 for none.
+        key: Name of the sample.
+        image: Name of the picture below the dataset's folder, "" if only the annotation names it.
+        annotation: Name of the file of its objects, "" without one.
+        label: Class number of the picture, -1 for none.
     """
 
     key: str
@@ -125,13 +125,13 @@ class Entry(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What was read of an entry.
+    """The content of an entry.
 
     Attributes:
         data: Encoded bytes of the picture.
         field: Name of its field, such as ``jpg``.
-        header: What its first bytes say.
-        targets: Content of the field ``json``, None where the sample has none.
+        header: Its header.
+        targets: Content of the field ``json``, None for a sample without it.
         fields: Further fields.
     """
 
@@ -143,14 +143,14 @@ class Picture(NamedTuple):
 
 
 class AnnotatedDataset(IndexedDataset):
-    """Pictures below a folder, each with a file of annotations; the formats differ in how they find and read them.
+    """Pictures below a folder, each with a file of annotations; a format's class finds and reads them.
 
     Args:
         root: The folder.
         entries: The samples.
         class_names: Name of each class number.
-        options: What further decides what a sample holds, in plain values, for the fingerprint.
-        remarks: Sentences for the one who opens it.
+        options: Options that change the content of samples, as plain values, for the fingerprint.
+        remarks: Warnings for the user.
     """
 
     def __init__(
@@ -178,23 +178,24 @@ class AnnotatedDataset(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over names, sizes and labels of all files, 4096 annotations, classes and options.
+        """32 hex digits over the names, sizes and labels of all files, the content of up to 4096 annotations, classes and options.
 
-        The content of annotations that are spread evenly over the samples counts: of all where there are no more.
+        These annotations are spread evenly over the samples.
         """
         settings = json.dumps([self._class_names, self._options], sort_keys=True)
         digest = hashlib.sha256(f"pictures with annotations, 1: {settings}\n".encode())
-        for one in self._entries:
-            sizes = self._files.sizes([one.image or one.annotation, one.annotation or one.image])
-            line = "\0".join(map(str, (*one, *sizes)))
+        for entry in self._entries:
+            sizes = self._files.sizes(
+                [entry.image or entry.annotation, entry.annotation or entry.image]
+            )
+            line = "\0".join(map(str, (*entry, *sizes)))
             digest.update(f"{line}\n".encode("utf-8", "surrogateescape"))
-        rows = np.linspace(0, len(self) - 1, min(len(self), _NUM_CONTENTS)).astype(np.int64)
-        for row in np.unique(rows).tolist():
+        for row in spread_evenly(len(self), _NUM_CONTENTS):
             digest.update(hashlib.sha256(self._content(self._entries[row])).digest())
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; the sizes of files are not known without reading."""
+        """See `IndexedDataset.column`; ``num_bytes`` is -1."""
         if name == "label":
             return np.array([one.label for one in self._entries], np.int64)
         if name == "num_bytes":
@@ -206,7 +207,7 @@ class AnnotatedDataset(IndexedDataset):
         return [one.key for one in self._entries]
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read pictures and annotations, several at a time where they are slow to come; see `Dataset.fetch`."""
+        """Read pictures and annotations, with threads if the storage is slow; see `Dataset.fetch`."""
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
 
     @abstractmethod
@@ -214,7 +215,7 @@ class AnnotatedDataset(IndexedDataset):
         """Read a picture and its objects.
 
         Raises:
-            HeaderError: The picture does not begin like one.
+            HeaderError: The picture has no header of an image.
             ValueError: Something else is wrong; the text is a short reason that names the file.
         """
 
@@ -223,35 +224,35 @@ class AnnotatedDataset(IndexedDataset):
         self._numbers = {name: number for number, name in enumerate(self._class_names)}
 
     def _sizes_of(self, entry: Entry) -> tuple[int, int]:
-        """(height, width) as an annotation states it, zeros where it does not.
+        """Return (height, width) as an annotation states it, zeros if it states none.
 
         Raises:
-            ValueError: It cannot be read.
+            ValueError: The annotation cannot be read.
         """
         del entry
         return 0, 0
 
     @cached_property
     def _stated_sizes(self) -> NDArray[np.int64]:
-        found = np.zeros((len(self), 2), np.int64)
+        sizes = np.zeros((len(self), 2), np.int64)
         for row, entry in enumerate(self._entries):
-            found[row] = read_if_sound(self._sizes_of, entry) or (0, 0)
-        return found
+            sizes[row] = read_if_sound(self._sizes_of, entry) or (0, 0)
+        return sizes
 
     def _fetch_one(self, index: int) -> Sample | BadSample:
         entry = self._entries[index]
         try:
-            found = self._read(entry)
+            picture = self._read(entry)
         except HeaderError as error:
             return BadSample(index, entry.key, "header", str(error))
         except (ValueError, SourceError) as error:
             return BadSample(index, entry.key, "read", str(error), transient=is_transient(error))
-        fields: dict[str, Payload] = {found.field: found.data}
-        if found.targets is not None:
-            fields["json"] = to_payload({**found.targets, **CORNERS})
-        fields |= found.fields
-        size = found.header.height, found.header.width
-        return Sample(index, entry.key, fields, entry.label, size, image_field=found.field)
+        fields: dict[str, Payload] = {picture.field: picture.data}
+        if picture.targets is not None:
+            fields["json"] = to_payload({**picture.targets, **CORNERS})
+        fields |= picture.fields
+        size = picture.header.height, picture.header.width
+        return Sample(index, entry.key, fields, entry.label, size, image_field=picture.field)
 
     def _content(self, entry: Entry) -> bytes:
         if not entry.annotation:
@@ -261,7 +262,7 @@ class AnnotatedDataset(IndexedDataset):
 
 
 class AnnotationFiles(FilesBelow):
-    """The files of a dataset, by names relative to its folder."""
+    """Reads the files of a dataset by their names relative to its folder."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, "the folder of the dataset")
@@ -270,28 +271,27 @@ class AnnotationFiles(FilesBelow):
         """Read a file of annotations.
 
         Args:
-            name: Relative to the folder.
-            parsed_bytes: What a byte of it takes in memory, at most.
+            name: Name relative to the folder.
+            parsed_bytes: Most memory that a byte of the file takes while it is parsed.
 
         Raises:
-            ValueError: It cannot be read, or takes too much memory.
+            ValueError: The file cannot be read, or takes too much memory.
         """
         [size] = self.sizes([name])
         check_bytes(parsed_bytes * size, name)
         return bytes(self.read(name))
 
     def read_picture(self, name: str) -> tuple[Payload, str, Header]:
-        """Read a picture: its bytes, the name of its field, and its header.
+        """Return the bytes of a picture, the name of its field, and its header.
 
         Raises:
-            HeaderError: It does not begin like one.
-            ValueError: It cannot be read.
+            HeaderError: The file has no header of an image.
+            ValueError: The file cannot be read.
         """
         data = self.read(name)
         return data, image_field(name), read_header(data)
 
 
 def image_field(name: str) -> str:
-    """The name of a picture among the fields of its sample."""
-    ending = name.rpartition(".")[2].lower()
-    return ending if ending in IMAGE_FIELDS else IMAGE_FIELDS[0]
+    """Return the name of a picture among the fields of its sample: its ending, ``jpg`` for a file without one of an image."""
+    return name.rpartition(".")[2].lower() if is_image_file(name) else IMAGE_FIELDS[0]

@@ -1,4 +1,4 @@
-"""COCO files that lie about a folder of images, found by their names and a little of their text."""
+"""COCO files about the images in a folder, found near it by their names and the ends of their text."""
 
 import re
 from itertools import islice
@@ -9,20 +9,20 @@ from readers.sample import is_image_file
 from readers.storage.unreadable import OptionalFile
 from readers.storage.whole_files import open_regular, read_head
 
-_LOOKED_AT = 10_000  # names of a folder
-_MOST_FILES = 8  # of which the text is looked at
-_PART_BYTES = 1 << 16  # at either end of a file
+_LOOKED_AT = 10_000  # names of a folder; listing more on a network disk takes seconds
+_MOST_FILES = 8  # files whose text is read
+_PART_BYTES = 1 << 16  # bytes that are read at either end of a file
 _IMAGES, _FILE_NAME = re.compile(rb'"images"\s*:\s*\['), b'"file_name"'
 _OBJECTS, _IMAGE_ID = re.compile(rb'"annotations"\s*:\s*\['), b'"image_id"'
 _NAMED = re.compile(rb'"file_name"\s*:\s*"([^"\\\\]+)"')
-_MOST_NAMES = 20  # of images that are looked for
+_MOST_NAMES = 20  # images that are looked for
 _FOLDERS_OF_IMAGES = ("images", "imgs", "img", "photos", "pictures", "data")
 
 
 def coco_files(root: Path) -> list[Path]:
     """Return the COCO files about the images in a folder, or in folders in it.
 
-    They lie in the folder, in ``annotations`` in it, or beside a folder that is called ``images`` or like a split.
+    They lie in the folder, in its folder ``annotations``, or next to a folder called ``images`` or like a split.
 
     Args:
         root: The folder.

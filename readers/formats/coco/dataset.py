@@ -14,6 +14,7 @@ from readers.formats.boxes.checks import (
     require_stated_size,
     same_name_warnings,
 )
+from readers.formats.boxes.dataset import image_field
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import mask_fields, rasterise
 from readers.formats.coco.targets import (
@@ -37,10 +38,8 @@ from readers.sample import (
     Payload,
     Sample,
     SourceError,
-    is_image_file,
 )
 from readers.storage.index import Scan
-from readers.storage.shards import ShardDataset
 
 
 class CocoDataset(DescribedFiles):
@@ -58,35 +57,35 @@ class CocoDataset(DescribedFiles):
     - ``iscrowd``, ``area``: as in the file, one for each box. An ``iscrowd`` that is neither 0, 1, true nor false, as such or
       as text, makes its sample bad.
 
-    Images without objects have empty lists. The label of a sample is -1: an image has no one class.
+    Images without objects have empty lists. The label of a sample is -1, since an image has no single class.
     Categories whose ids are text are sorted as text. Ids may be whole numbers with a point (1.0), as pandas writes them.
 
-    An object without a box has that of its outline (``segmentation``); one without either makes its sample bad, as does a
-    box that is no four numbers or of a size below 0. One whose box has a width or height of 0, and no outline with an area, is left out,
-    and a warning counts these. An image that is not of the width and height that the file states is a bad sample: its boxes
-    lie in another frame. So is one that was annotated before its EXIF orientation turned it.
+    An object without a box gets the box around its outline (``segmentation``). An object without both makes its sample bad, and so
+    does a box that is not four numbers or has a size below 0. An object whose box has a width or height of 0 and whose outline has no
+    area is left out, and a warning counts these. An image whose width and height differ from those that the file states is a bad
+    sample, since its boxes lie in another frame. So is an image that was annotated before its EXIF orientation turned it.
 
-    Of captions, an image's are a JSON list in the field ``captions``; there is no field json. Of a panoptic file, the mask is the
-    field ``mask.png``, which the loader makes a semantic mask of by the field ``mask_values.json``: the classes of
-    segments, 255 where there is none. Its things are the objects of the field ``json``, with ``segment_ids``.
+    In a file of captions, the captions of an image are a JSON list in the field ``captions``, and there is no field json. In a
+    panoptic file, the mask is the field ``mask.png``; the loader makes a semantic mask of it with the field ``mask_values.json``, the
+    class of each segment and 255 for no segment. Things are the objects of the field ``json``, with ``segment_ids``.
 
-    The file is indexed once (see `readers.storage.index`), in the memory of about three times its size; objects
+    The file is indexed once (see `readers.storage.index`), which takes memory of about three times its size. Objects
     are read when they are fetched.
 
     Args:
         annotations: The JSON file, such as ``annotations/instances_train2017.json``.
         images: Folder of the images. None takes the first of these that holds the first image: the folder
-            named as the file ends (``train2017``) beside the file or its folder, ``images`` with or without
-            such a folder, and the file's own.
-        masks: Each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where it is,
-            else 0. Polygons need the package pycocotools (the extra ``coco``).
-        crowd: Regions that hold several objects (``iscrowd``) count as objects.
-        box_format: What the four numbers of a box are: "xywh" as in COCO, or "xyxy", as some tools write them.
-        panoptic: Folder of the masks of a panoptic file. None takes the one beside the file that is called as the file.
+            named like the end of the file's name (``train2017``), next to the file or to its folder; ``images`` with or
+            without such a folder in it; and the folder of the file.
+        masks: Whether the mask of each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 inside
+            the object, else 0. Polygons need the package pycocotools (the extra ``coco``).
+        crowd: Whether regions of several objects (``iscrowd``) count as objects.
+        box_format: Meaning of the four numbers of a box: "xywh" as in COCO, or "xyxy", as some tools write them.
+        panoptic: Folder of the masks of a panoptic file. None takes the folder next to the file that has the file's name.
 
     Raises:
-        SourceError: The file is missing, cut off, no JSON of this kind, lists no images, or has two of one id, or two
-            categories; no folder holds the first image; or there are masks to read and no pycocotools.
+        SourceError: The file is missing, cut off, no JSON of this kind, lists no images, or has two images or two categories of
+            one id; no folder holds the first image; or masks are asked for and pycocotools is not installed.
     """
 
     def __init__(
@@ -102,11 +101,14 @@ class CocoDataset(DescribedFiles):
         require_choice("box_format", box_format, ("xywh", "xyxy"))
         images = None if images is None else Path(images).absolute()
         panoptic = None if panoptic is None else Path(panoptic).absolute()
-        self._options = {"images": images, "masks": masks, "crowd": crowd}
-        self._options |= {"box_format": box_format, "panoptic": panoptic}
-        self._stored = ShardDataset([annotations], Scan("coco", 4, find_images))
-        path = Path(self._stored.shards[0])
-        root = images or folder_with(_folders_of_images(path), [_name(self._first())], path)
+        options = {"images": images, "masks": masks, "crowd": crowd}
+        options |= {"box_format": box_format, "panoptic": panoptic}
+        super().__init__(annotations, Scan("coco", 4, find_images), options)
+        path = self._source
+        ends = path.stem.split("_")[-1]  # instances_train2017
+        usual = (ends, f"images/{ends}", "images")
+        around = (path.parent.parent, path.parent)
+        root = images or folder_with(path, around, usual, [_name(self._first())])
         self._files = FilesBelow(root, "the folder of the images")
         members = self._stored.members
         self._holds_captions = any(name.startswith(CAPTION) for name in members)
@@ -121,14 +123,14 @@ class CocoDataset(DescribedFiles):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the categories, in the order of their numbers in the file."""
+        """Names of the categories, in the order of their ids in the file."""
         return tuple(str(category.get("name", "")) for category in self._categories.values())
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`; they were found when the file was indexed."""
-        notes: Counter[str] = Counter(json.loads(self._notes or "{}"))  # 0 of what was not noted
-        name, is_xywh = self._stored.shards[0], self._options["box_format"] == "xywh"
+        """See `IndexedDataset.remarks`; their counts were made when the file was indexed."""
+        notes: Counter[str] = Counter(json.loads(self._notes or "{}"))  # 0 for a missing count
+        name, is_xywh = self._source, self._options["box_format"] == "xywh"
         found = [
             (
                 not self._categories
@@ -168,19 +170,21 @@ class CocoDataset(DescribedFiles):
         return (*(sentence for is_said, sentence in found if is_said), *same)
 
     def _identity(self) -> bytes:
-        told = repr((self._options["masks"], self._options["crowd"]))
+        identity = repr((self._options["masks"], self._options["crowd"]))
         box_format = self._options["box_format"]
-        return (told if box_format == "xywh" else told + box_format).encode()
+        return (identity if box_format == "xywh" else identity + box_format).encode()
 
     def _name_of(self, entry: Sample | BadSample) -> str:
-        with suppress(ValueError):  # of a damaged entry, which is a bad sample
+        with suppress(
+            ValueError
+        ):  # a damaged entry is a bad sample, and its key stands for its name
             if isinstance(entry, Sample):
                 return _name(entry)
         return entry.key
 
     def _read(self, entry: Sample) -> Sample:
         name = _name(entry)
-        image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
+        image = image_field(name)
         fields: dict[str, Payload] = {image: self._files.read(name)}
         size = image_size(fields[image])
         require_stated_size(entry.size, size, entry.key.partition("/")[0])
@@ -197,8 +201,8 @@ class CocoDataset(DescribedFiles):
         annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
         wanted = choose_objects(annotations, crowd=self._options["crowd"])
         objects = with_boxes(wanted, self._options["box_format"], size)
-        told = objects_to_json(objects, self._categories)
-        fields: dict[str, Payload] = {"json": to_payload(told | CORNERS)}
+        targets = objects_to_json(objects, self._categories)
+        fields: dict[str, Payload] = {"json": to_payload(targets | CORNERS)}
         if self._options["masks"]:
             outlines = [one for one, _ in objects]
             height, width = size or (0, 0)
@@ -215,31 +219,31 @@ class CocoDataset(DescribedFiles):
         if len(names) > 1:
             raise ValueError(f"it has {len(names)} panoptic masks, and one is allowed")
         one = parse(entry.fields[names[0]])
-        told, colors = segments_to_json(
+        targets, colors = segments_to_json(
             one["segments_info"], self._categories, crowd=self._options["crowd"]
         )
         mask = masks.read(str(one.get("file_name", "")))
-        return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told | CORNERS)}
+        return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(targets | CORNERS)}
 
     @cached_property
     def _categories(self) -> dict[int | str, dict[str, Any]]:
         """Id in the file -> category, sorted by id."""
         text = self._first().fields.get("categories", b"[]")
         listed: Any = None
-        with suppress(ValueError, RecursionError):  # it was sound when the file was indexed
-            # A wrong byte in a name is no reason to lose all objects.
+        with suppress(ValueError, RecursionError):  # the list was sound when the file was indexed
+            # A wrong byte in a name must not make all objects unreadable.
             listed = json.loads(str(text, "utf-8", "replace"))
         if not are_categories(listed):
-            raise SourceError(f"{self._stored.shards[0]} has changed since it was opened")
+            raise SourceError(f"{self._source} has changed since it was opened")
         return {one["id"]: one for one in sorted(listed, key=lambda one: one["id"])}
 
     def _first(self) -> Sample:
-        """Return the first entry that can be read; a scan makes sure that there is one."""
+        """Return the first entry that can be read; the scan ensures that there is one."""
         for index in range(len(self._stored)):
             [entry] = self._stored.fetch([index])
             if isinstance(entry, Sample):
                 return entry
-        raise SourceError(f"{self._stored.shards[0]} lists no image that can be read")
+        raise SourceError(f"{self._source} lists no image that can be read")
 
 
 def _name(entry: Sample) -> str:
@@ -254,18 +258,3 @@ def _find_masks(path: Path, asked: Path | None) -> Path:
             f"{path} names panoptic masks, and there is no folder {folder}: say panoptic="
         )
     return folder
-
-
-def _folders_of_images(path: Path) -> list[Path]:
-    """Return the folders in which the images of a file mostly lie."""
-    folder = path.parent
-    ends = path.stem.split("_")[-1]  # instances_train2017
-    return [
-        folder.parent / ends,
-        folder / ends,
-        folder.parent / "images" / ends,
-        folder / "images" / ends,
-        folder.parent / "images",
-        folder / "images",
-        folder,
-    ]

@@ -1,4 +1,4 @@
-"""The lists of a COCO file: where images, their annotations and the categories lie in its bytes."""
+"""Finding the images, annotations and categories of a COCO file: their offsets in its bytes."""
 
 import json
 import re
@@ -22,26 +22,24 @@ from readers.storage.limits import check_bytes
 from readers.storage.whole_files import TEXT_TIMES
 
 CAPTION, SEGMENTS = "caption.", "segments."
-"""What the names of members begin with that are no objects: captions, and the segments of a panoptic mask."""
+"""Prefixes of the names of members that are no objects: captions, and the segments of a panoptic mask."""
 IMAGE = "image"
-"""What the name of the member begins with that is the image; it comes first.
+"""Prefix of the name of the member that is the image; this member comes first.
 
-An index keeps samples alone: what is to be said of the whole file stands behind it, in the first sample. Names of members are no
-part of a dataset's fingerprint.
+An index holds samples only, so the counts for warnings about the file stand behind this prefix in the first sample. Names of
+members are no part of a dataset's fingerprint.
 """
-_SHARE_BEYOND = (
-    0.25  # of boxes; of x, y, x, y taken for x, y, w, h about three quarters leave their images
-)
-_FEW_BOXES = 16  # of which a share says nothing
-_LARGEST_SHARE = (
-    2  # x + w of boxes that are shares of their images; 1, or 2 where they are x, y, x, y
-)
-_HEAD_BYTES = 64
+# Share of boxes that leave their images: about three quarters of x, y, x, y boxes do if they are read as x, y, w, h.
+_SHARE_BEYOND = 0.25
+_FEW_BOXES = 16  # fewer boxes prove nothing
+# Largest x + w of boxes that are shares of their images: 1, or 2 for x, y, x, y.
+_LARGEST_SHARE = 2
+_HEAD_BYTES = 64  # enough to tell the encoding and the first brace or bracket
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def find_images(content: Content, name: str) -> Iterator[Entry]:
-    """Yield the images of a COCO file, and where their objects and the categories lie."""
+    """Yield the images of a COCO file with the offsets of their objects and of the categories."""
     lists = _Lists(content, name)
     categories = (("categories", *lists.categories),) if lists.categories else ()
     notes = lists.notes()
@@ -56,10 +54,9 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
             first_fault = first_fault or fault
             yield Entry(f"images[{number}]", (), fault=fault)
             continue
-        found = enumerate(lists.objects.get(image["id"], ()))
-        objects = ((f"{one.kind}{i}", one.start, one.stop) for i, one in found)
-        said = notes if not any_sound else ""
-        members = ((IMAGE + said, start, stop), *categories, *objects)
+        numbered = enumerate(lists.objects.get(image["id"], ()))
+        objects = ((f"{one.kind}{i}", one.start, one.stop) for i, one in numbered)
+        members = ((IMAGE + ("" if any_sound else notes), start, stop), *categories, *objects)
         any_sound = True
         key = f"images[{number}]" if file.startswith("/") else file
         yield Entry(key, members, size=(height, width) if height and width else None)
@@ -68,7 +65,7 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
 
 
 class _Annotation(NamedTuple):
-    """One annotation: what it is, where it lies, and how far its box reaches, 0 without one."""
+    """The kind and offsets of an annotation, and the right and bottom of its box, 0 without a box."""
 
     kind: str
     start: int
@@ -79,14 +76,14 @@ class _Annotation(NamedTuple):
 
 
 class _Lists:
-    """Where the elements of COCO's three lists lie in a file.
+    """The offsets of the elements of COCO's three lists in a file.
 
     Attributes:
-        images: (start, stop) of each, in bytes.
-        sizes: Id of an image -> its width and height, None where they are not said.
-        names: Id of an image -> its file.
+        images: (start, stop) of each image, in bytes.
+        sizes: Id of an image -> its width and height, None if they are not stated.
+        names: Id of an image -> name of its file.
         objects: Id of an image -> its annotations.
-        categories: (start, stop) of the whole list, or None.
+        categories: (start, stop) of the complete list, or None.
     """
 
     def __init__(self, content: Content, name: str) -> None:
@@ -94,13 +91,13 @@ class _Lists:
         self.sizes: dict[int | str, tuple[float, float] | None] = {}
         self.names: dict[int | str, str] = {}
         self._name = name
-        self._num_unassigned = 0  # annotations that name no image at all
+        self._num_unassigned = 0  # annotations that name no image
         self.objects: dict[int | str, list[_Annotation]] = {}
         self.categories: tuple[int, int] | None = None
         self._decode = json.JSONDecoder().raw_decode
         advice = "give a file of COCO's instances or keypoints, a JSON object with the list images"
         head = bytes(content[:_HEAD_BYTES])
-        if head and not any(head):  # a sparse file, whose gigabytes of zeros need not be read
+        if head and not any(head):  # a sparse file; its gigabytes of zeros need not be read
             raise SourceError(f"{name} begins with zeros and is no JSON: {advice}")
         if not json.detect_encoding(head).startswith("utf-8"):
             raise SourceError(f"{name} is in UTF-16 or UTF-32: store it in UTF-8")
@@ -108,7 +105,7 @@ class _Lists:
             check_bytes(len(content), "it", times=TEXT_TIMES)
         except ValueError as error:
             raise SourceError(f"{name} cannot be read: {error}") from None
-        # One letter a byte: offsets in the text are offsets in the file, and JSON's own signs are ASCII.
+        # In Latin-1 each byte is one letter, so offsets in the text are offsets in the file, and JSON's own signs are ASCII.
         self._text = str(content[0 : len(content)], "latin-1")
         if self._text[:_HEAD_BYTES].lstrip("\xef\xbb\xbf \t\r\n").startswith("["):
             raise SourceError(
@@ -147,8 +144,8 @@ class _Lists:
                 self.images.append((start, offset))
                 self._keep_size(value)
             elif isinstance(value, dict) and is_id(value.get("image_id")):
-                found = _annotation(value, start, offset)
-                self.objects.setdefault(_as_utf8(value["image_id"]), []).append(found)
+                annotation = _annotation(value, start, offset)
+                self.objects.setdefault(_as_utf8(value["image_id"]), []).append(annotation)
             else:
                 self._num_unassigned += 1
             offset = self._behind(offset, "]")
@@ -163,7 +160,7 @@ class _Lists:
                 self.sizes[number] = width, height
 
     def _check_categories(self, listed: Any) -> None:
-        """Refuse categories that are none, or of which two have one id."""
+        """Refuse a value that is no list of categories, and two categories of one id."""
         if not are_categories(listed):
             raise SourceError(
                 f"{self._name}: categories must be a list of objects whose ids are all whole numbers, or all text: correct it"
@@ -173,18 +170,18 @@ class _Lists:
             self._add("category", names, one, "name")
 
     def _add(self, what: str, names: dict[int | str, str], one: Any, field: str) -> int | str:
-        """Add the name of an image or a category to those of its kind, and return its id, which no other may have."""
+        """Add the name of an image or category to the names of its kind, and return its id, which must be unique."""
         number, name = _as_utf8(one["id"]), str(_as_utf8(one.get(field, "")))
         if number in names:
             raise SourceError(
-                f"{self._name} gives the {what} id {number!r} to {names[number]} and to {name}, so that which of them annotations "
-                "mean cannot be told: number them anew (files that were put together mostly need that)"
+                f"{self._name} gives the {what} id {number!r} to {names[number]} and to {name}, so that it is unclear which of them "
+                "annotations mean: number them anew (merged files usually need that)"
             )
         names[number] = name
         return number
 
     def notes(self) -> str:
-        """Return what is to be said of the whole file, as JSON: lost annotations, boxes without an area, boxes that leave their images or are shares of them."""
+        """Return the counts for warnings about the file, as JSON: see `CocoDataset.remarks`; "" if all are 0."""
         unlisted = [image for image in self.objects if image not in self.sizes]
         lost = self._num_unassigned + sum(len(self.objects[image]) for image in unlisted)
         are_text = [{isinstance(one, str) for one in ids} for ids in (unlisted, self.sizes)]
@@ -196,26 +193,27 @@ class _Lists:
                 beyond += sum(one.right > size[0] + 1 or one.bottom > size[1] + 1 for one in some)
             if size and min(size) > _LARGEST_SHARE:
                 shares += sum(max(one.right, one.bottom) <= _LARGEST_SHARE for one in some)
-        told = {"lost": lost} if lost else {}
-        told |= {"kinds": 1} if unlisted and are_text[0].isdisjoint(are_text[1]) else {}
-        flat = sum(one.is_flat for some in self.objects.values() for one in some)
-        again = len(self.names) - len({*self.names.values()})
-        told |= {"flat": flat} if flat else {}
-        told |= {"again": again} if again else {}
-        told |= {"shares": shares} if shares and shares == boxes else {}
-        if boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes:
-            told["beyond"] = round(100 * beyond / boxes)
-        return json.dumps(told) if told else ""
+        is_beyond = boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes
+        counts = {
+            "lost": lost,
+            "kinds": int(bool(unlisted) and are_text[0].isdisjoint(are_text[1])),
+            "flat": sum(one.is_flat for some in self.objects.values() for one in some),
+            "again": len(self.names) - len({*self.names.values()}),
+            "shares": shares if shares == boxes else 0,
+            "beyond": round(100 * beyond / boxes) if is_beyond else 0,
+        }
+        counts = {name: count for name, count in counts.items() if count}
+        return json.dumps(counts) if counts else ""
 
     def _skip(self, offset: int, sign: str) -> int:
-        """Return the offset of what follows a sign that must come."""
+        """Return the offset behind a sign that must come next, and behind the white space around it."""
         offset = self._space(offset)
         if self._text[offset] != sign:
             raise ValueError(f"{sign} is missing at byte {offset}")
         return self._space(offset + 1)
 
     def _behind(self, offset: int, end: str) -> int:
-        """Return the offset of the next element, or of the sign that ends them."""
+        """Return the offset of the next element, or of the sign that ends the list or object."""
         offset = self._space(offset)
         return offset if self._text[offset] == end else self._skip(offset, ",")
 
@@ -231,10 +229,10 @@ def _annotation(value: dict[str, Any], start: int, stop: int) -> _Annotation:
         return _Annotation(CAPTION, start, stop)
     box = value.get("bbox")
     if isinstance(box, list) and is_box(box):
-        with suppress(OverflowError):  # of numbers with hundreds of digits
+        with suppress(OverflowError):  # numbers with hundreds of digits
             return _Annotation("", start, stop, box[0] + box[2], box[1] + box[3])
     is_flat = False
-    with suppress(ValueError):  # a broken box makes a bad sample, and is not left out
+    with suppress(ValueError):  # a broken box makes a bad sample later, and does not count as flat
         is_flat = not isinstance(value.get("segmentation"), dict) and not corners_of(
             value, "xywh", None
         )
@@ -242,7 +240,7 @@ def _annotation(value: dict[str, Any], start: int, stop: int) -> _Annotation:
 
 
 def _as_utf8(value: int | str) -> int | str:
-    """Return an id that was read with one letter a byte as it is in UTF-8."""
+    """Return an id that was decoded as Latin-1, decoded as UTF-8."""
     if isinstance(value, str):
         with suppress(UnicodeError):
             return value.encode("latin-1").decode()

@@ -1,4 +1,4 @@
-"""The segmentations of COCO as masks: polygons and run lengths in, PNG files of one bit a pixel out."""
+"""Masks from COCO's polygons and run lengths, and PNG files of masks, written and read."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -8,14 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.detect.registry import require
+from readers.image.header import read_header
+from readers.sample import HeaderError, Payload
+from readers.storage.limits import check_bytes
 
-_MAX_PIXELS = 1 << 28
+_MAX_PIXELS = 1 << 28  # of one mask, which takes a byte each; the limits of the decoders lie below
 
 
 def rasterise(segmentation: Any, height: int, width: int) -> NDArray[np.bool_]:
-    """Return the pixels of one object.
+    """Return the mask of one object.
 
-    Polygons are rasterised by COCO's own API (pycocotools). The parts of an object are joined.
+    COCO's own API (pycocotools) rasterises polygons. The parts of an object are joined.
 
     Args:
         segmentation: A list of polygons [x, y, x, y, ...], or {"counts": ..., "size": [height, width]} with
@@ -27,8 +30,8 @@ def rasterise(segmentation: Any, height: int, width: int) -> NDArray[np.bool_]:
         bool [height, width].
 
     Raises:
-        ValueError: It is none of these, or of another size; the text is a short reason.
-        SourceError: It is a polygon, and pycocotools is not installed.
+        ValueError: The segmentation is none of these, or has another size; the text is a short reason.
+        SourceError: The segmentation is a polygon, and pycocotools is not installed.
     """
     if not 0 < height * width <= _MAX_PIXELS:
         raise ValueError(f"an image of {height}x{width} has no masks")
@@ -47,11 +50,11 @@ def extent(segmentation: Any, size: tuple[int, int] | None) -> list[float]:
     """Return the box around an object's outline: left, top, right, bottom.
 
     Args:
-        segmentation: As for `rasterise`; of polygons the corners count, of run lengths the pixels.
-        size: Height and width that run lengths must be of; None where they are not known.
+        segmentation: As for `rasterise`; the box of polygons is around their corners, that of run lengths around the pixels.
+        size: Height and width that run lengths must have; None if they are unknown.
 
     Raises:
-        ValueError: It is none of these, or has no area; the text is a short reason.
+        ValueError: The segmentation is none of these, or has no area; the text is a short reason.
     """
     if isinstance(segmentation, dict):
         mask = _from_runs(segmentation, *(size or (0, 0)))
@@ -69,12 +72,12 @@ def extent(segmentation: Any, size: tuple[int, int] | None) -> list[float]:
 
 
 def mask_fields(masks: Iterable[NDArray[np.bool_]]) -> dict[str, bytes]:
-    """Return the fields of the masks of objects: PNG files of one channel, 0 and 1."""
+    """Return the masks of objects as fields: PNG files of one channel, 0 and 1."""
     return {f"mask.{number}.png": write_png(mask) for number, mask in enumerate(masks)}
 
 
 def write_png(pixels: NDArray[np.bool_] | NDArray[np.uint8]) -> bytes:
-    """Write a PNG file of one channel; of truth values with one bit a pixel."""
+    """Return a PNG file of one channel, with one bit per pixel for truth values."""
     from PIL import Image
 
     with io.BytesIO() as file:
@@ -82,8 +85,35 @@ def write_png(pixels: NDArray[np.bool_] | NDArray[np.uint8]) -> bytes:
         return file.getvalue()
 
 
+def read_png(data: Payload, where: str, pixel_bytes: int, mode: str = "") -> NDArray[Any]:
+    """Return the pixels of a PNG file, [height, width] or [height, width, channels].
+
+    Args:
+        data: The file.
+        where: Names it, for errors.
+        pixel_bytes: Memory that the caller takes for each pixel.
+        mode: Pillow's mode to convert them to; "" leaves them as they are.
+
+    Raises:
+        ValueError: It cannot be decoded, or takes too much memory.
+    """
+    from PIL import Image
+
+    try:
+        header = read_header(data)
+        check_bytes(pixel_bytes * header.height * header.width, where)
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:
+            return np.asarray(opened.convert(mode) if mode else opened)
+    except (HeaderError, OSError, SyntaxError) as error:
+        raise ValueError(f"{where} cannot be decoded: {error}") from None
+
+
 def _check_polygon(polygon: Any) -> NDArray[np.float64]:
-    """Return the corners of a polygon; refuse what pycocotools takes for a box, for numbers it is not, or walks over for hours."""
+    """Return the corners of a polygon.
+
+    Raises:
+        ValueError: pycocotools would read the numbers as a box, as other numbers, or draw for hours.
+    """
     try:
         corners = np.asarray(polygon, np.float64)
     except (TypeError, ValueError):
@@ -115,7 +145,7 @@ def _from_runs(segmentation: dict[str, Any], height: int, width: int) -> NDArray
 
 
 def _unpack(text: str) -> Sequence[int]:
-    """Return the run lengths in COCO's text: five bits a letter, from the third on as differences."""
+    """Return the run lengths in COCO's text: five bits per letter; from the third length on, differences to the one before the last."""
     runs: list[int] = []
     number = shift = 0
     for letter in text.encode("ascii", "replace"):

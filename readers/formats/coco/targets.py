@@ -1,4 +1,4 @@
-"""The parts of a COCO file, read one by one, and what belongs to an image as the fields that the loader knows: objects, segments, captions."""
+"""Images, objects and segments of a COCO file, and the fields that the loader makes targets of."""
 
 import json
 import math
@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from readers.formats.boxes.checks import read_each, read_flag
+from readers.formats.boxes.checks import keypoints_to_json, read_each, read_flag
 from readers.formats.coco.masks import extent
 from readers.formats.columns import shorten
+from readers.formats.text import parse_object
 from readers.sample import Payload
 
 VOID = 255
@@ -17,27 +18,19 @@ VOID = 255
 
 
 def parse(text: Payload) -> dict[str, Any]:
-    """Read an image or an object.
+    """Return an image or an annotation.
 
     Raises:
-        ValueError: It is no JSON in UTF-8, or no object.
+        ValueError: The text is no JSON in UTF-8, or no object.
     """
-    try:
-        parsed = json.loads(str(text, "utf-8"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it has a byte that is not UTF-8 ({error.reason})") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from None
-    if not isinstance(parsed, dict):
-        raise ValueError(f"it is no JSON object but {shorten(parsed)}")
-    return parsed
+    return parse_object(text, encoding="utf-8")
 
 
 def file_name(image: Mapping[str, Any]) -> str:
     """Return the name of an image's file.
 
     Raises:
-        ValueError: The image lacks it or its number, or no file can have it.
+        ValueError: The image has no name or no id, or no file can have the name.
     """
     name = image.get("file_name")
     if not isinstance(name, str) or not name or not is_id(image.get("id")):
@@ -52,9 +45,9 @@ def file_name(image: Mapping[str, Any]) -> str:
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value names an image or a category: a whole number, which pandas also writes as 1.0, or text.
+    """Whether a value is an id of an image or a category: a whole number, which pandas also writes as 1.0, or text.
 
-    Python finds 1.0 where 1 is asked for; of True, which it finds too, nobody knows which image it means.
+    A dictionary finds 1.0 under the key 1. It finds True as well, which is refused because it is surely no id.
     """
     return (
         type(value) is int
@@ -86,18 +79,18 @@ def objects_to_json(
     objects: Sequence[tuple[Mapping[str, Any], Sequence[float]]],
     categories: Mapping[int | str, Mapping[str, Any]],
 ) -> dict[str, list[Any]]:
-    """Return what the field json holds; see `CocoDataset`.
+    """Return the content of the field json; see `CocoDataset`.
 
     Args:
         objects: Annotations, each with its box: left, top, right, bottom.
         categories: Id -> category, in the order of their classes.
 
     Raises:
-        ValueError: An object is of no category, or its keypoints are none.
+        ValueError: An object has no known category, or keypoints of another form.
     """
     labels = {number: label for label, number in enumerate(categories)}
     annotations = [one for one, _ in objects]
-    found: dict[str, list[Any]] = {
+    targets: dict[str, list[Any]] = {
         "boxes": [[*box] for _, box in objects],
         "labels": read_each(annotations, lambda one: _class_of(one, labels), name_of),
         "iscrowd": read_each(annotations, _is_crowd, name_of),
@@ -107,18 +100,16 @@ def objects_to_json(
         ],
     }
     if any("keypoints" in category for category in categories.values()):
-        of_each = read_each(annotations, lambda one: _keypoints(one.get("keypoints", [])), name_of)
-        points = [point for of_one in of_each for point in of_one]
-        found["keypoints"] = [[x, y] for x, y, _, _ in points]
-        found["keypoint_labels"] = [number for _, _, number, _ in points]
-        found["keypoint_visibility"] = [seen for _, _, _, seen in points]
-    return found
+        points = read_each(annotations, lambda one: _keypoints(one.get("keypoints", [])), name_of)
+        targets |= keypoints_to_json(points)
+        del targets["keypoint_objects"]
+    return targets
 
 
 def segments_to_json(
     segments: Any, categories: Mapping[int | str, Mapping[str, Any]], *, crowd: bool
 ) -> tuple[dict[str, list[Any]], bytes]:
-    """Return the things among the segments of a panoptic mask as objects, and what its colours mean.
+    """Return the things among the segments of a panoptic mask as objects, and the classes of its colours.
 
     Args:
         segments: The list ``segments_info``.
@@ -129,7 +120,7 @@ def segments_to_json(
         The field json, and the field `readers.sample.MASK_VALUES`: the class of each colour.
 
     Raises:
-        ValueError: A segment has no number of 24 bits, is of no category, or is a thing without a box.
+        ValueError: A segment has no number of 24 bits or no known category, or is a thing without a box.
     """
     labels = {number: label for label, number in enumerate(categories)}
     colors = [[0, 0, 0, VOID]]
@@ -144,26 +135,26 @@ def segments_to_json(
         if read_flag(is_thing, "isthing of its category"):
             things.append(one)
     things = choose_objects(things, crowd=crowd)
-    found = objects_to_json(with_boxes(things, "xywh", None), categories)
-    found["segment_ids"] = [one["id"] for one in things]
-    return found, json.dumps({"colors": colors}, separators=(",", ":")).encode()
+    targets = objects_to_json(with_boxes(things, "xywh", None), categories)
+    targets["segment_ids"] = [one["id"] for one in things]
+    return targets, json.dumps({"colors": colors}, separators=(",", ":")).encode()
 
 
 def corners_of(
     one: Mapping[str, Any], box_format: str, size: tuple[int, int] | None
 ) -> list[float] | None:
-    """Return left, top, right, bottom of an object: of its box, of its outline where it has none or one without an area.
+    """Return left, top, right, bottom of an object: of its box, or of its outline if the box is missing or has no area.
 
     Args:
         one: An annotation.
-        box_format: What the four numbers of a box are, "xywh" or "xyxy".
-        size: Height and width that run lengths must be of; None for any.
+        box_format: Meaning of the four numbers of a box, "xywh" or "xyxy".
+        size: Height and width that run lengths must have; None for any.
 
     Returns:
-        None for a box of width or height 0 around an outline without an area, if it has one: COCO's own files hold such.
+        None if neither the box nor the outline has an area: COCO's own files hold such objects.
 
     Raises:
-        ValueError: The box is none, or there is neither a box nor an outline.
+        ValueError: The box is malformed, or there is neither a box nor an outline.
     """
     box, outline = one.get("bbox"), one.get("segmentation")
     if not box:
@@ -179,7 +170,7 @@ def corners_of(
         return [x, y, right, bottom]
     if right < x or bottom < y:
         raise ValueError(f"its bbox {box} ({box_format}) has a width or height below 0")
-    with suppress(ValueError):  # an outline without an area is as little as such a box
+    with suppress(ValueError):  # the outline has no area either
         return extent(outline, size)
     return None
 
@@ -187,10 +178,10 @@ def corners_of(
 def with_boxes(
     objects: Sequence[Mapping[str, Any]], box_format: str, size: tuple[int, int] | None
 ) -> list[tuple[Mapping[str, Any], list[float]]]:
-    """Return objects with their boxes, without those that `corners_of` leaves out.
+    """Return objects with their boxes, without those for which `corners_of` returns None.
 
     Raises:
-        ValueError: One has no box; the text names it.
+        ValueError: An object has no box; the text names the object.
     """
     boxes = read_each(objects, lambda one: corners_of(one, box_format, size), name_of)
     return [(one, box) for one, box in zip(objects, boxes, strict=True) if box is not None]
@@ -200,7 +191,7 @@ def choose_objects(objects: Sequence[dict[str, Any]], *, crowd: bool) -> list[di
     """Return annotations or segments, without those of several objects unless ``crowd``.
 
     Raises:
-        ValueError: The ``iscrowd`` of one is none; the text names it.
+        ValueError: The ``iscrowd`` of an object is no flag; the text names the object.
     """
     pairs = zip(objects, read_each(objects, _is_crowd, name_of), strict=True)
     return [one for one, is_crowd in pairs if crowd or not is_crowd]
@@ -211,7 +202,7 @@ def _is_crowd(one: Mapping[str, Any]) -> int:
 
 
 def name_of(number: int, one: Mapping[str, Any]) -> str:
-    """Name an annotation or a segment for people: by its id, else by its number in the image."""
+    """Return the name of an annotation or a segment for errors: its id, else its number in the image."""
     kind = "annotation" if "image_id" in one else "segment"
     return f"{kind} {one['id']!r}" if "id" in one else f"{kind} {number} of the image"
 
@@ -225,9 +216,8 @@ def _class_of(one: Mapping[str, Any], labels: Mapping[int | str, int]) -> int:
     return int(number)
 
 
-def _keypoints(flat: Any) -> list[tuple[float, float, int, int]]:
-    """Return x, y, number in the list, and visibility of an object's labelled keypoints."""
+def _keypoints(flat: Any) -> list[tuple[float, float, int]]:
+    """Return x, y and visibility of an object's keypoints."""
     if not isinstance(flat, list) or len(flat) % 3:
         raise ValueError("its keypoints must be x, y and v of each")
-    triples = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-    return [(x, y, number, seen) for number, (x, y, seen) in enumerate(triples) if seen]
+    return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))

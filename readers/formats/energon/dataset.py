@@ -1,4 +1,4 @@
-"""WebDataset shards that Megatron-Energon has prepared: its splits, exclusions and names of fields."""
+"""WebDataset shards that Megatron-Energon prepared, with its splits, exclusions and names of fields."""
 
 import hashlib
 import os
@@ -20,48 +20,49 @@ from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError
 from readers.storage.whole_files import read_whole
 
 _END = bytes(1024)  # two blocks of zeros end a tar
-_AT_ONCE = 1024
+_AT_ONCE = 1024  # samples whose labels are read in one call
 
 
 class EnergonDataset(Subset):
-    """Samples of a folder with ``.nv-meta``, as Megatron-Energon would hand them out.
+    """Samples of a folder with ``.nv-meta``, as Megatron-Energon yields them.
 
-    The shards are those of the split, without the samples that are excluded. Where ``dataset.yaml`` has a
-    ``field_map``, the part that it calls image (or video) is the image, that it calls label the label, and others
-    become further fields under their names, such as ``caption``; all stored fields are kept. Code that
-    ``dataset.yaml`` names is never run. The shards are indexed by this package; what ``energon prepare`` noted of
-    them is compared.
+    The shards are those of the split, without the excluded samples. If ``dataset.yaml`` has a ``field_map``, the part named image
+    (or video) is the image, the part named label is the label, and the other parts become further fields under their names, such
+    as ``caption``. All stored fields stay. Code that ``dataset.yaml`` names is never run. This package indexes the shards itself
+    and compares them with what ``energon prepare`` recorded.
 
     Args:
         source: The folder.
-        split: Which split; None where there is but one.
+        split: Name of the split; None for the only one.
 
     Raises:
-        SourceError: The metadata is damaged, holds several splits or not this one, or excludes a sample that is not there.
+        SourceError: The metadata is damaged, holds several splits or not this one, or excludes a sample that does not exist.
     """
 
     def __init__(self, source: PathLike, *, split: str | None = None) -> None:
         root = Path(os.fspath(source)).absolute()
-        self._told = read_metadata(root, split)
-        whole = TarDataset([str(root / name) for name in self._told.shards])
+        self._metadata = read_metadata(root, split)
+        whole = TarDataset([str(root / name) for name in self._metadata.shards])
         self._index_remarks = whole.index_remarks
-        self._fields = FieldMap(self._told.fields)
+        self._fields = FieldMap(self._metadata.fields)
         self._replaced = [
             name
-            for number, name in enumerate(self._told.shards)
-            if not _is_as_prepared(root / name, whole.samples_of(number), self._told.counts[name])
+            for number, name in enumerate(self._metadata.shards)
+            if not _is_as_prepared(
+                root / name, whole.samples_of(number), self._metadata.counts[name]
+            )
         ]
-        super().__init__(whole, _pick(root, whole, self._told))
+        super().__init__(whole, _pick(root, whole, self._metadata))
         self.unlabelled = self._of_whole() if self._fields.label in ("", "cls") else None
 
     def __repr__(self) -> str:
-        """As of other datasets, with its shards."""
-        shards = counted(len(self._told.shards), "shard")
+        """The numbers of samples and shards."""
+        shards = counted(len(self._metadata.shards), "shard")
         return f"EnergonDataset({counted(len(self), 'sample')} in {shards})"
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the shards, the samples that are left, and the names of fields."""
+        """32 hex digits over the shards, the samples that are not excluded, and the names of fields."""
         text = f"energon 1 {self.whole.fingerprint} {self._picked.identity} {self._fields.identity}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -69,20 +70,20 @@ class EnergonDataset(Subset):
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`."""
         found = list(self._index_remarks)
-        if self._told.loader:
+        if self._metadata.loader:
             found.append(
-                f"{FOLDER}/dataset.yaml makes samples by {self._told.loader}, which is never run: the fields are those that "
-                "are stored"
+                f"{FOLDER}/dataset.yaml makes samples by {self._metadata.loader}, which is never run: the fields are the "
+                "stored ones"
             )
         if self._replaced:
             found.append(
-                f"of {counted(len(self._told.shards), 'shard')} {len(self._replaced)} (first {self._replaced[0]}) was "
+                f"of {counted(len(self._metadata.shards), 'shard')} {len(self._replaced)} (first {self._replaced[0]}) was "
                 "replaced after prepare, and is read as it is now: run energon prepare again"
             )
         return tuple(found)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; labels that the field_map takes from elsewhere are read with their samples."""
+        """See `IndexedDataset.column`; labels in parts that only the field_map names are read with their samples."""
         if name == "num_bytes" and self._fields.adds_fields:
             return np.full(len(self), -1, np.int64)
         if name != "label" or self._fields.label in ("", "cls"):
@@ -101,7 +102,7 @@ class EnergonDataset(Subset):
 
 
 def _is_as_prepared(shard: Path, num_samples: int, count: int) -> bool:
-    """Whether a shard has the samples that it had, and its .idx, where there is one, tells where it ends now."""
+    """Whether a shard has the number of samples that was recorded, and its .idx (if there is one) names its end."""
     index = shard.with_name(f"{shard.name}.idx")
     if num_samples != count:
         return False
@@ -117,20 +118,20 @@ def _is_as_prepared(shard: Path, num_samples: int, count: int) -> bool:
         return file.read(len(_END)) == _END
 
 
-def _pick(root: Path, whole: TarDataset, told: Prepared) -> Selection:
-    keeps = np.ones(len(whole), bool)
+def _pick(root: Path, tars: TarDataset, metadata: Prepared) -> Selection:
+    keeps = np.ones(len(tars), bool)
     start = 0
-    for number, name in enumerate(told.shards):
-        stop = start + whole.samples_of(number)
-        if out := told.excluded.get(name):
-            keys = whole.keys_of(number)
-            missing = sorted(out.difference(keys))
+    for number, name in enumerate(metadata.shards):
+        stop = start + tars.samples_of(number)
+        if left_out := metadata.excluded.get(name):
+            keys = tars.keys_of(number)
+            missing = sorted(left_out.difference(keys))
             if missing:
                 raise SourceError(
                     f"{FOLDER}/split.yaml of {root} excludes {name}/{missing[0]}, and no sample there has this key: write keys, "
                     "numbers of samples are not compared"
                 )
-            keeps[start:stop] = [key not in out for key in keys]
+            keeps[start:stop] = [key not in left_out for key in keys]
         start = stop
     if keeps.all():
         return pick_taken(range(len(keeps)), len(keeps))

@@ -1,4 +1,4 @@
-"""The folder .nv-meta that ``energon prepare`` writes: shards, splits, and which field of a sample is what.
+"""The folder .nv-meta that ``energon prepare`` writes: shards, splits, and the names of the fields of samples.
 
 Format: https://nvidia.github.io/Megatron-Energon/
 """
@@ -10,87 +10,91 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from readers.detect.splits import canonical, in_order, no_such_split, several_splits
+from readers.detect.splits import no_such_split
 from readers.formats.columns import to_label, to_payload
+from readers.formats.named_splits import choose_name
 from readers.sample import BadSample, Payload, Sample, SourceError
 from readers.storage.paths import expand_braces
 from readers.storage.whole_files import read_text
 from readers.storage.yaml_text import parse_yaml
 
+FOLDER = ".nv-meta"
+# Names in a field_map that Energon's sample types have for the image and the label.
 IMAGE_NAMES = ("image", "images", "video", "videos")
 LABEL_NAMES = ("label", "labels", "cls", "class_label")
-_PATH = re.compile(r"([^\[\]]+)((?:\[[^\[\]]+\])+)")
-FOLDER = ".nv-meta"
-_ENTRY = re.compile(r"(.+?\.tar)(?:/(.+))?")
+_ROLES = (*IMAGE_NAMES, *LABEL_NAMES)
+_PATH = re.compile(r"([^\[\]]+)((?:\[[^\[\]]+\])+)")  # json[key][0]
+_ENTRY = re.compile(r"(.+?\.tar)(?:/(.+))?")  # a shard, or a sample of it
 
 
 class FieldMap:
     """Names for parts of samples.
 
     Args:
-        told: Name -> parts: ``jpg``, the first that is there of ``jpg,png``, or a value in JSON, ``json[key][0]``.
+        parts: For each name the part of a sample: ``jpg``, ``jpg,png`` for the first of both that is present, or a value in
+            JSON, ``json[key][0]``.
 
     Attributes:
-        label: The part that holds the label, "" where none is named.
+        label: The part that holds the label, "" if none is named.
     """
 
-    def __init__(self, told: Mapping[str, str]) -> None:
-        self._told = dict(told)
-        self._image = next((told[name] for name in IMAGE_NAMES if name in told), "")
-        self.label = next((told[name] for name in LABEL_NAMES if name in told), "")
+    def __init__(self, parts: Mapping[str, str]) -> None:
+        self._parts = dict(parts)
+        self._image = next((parts[name] for name in IMAGE_NAMES if name in parts), "")
+        self.label = next((parts[name] for name in LABEL_NAMES if name in parts), "")
 
     @property
     def identity(self) -> str:
         """Text that no other map has."""
-        return json.dumps(self._told)
+        return json.dumps(self._parts)
 
     @property
     def adds_fields(self) -> bool:
-        """Whether samples get fields besides those that are stored."""
-        return any(name not in (*IMAGE_NAMES, *LABEL_NAMES) for name in self._told)
+        """Whether samples get fields besides the stored ones."""
+        return any(name not in _ROLES for name in self._parts)
 
     def apply(self, sample: Sample | BadSample) -> Sample | BadSample:
-        """Return the sample with its label, its image, and what has a name of its own as further fields."""
+        """Return the sample with its image and label, and with the other named parts as further fields."""
         if isinstance(sample, BadSample):
             return sample
         fields, label = dict(sample.fields), sample.label
         image = next((part for part in self._image.split(",") if part in fields), None)
         try:
-            for name, part in self._told.items():
-                if name in (*IMAGE_NAMES, *LABEL_NAMES) or name in fields:
+            for name, part in self._parts.items():
+                if name in _ROLES or name in fields:
                     continue
                 value = _value(sample.fields, part)
                 if value is not None:
                     fields[name] = to_payload(value)
             if self.label:
-                found = _value(sample.fields, self.label)
-                label = to_label(found)
+                label = to_label(_value(sample.fields, self.label))
         except (ValueError, TypeError) as error:
             return BadSample(sample.index, sample.key, "read", str(error))
         return replace(sample, fields=fields, label=label, image_field=image or sample.image_field)
 
 
 def _value(fields: Mapping[str, Payload], parts: str) -> Any:
-    """The first of the parts that is there; None where none is.
+    """Return the first part that is present; None without one.
 
     Raises:
-        ValueError: What should be JSON is none.
+        ValueError: A field that must hold JSON does not.
     """
-    for part in (one.strip() for one in parts.split(",")):
+    for part in map(str.strip, parts.split(",")):
         if part in fields:
             return fields[part]
-        found = _PATH.fullmatch(part)
-        if found and found[1] in fields:
-            return _inside(fields[found[1]], found[1], found[2])
+        match = _PATH.fullmatch(part)
+        if match and match[1] in fields:
+            return _json_value(fields[match[1]], match[1], match[2])
     return None
 
 
-def _inside(data: Payload, field: str, path: str) -> Any:
+def _json_value(data: Payload, field: str, path: str) -> Any:
+    """Return a value within the JSON of a field; None where the path leads nowhere."""
     try:
         value = json.loads(bytes(data))
     except (ValueError, RecursionError):
         raise ValueError(
-            f"the field {field!r} holds no JSON, in which {path} is looked for"
+            f"the field {field!r} holds no JSON, and its value {path} is asked for"
         ) from None
     for key in re.findall(r"\[([^\[\]]+)\]", path):
         name = key.strip("'\"")
@@ -105,14 +109,14 @@ def _inside(data: Payload, field: str, path: str) -> Any:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What .nv-meta tells of one split.
+    """The content of .nv-meta for one split.
 
     Attributes:
         shards: Names of its tars below the folder, in order.
         counts: Samples of each shard when it was prepared.
-        excluded: Keys of samples that are left out, by shard. (Its documentation says numbers; Energon compares keys.)
-        fields: What the samples' parts are called: ``{"image": "jpg", "caption": "json[text]"}``.
-        loader: The Python file that makes samples instead, "" where there is none. It is never run.
+        excluded: Keys of samples that are left out, by shard. (Energon's documentation says numbers; its code compares keys.)
+        fields: Names of the samples' parts: ``{"image": "jpg", "caption": "json[text]"}``.
+        loader: The Python file that makes samples, "" without one. It is never run.
     """
 
     shards: tuple[str, ...]
@@ -123,33 +127,33 @@ class Prepared:
 
 
 def read_metadata(root: Path, split: str | None) -> Prepared:
-    """Read it.
+    """Read the folder .nv-meta of a dataset.
 
     Args:
         root: Folder of the dataset.
-        split: Which split; None where there is but one.
+        split: Name of the split; None for the only one.
 
     Raises:
-        SourceError: It is damaged, holds several splits or not this one, or names files outside of its folder.
+        SourceError: The metadata is damaged, holds several splits or not this one, or names files outside the dataset's folder.
     """
     info = _read(root, ".info")
     counts = info and info.get("shard_counts")
     if not isinstance(counts, dict) or not counts:
         raise SourceError(
-            f"{root / FOLDER} tells of no shards: run energon prepare again, or give the tars as a pattern"
+            f"{root / FOLDER} lists no shards: run energon prepare again, or give the tars as a pattern"
         )
     for name in counts:
         _require_inside(root, name)
-    told = _read(root, "split") or {}
-    shards = _shards(root, told, list(counts), split)
-    excluded, whole = _excluded(root, told.get("exclude") or [])
+    splits = _read(root, "split") or {}
+    shards = _shards(root, splits, list(counts), split)
+    excluded, excluded_shards = _excluded(root, splits.get("exclude") or [])
     data = _read(root, "dataset") or {}
     fields = data.get("field_map") or {}
     if not isinstance(fields, dict) or not all(isinstance(one, str) for one in fields.values()):
         raise SourceError(
             f"the field_map in {root / FOLDER}/dataset.yaml is no mapping of names: correct it"
         )
-    kept = tuple(name for name in shards if name not in whole)
+    kept = tuple(name for name in shards if name not in excluded_shards)
     if not kept:
         raise SourceError(f"all shards of {root} are excluded by {FOLDER}/split.yaml: correct it")
     loader = str(data.get("sample_loader") or "")
@@ -157,7 +161,7 @@ def read_metadata(root: Path, split: str | None) -> Prepared:
 
 
 def _read(root: Path, name: str) -> dict[str, Any] | None:
-    """Return what NAME.yaml or NAME.json holds, None where neither is there."""
+    """Return the content of NAME.yaml or NAME.json; None if there is neither."""
     found = [
         path for end in ("yaml", "json") if (path := root / FOLDER / f"{name}.{end}").is_file()
     ]
@@ -176,25 +180,19 @@ def _read(root: Path, name: str) -> dict[str, Any] | None:
     return value
 
 
-def _shards(root: Path, told: dict[str, Any], every: list[str], split: str | None) -> list[str]:
-    parts = told.get("split_parts")
+def _shards(root: Path, splits: dict[str, Any], names: list[str], split: str | None) -> list[str]:
+    """Return the shards of a split, in the order of split.yaml; all shards where it names none."""
+    parts = splits.get("split_parts")
     if not parts:
         if split is not None:
             raise no_such_split(str(root), split, [])
-        return every
+        return names
     if not isinstance(parts, dict):
         raise SourceError(f"split_parts in {root / FOLDER}/split.yaml is no mapping: correct it")
     named = {str(name): patterns for name, patterns in parts.items() if patterns}
-    if split is None:
-        if len(named) > 1:
-            raise SourceError(several_splits(str(root), in_order(named), ""))
-        split = next(iter(named), "train")
-    by_word = {canonical(name): name for name in named}
-    wanted = split if split in named else by_word.get(canonical(split), "")
-    if not wanted:
-        raise no_such_split(str(root), split, in_order(named))
+    wanted = choose_name({name: name for name in named}, split, root)
     shards = [str(name) for pattern in named[wanted] for name in expand_braces(str(pattern))]
-    unknown = [name for name in shards if name not in every]
+    unknown = [name for name in shards if name not in names]
     if unknown:
         raise SourceError(
             f"the split {wanted} of {root} names {unknown[0]}, which {FOLDER}/.info.json does not know: run energon prepare "
@@ -208,15 +206,15 @@ def _excluded(root: Path, entries: list[Any]) -> tuple[dict[str, frozenset[str]]
     samples: dict[str, set[str]] = {}
     shards = set()
     for text in (name for entry in entries for name in expand_braces(str(entry))):
-        found = _ENTRY.fullmatch(text)
-        if not found:
+        match = _ENTRY.fullmatch(text)
+        if not match:
             raise SourceError(
                 f"{root / FOLDER}/split.yaml excludes {text!r}: write SHARD.tar, or SHARD.tar/KEY for a sample"
             )
-        if found[2] is None:
-            shards.add(found[1])
+        if match[2] is None:
+            shards.add(match[1])
         else:
-            samples.setdefault(found[1], set()).add(found[2])
+            samples.setdefault(match[1], set()).add(match[2])
     return {name: frozenset(keys) for name, keys in samples.items()}, frozenset(shards)
 
 

@@ -1,4 +1,4 @@
-"""Files that are samples of their own, or belong to one."""
+"""Datasets of files that are samples of their own, with the files that belong to each."""
 
 from readers.formats.files.dataset import FileDataset, Sidecars
 from readers.formats.files.packed import Names

@@ -1,4 +1,4 @@
-"""Files that are samples of their own: their metadata, and reading many of them at a time."""
+"""Datasets in which each sample is a file of its own, and reading many files at a time."""
 
 import hashlib
 import time
@@ -23,28 +23,28 @@ from readers.sample import (
 from readers.storage.unreadable import is_transient, reason_of, size_or_missing
 from readers.storage.whole_files import read_whole
 
-# Several at a time pay where the storage is waited for: on a virtual disk 5500 to 6700 files of 115 kB per
-# second instead of 2900 with 8 threads (4: 6300, 16: 8400). Of files in the page cache (12,000 per second
-# and thread) threads make nothing but work, so they are called in by the clock.
+# Threads help on slow storage: on a virtual disk 8 of them read 5500 to 6700 files of 115 kB per second instead
+# of 2900 (4: 6300, 16: 8400). Files in the page cache come at 12,000 per second from one thread, and more threads only add
+# work, so they start when reading turns out to be slow.
 _NUM_THREADS = 8
-_PROBE = 4  # files between two looks at the clock
-_SLOW_SECONDS = 2e-4  # per file; one in the page cache takes less than half
-_FEW = 16  # files that are not worth a thread
+_PROBE = 4  # files that are read between two looks at the clock
+_SLOW_SECONDS = 2e-4  # per file; a file in the page cache takes less than half
+_FEW = 16  # files; fewer are not worth a thread
 
 Sidecars = dict[str, tuple[tuple[str, str], ...]]
-"""For a file: (field, other file) of what belongs to it."""
+"""For a file, the files that belong to its sample: (field, name)."""
 
 
 class FileDataset(IndexedDataset):
-    """Files below one folder; the kinds differ in how they find them.
+    """Files below one folder; a format's class finds them.
 
     Args:
         root: The folder.
-        names: Names of the files, relative to it.
-        labels: Class number of each, -1 for none.
+        names: Names of the files, relative to the folder.
+        labels: Class number of each file, -1 for none.
         class_names: Name of each class number.
         sidecars: The files that belong to each file.
-        remarks: Sentences for people, about what is left out.
+        remarks: Warnings for the user.
     """
 
     def __init__(
@@ -62,22 +62,20 @@ class FileDataset(IndexedDataset):
         self._class_names = class_names
         self._sidecars = sidecars or {}
         self._remarks = (*self._remarks, *remarks)
-        beside = dict(
-            next(iter(self._sidecars.values()), ())
-        )  # which fields there are, by one file
-        self.unlabelled = int((self._labels < 0).sum()), beside, ""
+        fields = dict(next(iter(self._sidecars.values()), ()))  # of the first sample that has some
+        self.unlabelled = int((self._labels < 0).sum()), fields, ""
 
     def __len__(self) -> int:
         return len(self._names)
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Folder name of each class number; empty without class folders."""
+        """Name of each class number; empty without classes."""
         return self._class_names
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over names, sizes and labels; the first call asks for every file's size."""
+        """32 hex digits over names, sizes and labels; the first call reads the size of every file."""
         digest = hashlib.sha256()
         for index, (name, label) in enumerate(zip(self._names, self._labels, strict=True)):
             line = f"{name}\0{self._sizes[index]}\0{label}\n"
@@ -88,7 +86,7 @@ class FileDataset(IndexedDataset):
 
     @cached_property
     def cache_identity(self) -> str:
-        """See `IndexedDataset.cache_identity`: over the folder and the names, without a look at any file."""
+        """See `IndexedDataset.cache_identity`: it covers the folder and the names, so no file is opened."""
         digest = hashlib.sha256(
             f"files {Path(self._prefix).absolute()}\n".encode("utf-8", "surrogateescape")
         )
@@ -97,7 +95,7 @@ class FileDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""
+        """See `IndexedDataset.column`; ``num_bytes`` reads the size of every file."""
         if name == "label":
             return self._labels.copy()
         if name == "num_bytes":
@@ -117,11 +115,11 @@ class FileDataset(IndexedDataset):
         return [*self._keys]
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read whole files, several at a time where they are slow to come; see `Dataset.fetch`."""
+        """Read files, with threads if the storage is slow; see `Dataset.fetch`."""
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`. Of a file beside the image `fetch` says whether it is there: none of these is located."""
+        """See `IndexedDataset.locate`; samples of several files are left to `fetch`, which tells whether all exist."""
         del reads
         own = checked_indices(indices, len(self))
         paths, path_starts, is_located = self._names.paths(self._prefix, np.asarray(own, np.int64))
@@ -145,7 +143,7 @@ class FileDataset(IndexedDataset):
         )
 
     def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:
-        """Make one sample of the bytes of its file, which are read where they are not given."""
+        """Make one sample of the bytes of its file, which are read unless they are given."""
         name = self._names[index]
         try:
             if data is None:
@@ -159,14 +157,14 @@ class FileDataset(IndexedDataset):
         return Sample(index, name, fields, int(self._labels[index]))
 
     def _field(self, name: str) -> str:
-        """The name of a file among the fields of its sample."""
+        """Return the name of a file among the fields of its sample."""
         return name.rpartition(".")[2].lower()
 
     def _payload(self, path: str) -> Payload:
         return read_whole(path)
 
     def _extra(self, index: int) -> str:
-        """What further identifies a sample among those of the same file."""
+        """Return text that tells a sample from others of the same file, for the fingerprint."""
         del index
         return ""
 
@@ -180,11 +178,11 @@ Fetch = Callable[[int], Sample | BadSample]
 
 
 def fetch_each(fetch: Fetch, indices: list[int]) -> list[Sample | BadSample]:
-    """Fetch each, in order; by threads as soon as the storage turns out to be slow.
+    """Return the samples with the given indices; threads read them as soon as the storage turns out to be slow.
 
     Args:
         fetch: Reads one sample, in any thread.
-        indices: Those that are wanted.
+        indices: Indices of the samples.
     """
     entries: list[Sample | BadSample] = []
     while len(entries) < len(indices):
@@ -207,4 +205,4 @@ def _each_by_threads(fetch: Fetch, indices: list[int]) -> list[Sample | BadSampl
     entries: list[Sample | BadSample | None] = [None] * len(indices)
     for at, part in enumerate(parts):
         entries[at::_NUM_THREADS] = part
-    return entries  # type: ignore[return-value]  # each was filled
+    return entries  # type: ignore[return-value]  # all are filled now

@@ -1,9 +1,9 @@
-"""Files that a description names, read below one folder and nowhere else; and datasets of which one indexed file describes all samples."""
+"""Files below one folder that a description names, and datasets whose samples one indexed file describes."""
 
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
-from readers.sample import BadSample, ColumnName, HeaderError, Payload, Sample, SourceError
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    HeaderError,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+)
 from readers.storage.blob import Content, open_blob
 from readers.storage.blob.content_hash import pin_content
+from readers.storage.index import Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
 from readers.storage.unreadable import (
@@ -25,26 +34,26 @@ from readers.storage.unreadable import (
 )
 from readers.storage.whole_files import map_whole, read_whole
 
-_NUM_SIZES = 4096  # files whose sizes count: of 10 million on a network disk all would take hours
-_PIECE_BYTES = 1 << 20
+_NUM_SIZES = 4096  # files whose sizes the fingerprint covers; those of 10 million on a network disk take hours
+_PIECE_BYTES = 1 << 20  # bytes that are searched for line feeds at a time
 
 
 class FilesBelow:
-    """The files below one folder, by their relative names. Links in it are followed.
+    """Reads files below one folder and nowhere else, by their names relative to it. Links in it are followed.
 
     Args:
         root: The folder.
-        what: It, for errors: "the folder of the manifest".
+        what: Words for it in errors: "the folder of the manifest".
     """
 
     def __init__(self, root: Path, what: str) -> None:
         self._prefix, self._what = f"{str(root).rstrip('/')}/", what
 
     def name(self, written: str) -> str:
-        """Return a name as it is below the folder; an absolute one must lie there.
+        """Return a name relative to the folder; an absolute path must lie below it.
 
         Raises:
-            ValueError: It leaves the folder, or can be no file's.
+            ValueError: The name leaves the folder, or no file can have it.
         """
         name = os.path.normpath(written)
         if name.startswith(self._prefix):
@@ -56,10 +65,10 @@ class FilesBelow:
         return name
 
     def read(self, written: str, *, mapped: bool = False) -> Payload:
-        """Read a whole file, or map it, unread.
+        """Return the content of a file, read or mapped.
 
         Raises:
-            ValueError: Its name leaves the folder, or it cannot be read; the text is a short reason.
+            ValueError: The name leaves the folder, or the file cannot be read; the text is a short reason.
         """
         name = self.name(written)
         try:
@@ -68,10 +77,10 @@ class FilesBelow:
             raise ValueError(f"the file {name} cannot be read: {error.strerror}") from None
 
     def sizes(self, names: Iterable[str]) -> list[int]:
-        """Sizes of files in bytes, -1 where there is none, or the name leaves the folder.
+        """Return the sizes of files in bytes, -1 for one that does not exist or whose name leaves the folder.
 
         Raises:
-            SourceError: It cannot be told whether there is one.
+            SourceError: The storage failed, so that it is unknown whether a file exists.
         """
         return list(map(self._size, names))
 
@@ -83,56 +92,61 @@ class FilesBelow:
 
 
 def _last_part(written: str) -> str:
-    """Absolute paths are this machine's own."""
+    """Return the last part of an absolute path for messages: the rest of it belongs to one machine."""
     return f".../{written.rpartition('/')[2]}" if written.startswith("/") else written
 
 
 class DescribedFiles(IndexedDataset):
-    """Samples of which an indexed file holds an entry each, which names a file below one folder.
+    """Samples described by the entries of one indexed file, each of which names a file below one folder.
 
-    A subclass sets these attributes, and says what a sample holds.
+    A subclass sets `_files` and makes the samples.
+
+    Args:
+        source: The indexed file.
+        scan: Finds its entries.
+        options: Arguments with which another process opens the indexed file.
 
     Attributes:
-        _stored: The entries of the indexed file.
-        _files: The files that they name.
-        _options: Arguments with which another process opens the indexed file itself.
+        _files: The files that the entries name.
     """
 
-    _stored: ShardDataset
     _files: FilesBelow
-    _options: dict[str, Any]
+
+    def __init__(self, source: PathLike, scan: Scan, options: Mapping[str, Any]) -> None:
+        self._stored, self._options = ShardDataset([source], scan), dict(options)
+        self._source = Path(self._stored.shards[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the file itself."""
-        return partial(type(self), **self._options), (self._stored.shards[0],)
+        """Pickle the path and the options; another process opens the file itself."""
+        return partial(type(self), **self._options), (str(self._source),)
 
     def __len__(self) -> int:
         return len(self._stored)
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the indexed file's name and content, the sizes of 4096 files, and what else decides on samples.
+        """32 hex digits over the indexed file's name and content, the sizes of up to 4096 files, and the options.
 
         See `pin_content` for the content. The files are spread evenly over the entries.
         """
         digest = hashlib.sha256(self._stored.fingerprint.encode())
-        with oserror_as_source_error(str(self._stored.shards[0])):
-            digest.update(pin_content(open_blob(self._stored.shards[0])).encode())
-        rows = np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64)
-        # What cannot be read at the moment must not become part of an identity.
-        entries = lasting(self._stored.fetch(np.unique(rows)))
+        with oserror_as_source_error(str(self._source)):
+            digest.update(pin_content(open_blob(str(self._source))).encode())
+        rows = spread_evenly(len(self), _NUM_SIZES)
+        # An entry that cannot be read at the moment must not become part of an identity.
+        entries = lasting(self._stored.fetch(rows))
         names = [name for entry in entries if (name := self._name_of(entry)) is not None]
         digest.update(repr(self._files.sizes(names)).encode() + self._identity())
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; the sizes of the files are not known, heights and widths as they are stated."""
+        """See `IndexedDataset.column`; ``num_bytes`` is -1, ``height`` and ``width`` are as the entries state them."""
         if name == "num_bytes":
             return np.full(len(self), -1, np.int64)
         return self._stored.column(name)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the entries and the files that they name; see `Dataset.fetch`."""
+        """Read entries and the files that they name; see `Dataset.fetch`."""
         return [
             entry if isinstance(entry, BadSample) else self._read_or_bad(entry)
             for entry in self._stored.fetch(indices)
@@ -148,23 +162,29 @@ class DescribedFiles(IndexedDataset):
 
     @abstractmethod
     def _read(self, entry: Sample) -> Sample:
-        """Make the sample of an entry.
+        """Return the sample of an entry.
 
         Raises:
-            ValueError: It cannot be read; the text is a short reason. Or another error that says so.
+            ValueError: The sample cannot be read; the text is a short reason. SourceError, HeaderError and OverflowError mean the same.
         """
 
     @abstractmethod
     def _name_of(self, entry: Sample | BadSample) -> str | None:
-        """Return the name of an entry's file, None where it has none."""
+        """Return the name of an entry's file, None without one."""
 
     @abstractmethod
     def _identity(self) -> bytes:
-        """Return what the fingerprint covers besides the files."""
+        """Return the options and class names that the fingerprint covers, as bytes."""
+
+
+def spread_evenly(length: int, most: int) -> list[int]:
+    """Return up to ``most`` of the numbers 0 to length - 1, ascending, the first and the last among them."""
+    rows = np.linspace(0, length - 1, min(length, most)).astype(np.int64)
+    return list(np.unique(rows).tolist())
 
 
 def lines_of(content: Content) -> Iterator[tuple[int, int]]:
-    """Yield where each line begins and ends, the ends without the line feed; a byte order mark is passed over.
+    """Yield the offsets of the beginning and the end of each line, without the line feed and a byte order mark.
 
     Raises:
         TooLargeError: A line exceeds the limit of a sample.
@@ -182,18 +202,21 @@ def lines_of(content: Content) -> Iterator[tuple[int, int]]:
         yield start, len(content)
 
 
-def folder_with(folders: Sequence[Path], names: Sequence[str], source: Path) -> Path:
-    """Return the first of some folders that holds one of some images.
+def folder_with(
+    source: Path, around: Sequence[Path], folders: Sequence[str], names: Sequence[str]
+) -> Path:
+    """Return the first of the usual folders that holds one of some images.
 
     Args:
-        folders: The usual folders.
+        source: The file that names the images.
+        around: Folders in which folders of images usually lie.
+        folders: Usual names of these. The folder of the file itself is tried last.
         names: Names of images.
-        source: The file that names them, for the error.
 
     Raises:
-        SourceError: None does.
+        SourceError: No folder holds one.
     """
-    for folder in folders:
+    for folder in [*(place / name for name in folders for place in around), source.parent]:
         if max(FilesBelow(folder, "the folder").sizes(names)) >= 0:
             return folder
     others = " or one of the next images" if names[1:] else ""

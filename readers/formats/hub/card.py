@@ -1,6 +1,6 @@
 """Repositories of datasets: their URLs, hf://datasets/NAMESPACE/NAME@REVISION/PATH, and their card, README.md.
 
-The card says which files are which split, and the names of classes.
+The card lists the files of each split, and the names of classes.
 
 Format of the card: https://huggingface.co/docs/hub/datasets-manual-configuration
 """
@@ -17,11 +17,12 @@ from readers.storage.yaml_text import parse_yaml
 SCHEME = "hf://"
 _KIND = "datasets/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# Revisions with slashes that are not percent-encoded, as the Hub names its own.
+# Revisions with slashes that are not percent-encoded; the Hub has such names itself.
 _LONG = re.compile(r"(refs/(?:convert/[^/]+|pr/[0-9]+))(?:/(.*))?")
-NAME = "README.md"
+NAME = "README.md"  # the card
+# The YAML between two lines of dashes, and the keys in it that are read.
 _HEAD = re.compile(r"\A\ufeff?---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
-_MEANT = re.compile(r"""^["']?(configs|dataset_info)["']?\s*:""", re.MULTILINE)
+_KEYS = re.compile(r"""^["']?(configs|dataset_info)["']?\s*:""", re.MULTILINE)
 
 
 class HubAddress(NamedTuple):
@@ -30,7 +31,7 @@ class HubAddress(NamedTuple):
     Attributes:
         repository: ``NAMESPACE/NAME``, or ``NAME`` alone.
         revision: Branch, tag or commit; None is the main branch.
-        path: Of a file, a folder or a pattern in it; "" is all of it.
+        path: Path of a file or a folder in it, or a pattern; "" for all files.
     """
 
     repository: str
@@ -39,15 +40,15 @@ class HubAddress(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> "HubAddress":
-        """Take a URL apart.
+        """Return the parts of a URL.
 
         Raises:
-            SourceError: It names no dataset repository.
+            SourceError: The URL names no dataset repository.
         """
         rest = url[len(SCHEME) :]
         if not rest.startswith(_KIND):
             raise SourceError(
-                f"{url} names no dataset: write hf://datasets/NAMESPACE/NAME, which datasets/ stands before"
+                f"{url} names no dataset: write hf://datasets/NAMESPACE/NAME, with datasets/ before the name"
             )
         before, at, after = rest.removeprefix(_KIND).partition("@")
         if not at:
@@ -76,10 +77,10 @@ class Config:
 
     Attributes:
         name: Its name.
-        files: Patterns of the files of each split; empty where the names of files tell.
-        folder: Where they lie, "" for the whole repository.
-        class_names: For each column of classes their names.
-        is_default: It is the one to take where none is named.
+        files: Patterns of the files of each split; empty if the names of files tell the splits.
+        folder: Folder of the files, "" for the whole repository.
+        class_names: Names of the classes in each column of classes.
+        is_default: Whether this configuration is opened if none is named.
     """
 
     name: str
@@ -90,25 +91,26 @@ class Config:
 
 
 def read_card(text: str, shown: str) -> dict[str, Config]:
-    """Return the configurations that a card tells of, by name; empty where it tells of none.
+    """Return the configurations in a card, by name; {} without any.
 
     Args:
-        text: All of README.md.
+        text: The complete README.md.
         shown: The repository, for errors.
 
     Raises:
-        SourceError: It tells of some in a way that cannot be read.
+        SourceError: The configurations cannot be read.
     """
     head = _HEAD.match(text)
-    if not head or not _MEANT.search(head[1]):
+    if not head or not _KEYS.search(head[1]):
         return {}
     try:
-        told = _parse(head[1])
-        names = _class_names_by_config(told.get("dataset_info"))
-        configs = {one["config_name"]: _config(one, names) for one in told.get("configs") or ()}
+        parsed = parse_yaml(head[1])
+        card = parsed if isinstance(parsed, dict) else {}
+        names = _class_names_by_config(card.get("dataset_info"))
+        configs = {one["config_name"]: _config(one, names) for one in card.get("configs") or ()}
     except SourceError:
         raise
-    except Exception as error:  # noqa: BLE001, whatever stands there instead of what should
+    except Exception as error:  # noqa: BLE001, values of any wrong type raise any error
         reason = str(error).partition("\n")[0][:150]
         raise SourceError(
             f"the configs in the {NAME} of {shown} cannot be read ({type(error).__name__}: {reason}): give the files "
@@ -120,15 +122,16 @@ def read_card(text: str, shown: str) -> dict[str, Config]:
 
 
 def choose_config(configs: Mapping[str, Config], name: str | None, shown: str) -> Config:
-    """Return the configuration of a name; without a name the default one, or the only one.
+    """Return the configuration with a name; without a name the default one, or the only one.
 
     Raises:
-        SourceError: There is none of this name, or there are several and none is the default.
+        SourceError: There is none with this name, or there are several and none is the default.
     """
     if name is not None:
         if name not in configs:
-            told = ", ".join(configs) or "none"
-            raise SourceError(f"{shown} has no config {name!r}: it has {told}")
+            raise SourceError(
+                f"{shown} has no config {name!r}: it has {', '.join(configs) or 'none'}"
+            )
         return configs[name]
     if not configs:
         return Config("default")
@@ -143,23 +146,18 @@ def choose_config(configs: Mapping[str, Config], name: str | None, shown: str) -
     return default[0]
 
 
-def _parse(text: str) -> dict[str, Any]:
-    found = parse_yaml(text)
-    return found if isinstance(found, dict) else {}
-
-
-def _config(told: Mapping[str, Any], names: Mapping[str, Any]) -> Config:
-    name = str(told["config_name"])
-    files = told.get("data_files")
-    folder = str(told.get("data_dir") or "").strip("/")
+def _config(entry: Mapping[str, Any], names: Mapping[str, Any]) -> Config:
+    name = str(entry["config_name"])
+    files = entry.get("data_files")
+    folder = str(entry.get("data_dir") or "").strip("/")
     found = {} if files is None else _by_split(files)
     if folder:
         found = {split: [f"{folder}/{one}" for one in ones] for split, ones in found.items()}
-    return Config(name, found, folder, names.get(name, {}), told.get("default") is True)
+    return Config(name, found, folder, names.get(name, {}), entry.get("default") is True)
 
 
 def _by_split(files: Any) -> dict[str, list[str]]:
-    """Patterns by split: one pattern or several are of the split train."""
+    """Return patterns by split; patterns without a split belong to train."""
     if isinstance(files, str):
         return {"train": [files]}
     if isinstance(files, dict):
@@ -176,8 +174,8 @@ def _listed(value: Any) -> list[str]:
     return found
 
 
-def _class_names_by_config(told: Any) -> dict[str, dict[str, tuple[str, ...]]]:
-    infos = [told] if isinstance(told, dict) else list(told or ())
+def _class_names_by_config(entries: Any) -> dict[str, dict[str, tuple[str, ...]]]:
+    infos = [entries] if isinstance(entries, dict) else list(entries or ())
     return {
         str(info.get("config_name", "default")): {
             str(one["name"]): names
@@ -189,7 +187,7 @@ def _class_names_by_config(told: Any) -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 def _class_names(kind: Any) -> tuple[str, ...]:
-    """Names of a ``class_label``, which are a list or a mapping from "0" on; none for other types."""
+    """Return the names of a ``class_label``, a list or a mapping from "0" on; () for other types."""
     label = kind.get("class_label") if isinstance(kind, dict) else None
     if not isinstance(label, dict):
         return ()

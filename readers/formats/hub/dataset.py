@@ -1,4 +1,4 @@
-"""Opening a repository: the files of a split, and what its card tells of their classes."""
+"""Opening the files of a split in a repository, with the names of classes in its card."""
 
 import hashlib
 import os
@@ -11,9 +11,10 @@ from readers.datasets.dataset import IndexedDataset, Subset
 from readers.datasets.selection import pick_taken
 from readers.detect.files import is_shard
 from readers.detect.registry import NUMBERED
-from readers.detect.splits import canonical, choose_split, in_order, no_such_split, several_splits
+from readers.detect.splits import choose_split
 from readers.formats.hub.card import NAME, Config, choose_config
 from readers.formats.hub.repository import Repository, matching, require_all_parts, visible
+from readers.formats.named_splits import choose_name
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.sample import SourceError
 
@@ -21,12 +22,12 @@ Open = Callable[..., IndexedDataset]
 
 
 class HubDataset(Subset):
-    """All samples of files of a repository.
+    """All samples in files of a repository.
 
     Attributes:
-        whole: The files, opened as what they are.
-        repository: ``NAMESPACE/NAME``, "" where it is not known.
-        commit: The commit they are of, 40 hex digits, "" where it is not known.
+        whole: The files, opened as a dataset of their format.
+        repository: ``NAMESPACE/NAME``, "" if unknown.
+        commit: Commit of the files, 40 hex digits, "" if unknown.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class HubDataset(Subset):
         self.repository, self.commit, self._class_names = repository, commit, class_names
 
     def __repr__(self) -> str:
-        """Its files, and where they are from."""
+        """The repository, its commit and the dataset of the files."""
         name = self.repository or "a repository"
         return f"HubDataset({name}{f'@{self.commit[:7]}' if self.commit else ''}: {self.whole!r})"
 
@@ -51,12 +52,12 @@ class HubDataset(Subset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Those of the files; where these name none, those of the card."""
+        """Names of classes in the files, or in the card if the files have none."""
         return self._class_names
 
     @property
     def block_size(self) -> int:
-        """That of the files."""
+        """See `IndexedDataset.block_size`."""
         return self.whole.block_size
 
 
@@ -70,24 +71,24 @@ def open_repository(
     """Open the files of a split.
 
     Args:
-        repository: Where they are.
-        split: Which split; None where there is but one.
-        config: Which configuration of the card; None is the default one.
+        repository: The repository.
+        split: Name of the split; None for the only one.
+        config: Name of a configuration in the card; None for the default one.
         options: Options of the files' format.
         opened: Opens paths of this machine, as `readers.open_dataset` does.
 
     Returns:
-        None for a folder whose files are none that hold many samples each: it is opened like any other.
+        None for a folder without files of many samples each, which is opened like any other folder.
 
     Raises:
         SourceError: There is no such split or configuration, there are several splits, or files are missing.
     """
-    told = choose_config(repository.configs(), config, repository.shown)
-    names = _choose(repository, told, split)
+    settings = choose_config(repository.configs(), config, repository.shown)
+    names = _choose(repository, settings, split)
     if all(map(_holds_many, names)) and names:
         if names != [repository.path] and not (repository.path and repository.is_all):
             require_all_parts(names, repository.shown)
-        whole = _open_table(repository.fetch(names), told, options, opened)
+        whole = _open_table(repository.fetch(names), settings, options, opened)
     else:
         folder = _common_folder(repository, names)
         if repository.is_local and not folder:
@@ -95,27 +96,21 @@ def open_repository(
         repository.fetch(names or visible(repository.files))
         inner = None if names else split
         whole = opened(str(repository.root / folder), split=inner, **options)
-    class_names = _names_of(whole, told)
+    class_names = _names_of(whole, settings)
     if not repository.commit and class_names == whole.class_names:
         return whole
     return HubDataset(whole, repository.name, repository.commit, class_names)
 
 
-def _choose(repository: Repository, told: Config, split: str | None) -> list[str]:
+def _choose(repository: Repository, settings: Config, split: str | None) -> list[str]:
     shown, there = repository.shown, repository.files
     if repository.path:
         found = matching([repository.path], there, shown)
         return choose_split(found, split, shown)
-    if told.files:
-        if split is None and len(told.files) > 1:
-            raise SourceError(several_splits(shown, in_order(told.files), ""))
-        by_word = {canonical(name): name for name in told.files}
-        wanted = next(iter(told.files)) if split is None else split
-        wanted = wanted if wanted in told.files else by_word.get(canonical(wanted), "")
-        if not wanted:
-            raise no_such_split(shown, split or "", in_order(told.files))
-        return matching(told.files[wanted], there, shown)
-    below = f"{told.folder}/" if told.folder else ""
+    if settings.files:
+        wanted = choose_name({name: name for name in settings.files}, split, shown)
+        return matching(settings.files[wanted], there, shown)
+    below = f"{settings.folder}/" if settings.folder else ""
     shards = [name for name in visible(there) if name.startswith(below) and _holds_many(name)]
     return choose_split(shards, split, shown) if shards else []
 
@@ -126,11 +121,11 @@ def _holds_many(name: str) -> bool:
 
 
 def _open_table(
-    paths: Sequence[str], told: Config, options: dict[str, Any], opened: Open
+    paths: Sequence[str], settings: Config, options: dict[str, Any], opened: Open
 ) -> IndexedDataset:
-    """Open shards; where they have no label of a usual name, with the one column that the card gives classes for."""
+    """Open shards; without a label of a usual name, take the only column for which the card has classes."""
     whole = opened(list(paths), **options)
-    classes = list(told.class_names)
+    classes = list(settings.class_names)
     if not isinstance(whole, ParquetDataset) or whole.label_column or len(classes) != 1:
         return whole
     if "label" in options or not whole.has_column(classes[0]):
@@ -139,10 +134,10 @@ def _open_table(
 
 
 def _common_folder(repository: Repository, names: Sequence[str]) -> str:
-    """The folder that holds files which are no shards, such as images, and no others; "" for all of it.
+    """Return the folder that holds the given files, which are no shards, and no others; "" for the repository itself.
 
     Raises:
-        SourceError: Others lie beside them.
+        SourceError: Other files lie in that folder.
     """
     if not names:
         return ""
@@ -158,10 +153,10 @@ def _common_folder(repository: Repository, names: Sequence[str]) -> str:
     return folder[1:]
 
 
-def _names_of(whole: IndexedDataset, told: Config) -> tuple[str, ...]:
-    """Names of the classes: the files' own come first."""
+def _names_of(whole: IndexedDataset, settings: Config) -> tuple[str, ...]:
+    """Return the names of the classes: those of the files, or those of the card without any."""
     column = whole.label_column if isinstance(whole, ParquetDataset) else None
-    of_card = told.class_names.get(column or "", ())
+    of_card = settings.class_names.get(column or "", ())
     if whole.class_names and of_card and whole.class_names != of_card:
         warnings.warn(
             f"the classes of column {column!r} are called {', '.join(whole.class_names[:3])}, ... in the files and "

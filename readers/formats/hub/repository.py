@@ -1,4 +1,4 @@
-"""A repository with its files: a folder of this machine, or one of the Hub at one commit."""
+"""A repository and its files: a folder of this machine, or a repository of the Hub at one commit."""
 
 import os
 import re
@@ -19,16 +19,33 @@ from readers.storage.unreadable import reason_of, refuse_folder_error
 from readers.storage.whole_files import read_whole
 
 _PART = re.compile(r"(.*)-([0-9]{5})-of-([0-9]{5})(.*)", re.DOTALL)
-_THREADS = 8
+_THREADS = 8  # for downloads, as huggingface_hub has by default
+# Folders in the Hub's cache: datasets--NAMESPACE--NAME/snapshots/COMMIT.
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _FOLDER = re.compile(r"datasets--(.+)")
+_ACCESS = "log in (hf auth login) or set HF_TOKEN where it is private"
+_NOT_THERE = f"there is no such dataset, or you may not see it: correct the name, or {_ACCESS}"
+_HOW_TO_GET = "unset HF_HUB_OFFLINE to download, or get it with hf download --repo-type dataset"
+_NOT_CACHED = f"it is not in the cache: {_HOW_TO_GET}"
+# Keyed by the names of the classes, so that the library need not be imported.
+_REASONS = {
+    "GatedRepoError": f"its owner must let you in: ask for access on its page, and {_ACCESS}",
+    "RepositoryNotFoundError": _NOT_THERE,
+    "LocalTokenNotFoundError": _NOT_THERE,
+    "RevisionNotFoundError": "it has no such revision: give a branch, a tag or a commit behind @",
+    "LocalEntryNotFoundError": _NOT_CACHED,
+    "IncompleteSnapshotError": _NOT_CACHED,
+    "OfflineModeIsEnabled": _NOT_CACHED,
+    "HFValidationError": "this is no name of a dataset: write hf://datasets/NAMESPACE/NAME",
+}
+"""What errors of the Hub's library mean to the user."""
 
 
 def matching(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[str]:
-    """Return the files that patterns name, each once, sorted within a pattern.
+    """Return the files that match patterns, each once, sorted within a pattern.
 
-    ``*`` and ``?`` stand for characters other than a slash, ``**`` for any, and a folder for all that lies below it.
-    Names that begin with a dot, and folders whose names begin with two underscores, are left out unless they are
+    ``*`` and ``?`` match characters other than a slash, ``**`` matches any, and a folder matches all files below it.
+    Names that begin with a dot, and folders whose names begin with two underscores, match only if they are
     written out.
 
     Args:
@@ -37,7 +54,7 @@ def matching(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[
         shown: The repository, for errors.
 
     Raises:
-        SourceError: A pattern leads out of the repository, or fits nothing.
+        SourceError: A pattern leads out of the repository, or matches no file.
     """
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -53,15 +70,15 @@ def matching(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[
 
 
 def visible(names: Iterable[str]) -> list[str]:
-    """Those that a pattern fits, sorted: no part of them begins with a dot, no folder with two underscores."""
+    """Return the names that patterns can match, sorted: no part begins with a dot, no folder with two underscores."""
     return sorted(name for name in names if not _is_hidden(name))
 
 
 def require_all_parts(names: Sequence[str], shown: str) -> None:
-    """See that of files that count themselves (``train-00000-of-00002``) all are there.
+    """Refuse files whose names count them (``train-00000-of-00002``) if some are missing.
 
     Raises:
-        SourceError: Some are not.
+        SourceError: Files are missing.
     """
     parts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for name in names:
@@ -86,7 +103,7 @@ def _fitting(pattern: str, names: Sequence[str]) -> list[str]:
 
 
 def _translated(pattern: str) -> str:
-    """A regular expression for a pattern."""
+    """Return a regular expression for a pattern."""
     pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^\]]+\])", pattern)
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     return "".join(
@@ -102,16 +119,17 @@ def _is_hidden(name: str) -> bool:
 
 
 class Repository:
-    """Files of a repository.
+    """A repository and the names of its files.
 
     Attributes:
-        shown: For messages.
-        name: ``NAMESPACE/NAME``, "" where it is not known.
-        commit: 40 hex digits, "" where it is not known.
-        path: The part of it that is meant, "" for all.
+        shown: Name of the repository in messages.
+        root: Its folder on this machine.
+        name: ``NAMESPACE/NAME``, "" if unknown.
+        commit: 40 hex digits, "" if unknown.
+        path: The file, folder or pattern to open, "" for all files.
         files: Names of all its files, with slashes.
-        is_local: It lies in a folder that was given as such.
-        is_all: The Hub has told these files; else they are those that are here.
+        is_local: Whether it was given as a folder.
+        is_all: Whether the Hub listed the files; else only those in the cache are known.
     """
 
     def __init__(
@@ -130,17 +148,17 @@ class Repository:
         self.path, self.files, self.is_local, self.is_all = path, files, is_local, is_all
 
     def configs(self) -> dict[str, Config]:
-        """What its card tells; see `read_card`."""
+        """Return the configurations in its card; see `read_card`."""
         if NAME not in self.files:
             return {}
         [card] = self.fetch([NAME])
         return read_card(read_whole(card).decode("utf-8", "replace"), self.shown)
 
     def fetch(self, names: Sequence[str]) -> list[str]:
-        """Return the paths of files, those that are not there yet downloaded into the Hub's cache.
+        """Return the paths of files; missing files are downloaded into the Hub's cache.
 
         Raises:
-            SourceError: One cannot be had.
+            SourceError: A file cannot be downloaded.
         """
         if self.is_local:
             return [str(self.root / name) for name in names]
@@ -155,28 +173,30 @@ class Repository:
             except hub.errors.LocalEntryNotFoundError:
                 missing.append(name)
                 return ""
-            except Exception as error:  # noqa: BLE001, of several libraries
-                raise SourceError(f"{self.shown}: {name} cannot be had: {_told(error)}") from None
+            except Exception as error:  # noqa: BLE001, errors of several libraries
+                raise SourceError(
+                    f"{self.shown}: {name} cannot be downloaded: {_describe_error(error)}"
+                ) from None
 
         with ThreadPoolExecutor(_THREADS) as pool:
             paths = list(pool.map(fetch, names))
         if missing:
             raise SourceError(
                 f"{self.shown} at commit {self.commit[:7]}: {len(missing)} of {counted(len(names), 'file')} ({few_of(sorted(missing))}) are not in the "
-                f"cache {hub.constants.HF_HUB_CACHE}: {_how_to_get()}"
+                f"cache {hub.constants.HF_HUB_CACHE}: {_HOW_TO_GET}"
             )
         return paths
 
 
 def find_repository(sources: Sequence[str], format: str | None) -> Repository | None:
-    """The repository that is meant, None where none is.
+    """Return the repository that the sources name, None if they name none.
 
     Args:
-        sources: What the caller gave.
-        format: Likewise; a folder of a named format is no repository.
+        sources: Paths and URLs that the caller gave.
+        format: Format that the caller gave; a folder of a given format is no repository.
 
     Raises:
-        SourceError: It is not on the Hub or not in its cache, or there are several.
+        SourceError: The repository is neither on the Hub nor in its cache, or there are several.
     """
     if any(one.startswith(SCHEME) for one in sources):
         if len(sources) > 1:
@@ -192,7 +212,7 @@ def find_repository(sources: Sequence[str], format: str | None) -> Repository | 
 
 
 def _in_folder(root: Path) -> Repository | None:
-    """A folder that is a snapshot in a cache, or has a card that tells of its files."""
+    """Return the repository in a folder that is a snapshot in the Hub's cache or has a card with configurations, else None."""
     root = root.absolute()
     name = commit = ""
     owner = _FOLDER.fullmatch(root.parent.parent.name)
@@ -237,8 +257,8 @@ def _on_hub(url: str) -> Repository:
             )
     except SourceError:
         raise
-    except Exception as error:  # noqa: BLE001, of several libraries
-        raise SourceError(f"{url} cannot be opened: {_told(error)}") from None
+    except Exception as error:  # noqa: BLE001, errors of several libraries
+        raise SourceError(f"{url} cannot be opened: {_describe_error(error)}") from None
     return Repository(url, root, address.repository, root.name, address.path, files, is_all=is_all)
 
 
@@ -249,26 +269,13 @@ def _hub() -> ModuleType:
     return hub
 
 
-def _told(error: Exception) -> str:
-    """A sentence for people, by the names of the Hub's errors."""
+def _describe_error(error: Exception) -> str:
+    """Return what went wrong and what to do, by the class of an error of the Hub's library."""
     kind = type(error).__name__
-    access = "log in (hf auth login) or set HF_TOKEN where it is private"
-    if kind == "GatedRepoError":
-        return f"its owner must let you in: ask for access on its page, and {access}"
-    if kind in ("RepositoryNotFoundError", "LocalTokenNotFoundError"):
-        return f"there is no such dataset, or you may not see it: correct the name, or {access}"
-    if kind == "RevisionNotFoundError":
-        return "it has no such revision: give a branch, a tag or a commit behind @"
-    if kind in ("LocalEntryNotFoundError", "IncompleteSnapshotError", "OfflineModeIsEnabled"):
-        return f"it is not in the cache: {_how_to_get()}"
-    if kind == "HFValidationError":
-        return "this is no name of a dataset: write hf://datasets/NAMESPACE/NAME"
+    if kind in _REASONS:
+        return _REASONS[kind]
     reason = str(error).partition("\n")[0].strip()[:200] or kind
-    return f"{reason}; with HF_HUB_OFFLINE=1 what is in the cache is read"
-
-
-def _how_to_get() -> str:
-    return "unset HF_HUB_OFFLINE to download, or get it with hf download --repo-type dataset"
+    return f"{reason}; HF_HUB_OFFLINE=1 reads the files in the cache only"
 
 
 def _walk(root: Path) -> list[str]:

@@ -6,27 +6,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.detect.splits import canonical, in_order, no_such_split, several_splits, split_alone
+from readers.detect.splits import split_alone
 from readers.formats.files import FileDataset
 from readers.formats.folder import FileKind, FilesFound, find_files
 from readers.formats.imagenet.matlab import read_structures
+from readers.formats.named_splits import choose_name
 from readers.sample import IMAGE_FIELDS, PathLike, SourceError
 from readers.storage.whole_files import read_text, read_whole
 
 KAGGLE_CLASSES = "LOC_synset_mapping.txt"
-_VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})\.\w+")
+_VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})\.\w+")  # the number is that of a line of _TRUTH
 _META, _TRUTH = "meta.mat", "ILSVRC2012_validation_ground_truth.txt"
-_LINE = re.compile(r"(n\d{8}) (\S.*)")
+_LINE = re.compile(r"(n\d{8}) (\S.*)")  # of KAGGLE_CLASSES
 _IMAGES = FileKind("images", IMAGE_FIELDS)
 _KAGGLE_IMAGES = "ILSVRC/Data/CLS-LOC"
 
 
 class Classes(NamedTuple):
-    """What there is to know beside the images.
+    """The classes, and those of the validation images.
 
     Attributes:
-        words: WordNet id -> words, sorted by id: their order numbers the classes.
-        truth: Class of the validation images, in the order of their numbers; None where the solution names them.
+        words: WordNet id -> words, sorted by id; this order numbers the classes.
+        truth: Class of each validation image, in the order of their numbers; None if there is a solution.
         solution: Class by the name of a validation image, without its ending.
     """
 
@@ -38,10 +39,10 @@ class Classes(NamedTuple):
         """Return the classes of validation images.
 
         Args:
-            names: Their files' names, without folders, sorted.
+            names: Names of the files, without folders, sorted.
 
         Raises:
-            SourceError: One has no class, or the names do not tell which line is theirs.
+            SourceError: An image has no class, or its name does not tell its line.
         """
         if self.solution is not None:
             missing = [name for name in names if name.rpartition(".")[0] not in self.solution]
@@ -69,7 +70,7 @@ class Classes(NamedTuple):
 
 
 def find_devkit(folder: Path) -> Path | None:
-    """Return the folder with the files of a development kit: a folder, its folder data, or one in it."""
+    """Return the folder with the files of a development kit: a folder, its folder data, or a kit in it; None without one."""
     inside = sorted(folder.glob("*devkit*")) if folder.is_dir() else []
     for one in (folder, folder / "data", *inside, *(path / "data" for path in inside)):
         if (one / _META).is_file():
@@ -84,7 +85,7 @@ def read_devkit(folder: Path) -> Classes:
         folder: The kit, its folder ``data``, or a folder that holds it.
 
     Raises:
-        SourceError: It lacks the files, or they are not what they should be.
+        SourceError: Files are missing or damaged.
     """
     found = find_devkit(folder)
     if found is None:
@@ -106,10 +107,10 @@ def read_devkit(folder: Path) -> Classes:
 
 
 def read_kaggle(folder: Path) -> Classes:
-    """Read ``LOC_synset_mapping.txt``, and ``LOC_val_solution.csv`` where it is there.
+    """Read ``LOC_synset_mapping.txt`` and, if it exists, ``LOC_val_solution.csv``.
 
     Raises:
-        SourceError: They are not what they should be.
+        SourceError: A file is damaged.
     """
     path = folder / KAGGLE_CLASSES
     lines = [line for line in read_text(path, "a list of classes").splitlines() if line.strip()]
@@ -126,51 +127,51 @@ def read_kaggle(folder: Path) -> Classes:
 
 def _read_solution(path: Path, class_of: Mapping[str, int]) -> dict[str, int]:
     """Return the class of each image; an image may have several boxes, of one class."""
-    found = {}
+    solution = {}
     try:
         rows = list(csv.DictReader(read_text(path, "a table of classes").splitlines()))
     except csv.Error as error:
         raise SourceError(f"{path} cannot be read: {error}") from None
     for number, row in enumerate(rows, start=2):
-        name, told = row.get("ImageId"), str(row.get("PredictionString") or "").split()
-        classes = {*told[::5]}
-        if not name or len(told) % 5 or len(classes) != 1 or not classes <= class_of.keys():
+        name, words = row.get("ImageId"), str(row.get("PredictionString") or "").split()
+        classes = {*words[::5]}
+        if not name or len(words) % 5 or len(classes) != 1 or not classes <= class_of.keys():
             raise SourceError(
                 f"{path}, line {number}: it must have an ImageId and boxes of one known class, each 'wnid x y x y'"
             )
-        found[name] = class_of[classes.pop()]
-    return found
+        solution[name] = class_of[classes.pop()]
+    return solution
 
 
 def _read_meta(path: Path) -> dict[int, tuple[str, str]]:
-    """Return WordNet id and words by the number in the kit, of the classes without subclasses."""
+    """Return WordNet id and words of the classes without subclasses, by their numbers in the kit."""
     try:
         rows = read_structures(read_whole(path), "synsets")
         leaves = [row for row in rows if int(row["num_children"]) == 0]
-        found = {int(row["ILSVRC2012_ID"]): (str(row["WNID"]), str(row["words"])) for row in leaves}
+        named = {int(row["ILSVRC2012_ID"]): (str(row["WNID"]), str(row["words"])) for row in leaves}
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise SourceError(
             f"{path} cannot be read as ImageNet's classes ({error}): unpack the kit again"
         ) from None
-    if len({wnid for wnid, _ in found.values()}) < max(len(found), 1):
+    if len({wnid for wnid, _ in named.values()}) < max(len(named), 1):
         raise SourceError(f"{path} has no classes, or one of them twice: unpack the kit again")
-    return found
+    return named
 
 
 class ImageNetDataset(FileDataset):
     """Images of ILSVRC 2012, whose classes count from 0 in the order of their WordNet ids.
 
-    These are the classes of torchvision's ImageNet, and of a folder of all 1000 class folders. `class_names` are the
-    WordNet ids, since two words name two classes each; `words` are the words. The validation images, which lie in one
-    folder, get their classes from the development kit, or from Kaggle's
-    ``LOC_val_solution.csv``; images in class folders from the folder. Test images have the label -1.
+    These are the class numbers of torchvision's ImageNet, and of a folder of all 1000 class folders. `class_names` are the
+    WordNet ids, since two words name two classes each; `words` are the words. Validation images in one folder get their classes
+    from the development kit or from Kaggle's ``LOC_val_solution.csv``, images in class folders from the folder. Test images have
+    the label -1.
 
     Args:
         root: One of
             a folder of images, ``ILSVRC2012_img_val``, or of class folders, with ``devkit``,
-            a folder that holds the kit beside ``train`` and ``val``,
+            a folder that holds the kit, ``train`` and ``val``,
             Kaggle's folder, which holds ``LOC_synset_mapping.txt`` and ``ILSVRC``.
-        split: Which split of the last two.
+        split: Name of the split, in the last two.
         devkit: The folder that ILSVRC2012_devkit_t12.tar.gz unpacks to.
 
     Raises:
@@ -189,9 +190,7 @@ class ImageNetDataset(FileDataset):
         self._words = tuple(classes.words.values())
         super().__init__(folder, found.names, found.labels, tuple(classes.words), *found[3:])
         if self.unlabelled and self.unlabelled[0] == len(self):
-            self.unlabelled = (
-                None  # the images of the test split, whose labels were never published
-            )
+            self.unlabelled = None  # labels of the test split were never published
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -209,34 +208,27 @@ def fits(folder: Path) -> bool:
 def _folder_of(root: Path, split: str | None) -> Path:
     if not root.is_dir():
         raise SourceError(f"{root} is no folder: give the one that holds the images")
-    told = {
-        path.name: said
+    splits = {
+        path.name: name
         for path in sorted(root.iterdir())
-        if path.is_dir() and (said := split_alone(path.name))
+        if path.is_dir() and (name := split_alone(path.name))
     }
-    if split is None and len(told) < 2:
-        return root / next(iter(told), "")
-    if split is None:
-        raise SourceError(several_splits(str(root), in_order(told.values()), ""))
-    wanted = [name for name, said in told.items() if split == name or said == canonical(split)]
-    if not wanted:
-        raise no_such_split(str(root), split, in_order(told.values()))
-    return root / wanted[0]
+    return root / choose_name(splits, split, root) if splits or split else root
 
 
 def _in_class_folders(folder: Path, classes: Classes) -> FilesFound | None:
-    """Return the images of class folders; None where there are no folders."""
+    """Return the images in class folders; None without folders."""
     inside = [path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
     if not inside:
         return None
-    place = {wnid: label for label, wnid in enumerate(classes.words)}
-    unknown = sorted(name for name in inside if name not in place)
+    numbers = {wnid: label for label, wnid in enumerate(classes.words)}
+    unknown = sorted(name for name in inside if name not in numbers)
     if unknown:
         raise SourceError(
-            f"{folder} has the folder {unknown[0]}, which is none of the {len(place)} classes: move it elsewhere"
+            f"{folder} has the folder {unknown[0]}, which is none of the {len(numbers)} classes: move it elsewhere"
         )
     found = find_files(folder, _IMAGES)
-    labels = [place[found.class_names[label]] for label in found.labels]
+    labels = [numbers[found.class_names[label]] for label in found.labels]
     return found._replace(labels=labels)
 
 

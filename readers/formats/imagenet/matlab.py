@@ -1,6 +1,6 @@
-"""The tables of structures in MATLAB's files of version 5, which ImageNet's development kit has one of.
+"""Reading tables of structures in MATLAB's files of version 5, such as the classes in ImageNet's development kit.
 
-SciPy reads them too, but damaged bytes can end its process.
+SciPy reads them too, but damaged bytes can crash its process.
 
 Source: MATLAB, MAT-File Format, for level 5.
 """
@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _HEADER_BYTES = 128
-_MAX_BYTES = 1 << 28
-_MAX_DEPTH = 8
+_MAX_BYTES = 1 << 28  # of decompressed data and of values of a matrix; meta.mat has less than 1 MB
+_MAX_DEPTH = 8  # of matrices in each other; meta.mat has 2
+# Numbers of types and classes in the format. Types of elements:
 _MATRIX, _COMPRESSED = 14, 15
-_STRUCTURES, _TEXT = 2, 4
+_STRUCTURES, _TEXT = 2, 4  # classes of matrices
 _NUMBERS = {
     1: "i1",
     2: "u1",
@@ -52,7 +53,7 @@ def read_structures(data: bytes, name: str) -> list[dict[str, Any]]:
         The values of each structure by field: text, a number, or None for anything else.
 
     Raises:
-        ValueError: It is no such file, is damaged, or has no such variable.
+        ValueError: The data are no such file, are damaged, or hold no such variable.
     """
     if len(data) < _HEADER_BYTES or data[126:128] not in (b"IM", b"MI"):
         raise ValueError("it is no MATLAB file of version 5")
@@ -98,13 +99,13 @@ def _elements(data: bytes, order: str) -> Iterator[_Element]:
 
 
 def _matrix(content: bytes, order: str, depth: int) -> tuple[str, Any]:
-    """Return the name and value of a matrix: structures as a list, one text, one number; else None."""
+    """Return the name and value of a matrix: a list of structures, a text, a number, or None for anything else."""
     if depth > _MAX_DEPTH:
         raise ValueError("it is nested too deeply")
     parts = _elements(content, order)
     flags, sizes, name = (next(parts, _Element(0, b"")) for _ in range(3))
     if len(flags.content) < 8:
-        return "", None  # an empty one
+        return "", None  # an empty matrix
     kind = struct.unpack_from(f"{order}I", flags.content)[0] & 0xFF
     count = math.prod(max(int(size), 0) for size in _numbers(sizes, order))
     if count > _MAX_BYTES:

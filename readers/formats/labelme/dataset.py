@@ -20,9 +20,8 @@ from readers.formats.boxes.dataset import (
     AnnotatedDataset,
     Entry,
     Picture,
-    files_below,
     image_field,
-    inside_split,
+    names_below,
     stem_of,
 )
 from readers.formats.coco.masks import mask_fields
@@ -37,6 +36,7 @@ from readers.formats.labelme.document import (
     parse_document,
     parse_labels,
 )
+from readers.formats.named_splits import inside_split
 from readers.image.header import Header, read_header
 from readers.labels.classes import Classes, read_classes
 from readers.plural import counted
@@ -44,9 +44,9 @@ from readers.sample import PathLike, Payload, SourceError, is_image_file
 from readers.storage.limits import check_bytes
 from readers.storage.unreadable import oserror_as_source_error
 
-_READ_BYTES = 2  # that a byte of such a file becomes as text
-_VALUE_BYTES = 100  # that a value of it becomes
-_FIELDS = {"jpeg": "jpg", "tiff": "tif"}
+_READ_BYTES = 2  # memory for each byte of a file as text
+_VALUE_BYTES = 100  # memory for each JSON value
+_FIELDS = {"jpeg": "jpg", "tiff": "tif"}  # names of fields that differ from those of image formats
 
 
 class LabelMeDataset(AnnotatedDataset):
@@ -56,22 +56,22 @@ class LabelMeDataset(AnnotatedDataset):
 
     - ``boxes``, ``labels``: the extent and the class number of each object that has an area: rectangles, polygons,
       circles, turned rectangles and masks. Shapes of one label and one ``group_id`` are one object;
-    - ``keypoints``, ``keypoint_labels``: points, and their class numbers; ``keypoint_objects`` is the box of the same
-      ``group_id``, -1 where none or several have it;
-    - ``shapes``, ``flags``: as written, but for the pixels of masks; lines are there alone, which have no area: LabelMe's own
-      exporters disagree about them. A warning counts them where all files are read for their labels.
+    - ``keypoints``, ``keypoint_labels``: points, and their class numbers; ``keypoint_objects`` is the number of the box with the
+      same ``group_id``, -1 if none or several have it;
+    - ``shapes``, ``flags``: as written, without the pixels of masks. Lines, which have no area, appear only here: LabelMe's own
+      exporters disagree about them. A warning counts them if all files are read for their labels.
 
-    Coordinates are pixels of the upright picture (turned by its EXIF tag). A picture that the file itself holds
-    counts before the one that it names. A size that is not the one stated makes the sample bad.
+    Coordinates are pixels of the upright picture (turned by its EXIF tag). A picture stored in the file is preferred to the
+    one that the file names. A picture whose size differs from the stated one makes the sample bad.
 
     Args:
         root: The folder.
-        split: Name of a split, where folders in root are called so.
-        classes: Names of the classes in the order of their numbers, or a text file with one per line. None takes the labels of all files (of all
-            splits), sorted, and a warning says so; all files are read for it, and one that cannot be read is refused.
-        masks: Each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where it is, else 0.
-            They may cover each other. Needs the package pycocotools (the extra ``coco``).
-        outside: "raise" makes a box that leaves its picture a bad sample, "clip" cuts it.
+        split: Name of a split, if folders in root are named like splits.
+        classes: Names of the classes in the order of their numbers, or a text file with one per line. None takes the labels of
+            all files (of all splits), sorted, with a warning. All files are read for it, and an unreadable file is refused.
+        masks: Whether the mask of each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 inside the
+            object, else 0. Masks may overlap. Needs the package pycocotools (the extra ``coco``).
+        outside: "raise" makes a sample bad if a box leaves its picture, "clip" clips the box.
 
     Raises:
         SourceError: There are no such files, several splits and none is asked for, or no such split.
@@ -110,7 +110,7 @@ class LabelMeDataset(AnnotatedDataset):
             if num_lines:
                 remarks.append(
                     f"{folder} has {counted(num_lines, 'shape')} of the types {' and '.join(LINES)}, which have no area and so no box or "
-                    "mask: they stand in the field shapes alone"
+                    "mask: they are in the field shapes only"
                 )
             remarks.append(
                 f"{folder} has no list of classes, so they are the labels of its files in sorted order "
@@ -120,44 +120,44 @@ class LabelMeDataset(AnnotatedDataset):
 
     def _read(self, entry: Entry) -> Picture:
         name = entry.annotation
-        found = self._document(name)
-        data, field, header = self._picture(found, name)
+        document = self._document(name)
+        data, field, header = self._picture(document, name)
         size = header.height, header.width
-        require_stated_size(found.size, size, name)
-        instances, targets = self._targets(found, size, name)
+        require_stated_size(document.size, size, name)
+        instances, targets = self._targets(document, size, name)
         if not self._options["masks"]:
             return Picture(data, field, header, targets, {})
         masks = (mask_of(one, size, f"{name} shape {one.number}") for one in instances)
         return Picture(data, field, header, targets, mask_fields(masks))
 
     def _targets(
-        self, found: Document, size: tuple[int, int], name: str
+        self, document: Document, size: tuple[int, int], name: str
     ) -> tuple[list[Instance], dict[str, Any]]:
-        """Return the objects that have a box, and what the field json holds."""
-        for number, shape in enumerate(found.shapes, start=1):
+        """Return the objects that have a box, and the content of the field json."""
+        for number, shape in enumerate(document.shapes, start=1):
             class_number(self._numbers, shape.label, f"{name} shape {number}")
         outside = self._options["outside"]
         fitted = [
             (one, box)
-            for one in instances_of(found.shapes)
+            for one in instances_of(document.shapes)
             if (box := fit_box(one.box, size, outside, f"{name} shape {one.number}")) is not None
         ]
-        kept = [one for one, _ in fitted]
-        points = [shape for shape in found.shapes if shape.kind == "point"]
-        return kept, {
+        instances = [one for one, _ in fitted]
+        points = [shape for shape in document.shapes if shape.kind == "point"]
+        return instances, {
             "boxes": [box for _, box in fitted],
-            "labels": [self._numbers[one.label] for one in kept],
+            "labels": [self._numbers[one.label] for one in instances],
             "keypoints": [list(shape.points[0]) for shape in points],
             "keypoint_labels": [self._numbers[shape.label] for shape in points],
-            "keypoint_objects": [_owner(shape, kept) for shape in points],
-            "shapes": [shape.raw for shape in found.shapes],
-            "flags": found.flags,
+            "keypoint_objects": [_owner(shape, instances) for shape in points],
+            "shapes": [shape.raw for shape in document.shapes],
+            "flags": document.flags,
         }
 
-    def _picture(self, found: Document, name: str) -> tuple[Payload, str, Header]:
-        if not found.data:
-            return self._files.read_picture(found.image)
-        data = decode_base64(found.data, f"{name}: imageData")
+    def _picture(self, document: Document, name: str) -> tuple[Payload, str, Header]:
+        if not document.data:
+            return self._files.read_picture(document.image)
+        data = decode_base64(document.data, f"{name}: imageData")
         header = read_header(data)
         return data, image_field(f".{_FIELDS.get(header.format, header.format)}"), header
 
@@ -168,7 +168,7 @@ class LabelMeDataset(AnnotatedDataset):
         content = self._files.read_annotation(name, _READ_BYTES)
         num_values = sum(
             map(content.count, (b"[", b"{", b","))
-        )  # none of them stands in a picture's text
+        )  # base64 of a picture has none of these
         check_bytes(_READ_BYTES * len(content) + _VALUE_BYTES * num_values, name)
         return content
 
@@ -176,7 +176,7 @@ class LabelMeDataset(AnnotatedDataset):
         """Return label and type of the shapes of all files.
 
         Raises:
-            SourceError: One cannot be read, or there are none.
+            SourceError: A file cannot be read, or there are no shapes.
         """
         found = (
             read_if_sound(
@@ -197,12 +197,10 @@ class LabelMeDataset(AnnotatedDataset):
 
 
 def _find_entries(root: Path, split: str | None) -> tuple[list[Entry], list[str], int]:
-    """Return the samples of a split, the files of all splits, and how many pictures have none."""
-    images: dict[str, str] = {}
-    files: list[str] = []
-    for prefix, names in files_below(root):
-        images |= {stem_of(f"{prefix}{name}"): f"{prefix}{name}" for name in names if is_image_file(name)}  # fmt: skip
-        files += [f"{prefix}{name}" for name in names if name.lower().endswith(".json")]
+    """Return the samples of a split, the files of all splits, and the number of pictures without a file."""
+    names = list(names_below(root))
+    images = {stem_of(name): name for name in filter(is_image_file, names)}
+    files = [name for name in names if name.lower().endswith(".json")]
     if not files:
         raise SourceError(f"{root} holds no .json files: give the folder in which LabelMe wrote")
     inside = inside_split(root, files, split)
@@ -214,7 +212,7 @@ def _find_entries(root: Path, split: str | None) -> tuple[list[Entry], list[str]
 
 
 def _owner(shape: Shape, instances: Sequence[Instance]) -> int:
-    """Return the number of the one object of a point's group, -1 where there is none or several."""
+    """Return the number of the only object in a point's group, -1 for none or several."""
     if shape.group is None:
         return -1
     found = [number for number, one in enumerate(instances) if one.shapes[0].group == shape.group]

@@ -1,9 +1,7 @@
-"""One JSON file of LabelMe: its picture, its shapes as they are written, and the objects that these make."""
+"""One JSON file of LabelMe: its picture, its shapes, and the objects that consist of them."""
 
 import base64
 import binascii
-import io
-import json
 import posixpath
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import stated_length
-from readers.formats.coco.masks import rasterise
+from readers.formats.coco.masks import rasterise, read_png
 from readers.formats.columns import shorten
-from readers.image.header import read_header
-from readers.sample import HeaderError
+from readers.formats.text import parse_object
 from readers.storage.limits import check_bytes
 
+# For each shape_type the least and the most points.
 _NUM_POINTS = {
     "polygon": (3, None),
     "rectangle": (2, 2),
@@ -30,6 +28,7 @@ _NUM_POINTS = {
 }
 WITH_AREA = ("polygon", "rectangle", "oriented_rectangle", "circle", "mask")
 LINES = ("line", "linestrip")
+_DECODED_BYTES = 4  # of a pixel of a mask, at most: numbers of 32 bits
 
 
 class Shape(NamedTuple):
@@ -38,10 +37,10 @@ class Shape(NamedTuple):
     Attributes:
         label: Name of its class.
         kind: Its shape_type.
-        points: x and y of each, in pixels of the upright picture; see `readers.formats.labelme.document`.
+        points: x and y of each point, in pixels of the upright picture.
         group: Shapes of one label and one group are one object; None for an object of its own.
-        mask: Of a mask, the PNG file of its crop in base64, else "".
-        raw: All that is written of it, without the mask.
+        mask: The PNG file of the crop of a mask, in base64; "" for other shapes.
+        raw: The shape as written, without the mask.
     """
 
     label: str
@@ -57,9 +56,9 @@ class Document(NamedTuple):
 
     Attributes:
         image: Name of the picture below the dataset's folder.
-        data: The picture itself where the file holds it, in base64, else "".
-        size: Height and width as stated, 0 where they are not.
-        shapes: In their order.
+        data: The picture in base64 if the file holds it, else "".
+        size: Height and width as stated, 0 for one that is not.
+        shapes: The shapes in their order.
         flags: Flags of the picture.
     """
 
@@ -75,10 +74,10 @@ def parse_document(content: bytes, name: str) -> Document:
 
     Args:
         content: Its bytes.
-        name: Its name below the dataset's folder, for errors and for where the picture lies.
+        name: Its name below the dataset's folder, for errors and for the picture's path.
 
     Raises:
-        ValueError: It is no such file; the text names it, the shape (from 1) and what is wrong.
+        ValueError: The file is malformed; the text names the file, the shape (from 1) and the fault.
     """
     stored = _stored(content, name)
     path, data = stored.get("imagePath"), stored.get("imageData") or ""
@@ -97,7 +96,7 @@ def parse_document(content: bytes, name: str) -> Document:
 
 
 def parse_labels(content: bytes, name: str) -> list[tuple[str, str]]:
-    """Return label and shape_type of each shape, whatever else is wrong with it; see `parse_document`."""
+    """Return label and shape_type of each shape, even if other parts of it are malformed; see `parse_document`."""
     shapes = enumerate(_stored(content, name)["shapes"], start=1)
     return [_label_and_kind(one, f"{name} shape {number}") for number, one in shapes]
 
@@ -106,7 +105,7 @@ def decode_base64(text: str, what: str) -> bytes:
     """Return the bytes of a text.
 
     Raises:
-        ValueError: It is none, or takes too much memory.
+        ValueError: The text is no base64, or takes too much memory.
     """
     check_bytes(len(text), what)
     try:
@@ -116,11 +115,8 @@ def decode_base64(text: str, what: str) -> bytes:
 
 
 def _stored(content: bytes, name: str) -> dict[str, Any]:
-    try:
-        stored = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is no JSON: {error}") from None
-    if not isinstance(stored, dict) or not isinstance(stored.get("shapes"), list):
+    stored = parse_object(content, name)
+    if not isinstance(stored.get("shapes"), list):
         raise ValueError(f"{name} has no list shapes: it is no file of LabelMe")
     return stored
 
@@ -171,8 +167,8 @@ class Instance(NamedTuple):
 
     Attributes:
         label: Name of its class.
-        shapes: Those with an area, of one group, or one alone.
-        number: Number of the first of them, from 1.
+        shapes: Shapes with an area: those of one group, or a single one.
+        number: Number of the first shape, from 1.
     """
 
     label: str
@@ -199,7 +195,7 @@ def instances_of(shapes: Sequence[Shape]) -> list[Instance]:
 def mask_of(instance: Instance, size: tuple[int, int], where: str) -> NDArray[np.bool_]:
     """Return the pixels of an object, bool [height, width].
 
-    Outlines are drawn as those of COCO (see `rasterise`); a circle holds the pixels whose centres lie in it.
+    Outlines are rasterised like those of COCO (see `rasterise`); a circle holds the pixels whose centres lie in it.
 
     Raises:
         ValueError: A stored mask cannot be read or does not fit.
@@ -237,25 +233,16 @@ def _radius(one: Shape) -> float:
 
 def _paste(mask: NDArray[np.bool_], one: Shape, where: str) -> None:
     """Put a stored mask into the whole picture's."""
-    from PIL import Image
-
     left, top, right, bottom = (int(value) for value in _box_of(one))
     data = decode_base64(one.mask, f"{where}: mask")
-    try:
-        header = read_header(data)
-        if header.format != "png" or (header.height, header.width) != (bottom - top, right - left):
-            raise ValueError(
-                f"{where}: mask is a {header.format} of {header.width} x {header.height} (width x height), and its points "
-                f"span {right - left} x {bottom - top}"
-            )
-        if left < 0 or top < 0 or bottom > mask.shape[0] or right > mask.shape[1]:
-            raise ValueError(f"{where}: mask leaves the picture")
-        with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:
-            crop = np.asarray(opened)
-    except HeaderError as error:
-        raise ValueError(f"{where}: mask is no PNG: {error}") from None
-    except (OSError, SyntaxError) as error:
-        raise ValueError(f"{where}: mask cannot be decoded: {error}") from None
+    crop = read_png(data, f"{where}: mask", _DECODED_BYTES)
     if crop.ndim != 2:
         raise ValueError(f"{where}: mask must have one channel, got {crop.shape[2]}")
+    if crop.shape != (bottom - top, right - left):
+        raise ValueError(
+            f"{where}: mask is {crop.shape[1]} x {crop.shape[0]} (width x height), and its points span "
+            f"{right - left} x {bottom - top}"
+        )
+    if left < 0 or top < 0 or bottom > mask.shape[0] or right > mask.shape[1]:
+        raise ValueError(f"{where}: mask leaves the picture")
     mask[top:bottom, left:right] |= crop > 0

@@ -1,4 +1,4 @@
-"""The cameras of a LeRobot dataset: which pictures belong to a frame, and where they lie."""
+"""The cameras of a LeRobot dataset: the pictures of a frame in videos or tables."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
 
-_NOW = np.zeros(1, np.int64)
+_NOW = np.zeros(1, np.int64)  # the offsets of a camera without delta_timestamps
 
 
 class Shown(NamedTuple):
     """The pictures of one camera that belong to a frame.
 
     Attributes:
-        info: Their video; of pictures in tables the episode, as a video of the codec `FRAMES_CODEC`.
-        frames: int64 [T], their numbers there.
+        info: Their video; for pictures in tables their episode, as a video of the codec `FRAMES_CODEC`.
+        frames: int64 [T], their numbers in the video or episode.
     """
 
     info: VideoInfo
@@ -41,8 +41,8 @@ class Camera(ABC):
     """One camera.
 
     Args:
-        feature: It, as meta/info.json describes it.
-        offsets: int64 [T], the frames around a frame whose pictures belong to it; None for its own alone.
+        feature: Its description in meta/info.json.
+        offsets: int64 [T], offsets of the frames whose pictures belong to a frame; None for its own picture only.
     """
 
     def __init__(self, feature: Feature, offsets: NDArray[np.int64] | None) -> None:
@@ -51,15 +51,15 @@ class Camera(ABC):
 
     @abstractmethod
     def video(self, place: Place) -> int:
-        """A number for the video, or the episode, in which the pictures of a frame lie."""
+        """Return the number of the video or episode that holds the pictures of a frame."""
 
     @abstractmethod
     def info(self, place: Place) -> VideoInfo | VideoError:
-        """Metadata of that."""
+        """Return the metadata of that video or episode."""
 
     @abstractmethod
     def shown(self, place: Place) -> Shown:
-        """The pictures of a frame.
+        """Return the pictures of a frame.
 
         Raises:
             SourceError: The tables cannot be read.
@@ -69,15 +69,15 @@ class Camera(ABC):
 
     @abstractmethod
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
-        """Name and bytes of the field for them: the whole video, mapped, or the first of the pictures.
+        """Return name and content of the field for pictures: the complete video, mapped, or the first picture.
 
         Raises:
-            SourceError: They cannot be read.
-            OSError: Likewise.
+            SourceError: The pictures cannot be read.
+            OSError: A file cannot be read.
         """
 
     def pictures(self, place: Place, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
-        """Read encoded pictures of an episode whose pictures lie in tables."""
+        """Return encoded pictures of an episode in tables."""
         raise TypeError(f"the pictures of {self.name} at {place.key} {frames} lie in a video")
 
     def _rows(self, place: Place) -> NDArray[np.int64]:
@@ -90,10 +90,10 @@ class VideoCamera(Camera):
     Args:
         feature: See Camera.
         offsets: See Camera.
-        episodes: Say in which video an episode lies, and when it begins there.
+        episodes: All episodes.
         videos: All videos.
-        frames: Have the time stamps.
-        tolerance_s: By how many seconds the time stamps of a frame and its picture may differ.
+        frames: Values of frames, for their time stamps.
+        tolerance_s: Largest difference of the time stamps of a frame and its picture, in seconds.
     """
 
     def __init__(
@@ -121,18 +121,18 @@ class VideoCamera(Camera):
     def shown(self, place: Place) -> Shown:
         """See Camera."""
         stamps = self._frames.values(place.table, TIME, self._rows(place))
-        # A float32 of 4000 s is off by as much as the usual tolerance.
+        # Rounding 4000 s to float32 is as large as the usual tolerance.
         tolerance = self._tolerance_s + np.spacing(np.abs(stamps)).astype(np.float64)
         seconds = float(self._starts[place.episode]) + stamps.astype(np.float64)
         try:
             return Shown(*self._videos.frames_at(self.video(place), seconds, tolerance))
         except VideoError as error:
-            raise VideoError(f"{self._videos.name(self.video(place))}: {error}") from None
+            raise VideoError(f"{self._videos.files.name(self.video(place))}: {error}") from None
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
         """See Camera."""
         del shown
-        return f"{self.name}.mp4", map_whole(self._videos.path(self.video(place)))
+        return f"{self.name}.mp4", map_whole(self._videos.files.path(self.video(place)))
 
 
 class TableCamera(Camera):
@@ -141,10 +141,10 @@ class TableCamera(Camera):
     Args:
         feature: See Camera.
         offsets: See Camera.
-        places: Have the tables.
+        places: The episodes and their tables.
         root: The folder of the dataset.
         fps: Frames per second.
-        decoded_bytes: How much may be kept decoded.
+        decoded_bytes: Maximum size of decoded values kept in memory.
     """
 
     def __init__(

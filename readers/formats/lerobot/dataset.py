@@ -37,47 +37,47 @@ from readers.sample import (
 from readers.storage.unreadable import is_transient, reason_of
 from readers.video.containers.open import VideoError
 
-_NOW = np.zeros(1, np.int64)
+_NOW = np.zeros(1, np.int64)  # the offsets of a feature without delta_timestamps
 
 
 class LeRobotDataset(IndexedDataset):
     """The frames of a LeRobot dataset of version 3.0, in the order of episodes and frames.
 
-    A sample is a frame with what `delta_timestamps` wants around it. Its key is ``episode_000003#17``, its label
-    the number of its task (`class_names` has the texts), and its fields are
+    A sample is a frame with the neighbouring values that `delta_timestamps` asks for. Its key is ``episode_000003#17``, its
+    label the number of its task (`class_names` has the texts), and its fields are
 
-    - each feature of numbers under its name, as the bytes of an .npy file: ``[*shape]``, a number where the shape
-      is [1]; with `delta_timestamps` ``[T, *shape]``, and beside it ``NAME_is_pad``, bool [T];
+    - each feature of numbers under its name, as the bytes of an .npy file: ``[*shape]``, a single number for the shape
+      [1]; with `delta_timestamps` ``[T, *shape]``, and ``NAME_is_pad``, bool [T];
     - ``task`` (and ``subtask``), looked up by number; features of text; with `delta_timestamps` a JSON list;
-    - ``CAMERA.frames``, int64 [T]: which frames of its video, in the order of presentation, or of its episode
-      where the tables hold pictures; and ``CAMERA.mp4``, the whole video, mapped, or ``CAMERA.png``, the first of
-      the pictures.
+    - ``CAMERA.frames``, int64 [T]: the numbers of frames in its video, in the order of presentation, or in its episode
+      if the tables hold pictures; and ``CAMERA.mp4``, the complete video, mapped, or ``CAMERA.png``, the first
+      picture.
 
-    What would lie outside the episode is replaced by its first or last frame, and ``NAME_is_pad`` is true there.
-    Frames of a video are those that are shown at ``from_timestamp + timestamp``, in float64. A `Loader` decodes
-    them; others are read by `shown` and `pictures`.
+    A frame outside the episode is replaced by the first or last frame, and ``NAME_is_pad`` is true there.
+    The frames of a video are those shown at ``from_timestamp + timestamp``, in float64. A `Loader` decodes
+    them; `camera` gives access to them without a Loader.
 
-    Tables are read a row group at a time, of which some are kept decoded. Videos are indexed when the first
+    Tables are read by row groups, and some of these stay decoded in memory. Videos are indexed when the first
     sample is fetched, see `readers.video.VideoIndex`.
 
     Args:
-        root: The folder, with meta/, data/ and, where pictures are videos, videos/.
-        split: Name of the split to take, as meta/info.json names them; or give `episodes`.
+        root: The folder, with meta/, data/ and, for pictures in videos, videos/.
+        split: Name of a split in meta/info.json; or give `episodes`.
         episodes: Numbers of the episodes to take, in any order; None takes all.
-        cameras: Names of the features of pictures to take, or one of them; None takes all.
-        delta_timestamps: By feature, seconds from the frame at hand, multiples of 1 / fps. Features that are not
-            named have one value, that of the frame.
-        tolerance_s: By how many seconds these may miss a multiple, and the time stamp of a frame that of its video.
+        cameras: Names of the features of pictures to take, or one name; None takes all.
+        delta_timestamps: For each feature seconds from the current frame, multiples of 1 / fps. Features without
+            an entry have the value of the current frame.
+        tolerance_s: Largest difference in seconds of these from a multiple, and of a frame's time stamp from that in its video.
         decoded_bytes: Maximum size of decoded row groups kept in memory.
 
     Attributes:
         root: The folder.
-        info: What meta/info.json tells.
+        info: The content of meta/info.json.
         cameras: Names of the cameras that are taken, in their order.
-        num_frames: By camera, how many pictures of it a sample has, T.
+        num_frames: For each camera the number T of its pictures in a sample.
 
     Raises:
-        SourceError: It is missing, of another version, contradicts itself, or has no such episode or feature.
+        SourceError: The dataset is missing, of another version or contradictory, or has no such episode or feature.
 
     Example:
         >>> robot = open_dataset("robot/", episodes=[0, 2], delta_timestamps={"action": [0.0, 0.1]})
@@ -128,32 +128,32 @@ class LeRobotDataset(IndexedDataset):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the files itself."""
+        """Pickle the path and the options; another process opens the files itself."""
         return partial(type(self), **self._options), (self.root,)
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __repr__(self) -> str:
-        """Its frames and episodes, cameras and windows."""
+        """The numbers of frames and episodes, the cameras, and `delta_timestamps`."""
         episodes = counted(len(self._places.taken), "episode")
         windows = {name: self._options["delta_timestamps"][name] for name in self._offsets}
-        told = f", delta_timestamps={windows}" if windows else ""
+        shown = f", delta_timestamps={windows}" if windows else ""
         return (
             f"LeRobotDataset({counted(len(self), 'frame')} of {episodes}, cameras={list(self.cameras)}"
-            f"{told})"
+            f"{shown})"
         )
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The texts of the tasks, by their numbers; empty where these do not count from 0."""
+        """The texts of the tasks by their numbers; empty if these do not count from 0."""
         texts = self._texts.get("task", {})
         counted = range(len(texts))
         return tuple(texts[number] for number in counted) if set(texts) == set(counted) else ()
 
     @property
     def field_types(self) -> FieldTypes:
-        """Types and shapes of all fields that are numbers."""
+        """Types and shapes of all fields of numbers."""
         types: dict[str, tuple[str, tuple[int, ...]]] = {}
         for name, feature in self.info.features.items():
             window = (len(self._offsets[name]),) if name in self._offsets else ()
@@ -176,7 +176,7 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """Frames of the median episode."""
+        """Number of frames in the median episode."""
         return max(1, int(np.median(self._places.lengths)))
 
     @cached_property
@@ -186,8 +186,16 @@ class LeRobotDataset(IndexedDataset):
         features = [[one.name, one.kind, one.dtype, one.shape] for one in info.features.values()]
         offsets = {name: self._offsets[name].tolist() for name in sorted(self._offsets)}
         texts = [[word, sorted(self._texts[word].items())] for word in sorted(self._texts)]
-        told = ["lerobot 1", info.fps, features, self.cameras, offsets, self._tolerance_s, texts]
-        digest = hashlib.sha256(json.dumps(told).encode())
+        settings = [
+            "lerobot 1",
+            info.fps,
+            features,
+            self.cameras,
+            offsets,
+            self._tolerance_s,
+            texts,
+        ]
+        digest = hashlib.sha256(json.dumps(settings).encode())
         for numbers in (
             episodes.numbers[taken],
             episodes.lengths[taken],
@@ -204,7 +212,7 @@ class LeRobotDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; sizes are those that meta/info.json tells of the first camera."""
+        """See `IndexedDataset.column`; ``height`` and ``width`` are those of the first camera in meta/info.json."""
         if name == "label" and "task_index" in self.info.features:
             tables = range(len(self._places.tables))
             return self._places.gather([self._frames.whole(n, "task_index") for n in tables])
@@ -214,29 +222,29 @@ class LeRobotDataset(IndexedDataset):
         return np.full(len(self), -1, np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read frames and what belongs to them; see `Dataset.fetch`.
+        """Read frames; see `Dataset.fetch`.
 
         Raises:
-            SourceError: The videos must be indexed, and PyAV is not installed.
+            SourceError: The videos have no index yet, and PyAV is not installed.
             IndexFileError: No folder for their index can be written to.
         """
         self.videos.open()
         return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
 
     def place(self, index: int) -> Place:
-        """Which frame of which episode a sample is."""
+        """Return the episode and frame of a sample."""
         return self._places.of(index)
 
     def episode(self, number: int) -> Place:
-        """The first frame of an episode that is taken."""
+        """Return the first frame of an episode, by the number of the episode, which must be taken."""
         return self._places.first_of(number)
 
     def camera(self, number: int) -> Camera:
-        """The camera with this number in `cameras`."""
+        """Return the camera with a number in `cameras`."""
         return self._cameras[number]
 
     def episodes_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of each sample's episode, int64 [n]."""
+        """Return the number of each sample's episode, int64 [n]."""
         return self._places.episodes_of(indices)
 
     def _fetch_one(self, index: int) -> Sample | BadSample:

@@ -1,7 +1,8 @@
-"""The episodes of a LeRobot dataset: which rows of which table they are, when they begin in which video, and which frame a sample is."""
+"""The episodes of a LeRobot dataset: their rows in tables, their beginnings in videos, and the frame of each sample."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,13 +12,15 @@ from numpy.typing import NDArray
 from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.meta import Feature, Info
 from readers.formats.lerobot.tables import Table, to_array
+from readers.formats.named_splits import choose_name
 from readers.plural import counted
 from readers.sample import SourceError
 
 FOLDER = "meta/episodes"
+# Columns of the table of episodes.
 _OWN = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
 _DATA = ("data/chunk_index", "data/file_index")
-_MOST_SHOWN = 5
+_MOST_SHOWN = 5  # numbers that an error quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +31,11 @@ class Episodes:
         numbers: int64 [E], ascending.
         lengths: int64 [E], in frames.
         table_names: Names of the tables of frames.
-        tables: int64 [E], which of them holds each episode.
-        first_rows: int64 [E], row of its first frame there.
+        tables: int64 [E], number of the table of each episode.
+        first_rows: int64 [E], row of the first frame in that table.
         video_names: Names of the videos of all cameras.
-        videos: int64 [E] by camera, which of them shows each episode.
-        starts: float64 [E] by camera, seconds at which it begins there.
+        videos: int64 [E] by camera, number of the video of each episode.
+        starts: float64 [E] by camera, seconds at which the episode begins in that video.
     """
 
     numbers: NDArray[np.int64]
@@ -48,46 +51,45 @@ class Episodes:
         return len(self.numbers)
 
     def rows_of_table(self, table: int) -> int:
-        """Number of rows that a table must have."""
+        """Return the number of rows that a table must have."""
         return int(self.lengths[self.tables == table].sum())
 
 
 def read_episodes(root: Path, info: Info) -> Episodes:
-    """Read the episodes' table, without the statistics in it.
+    """Return the episodes in the tables of episodes; their statistics are not read.
 
     Raises:
-        SourceError: There is none, it lacks a column, or it contradicts itself.
+        SourceError: There is no table, a column is missing, or the tables are contradictory.
     """
     cameras = [name for name, one in info.features.items() if one.kind == "video"]
     columns = [*_OWN, *_DATA]
     for camera in cameras:
         columns += [f"videos/{camera}/{name}" for name in ("chunk_index", "file_index")]
     starts = [f"videos/{camera}/from_timestamp" for camera in cameras]
-    told = _read(root, columns, starts)
-    order = np.argsort(told["episode_index"], kind="stable")
-    told = {name: values[order] for name, values in told.items()}
-    _check(told)
-    table_of, table_names = _numbered(
-        [info.data_file(*pair) for pair in _pairs(told[_DATA[0]], told[_DATA[1]])]
-    )
+    stored = _read(root, columns, starts)
+    order = np.argsort(stored["episode_index"], kind="stable")
+    stored = {name: values[order] for name, values in stored.items()}
+    _check(stored)
+    chunks, files = (stored[name].tolist() for name in _DATA)
+    table_of, table_names = _numbered(map(info.data_file, chunks, files))
     names: list[str] = []
     videos = {}
     for camera in cameras:
-        chunks, files = (told[f"videos/{camera}/{name}"] for name in ("chunk_index", "file_index"))
-        own, own_names = _numbered(
-            [info.video_file(camera, *pair) for pair in _pairs(chunks, files)]
+        places = (
+            stored[f"videos/{camera}/{name}"].tolist() for name in ("chunk_index", "file_index")
         )
+        own, own_names = _numbered(map(partial(info.video_file, camera), *places))
         videos[camera] = own + len(names)
         names += own_names
     return Episodes(
-        told["episode_index"],
-        told["length"],
+        stored["episode_index"],
+        stored["length"],
         tuple(table_names),
         table_of,
-        _first_rows(told["dataset_from_index"], told["length"], table_of),
+        _first_rows(stored["dataset_from_index"], stored["length"], table_of),
         tuple(names),
         videos,
-        {camera: told[f"videos/{camera}/from_timestamp"] for camera in cameras},
+        {camera: stored[f"videos/{camera}/from_timestamp"] for camera in cameras},
     )
 
 
@@ -107,33 +109,33 @@ def _read(
         for group in table.groups([one.name for one in features]):
             for one in features:
                 parts[one.name].append(to_array(group.column(one.name), one, table.name))
-    told = {name: np.concatenate(values) for name, values in parts.items() if values}
-    if not told or not len(told["episode_index"]):
+    stored = {name: np.concatenate(values) for name, values in parts.items() if values}
+    if not stored or not len(stored["episode_index"]):
         raise SourceError(f"{root} lists no episodes in {FOLDER}: record some, or copy it whole")
-    return told
+    return stored
 
 
-def _check(told: dict[str, NDArray[Any]]) -> None:
-    numbers, lengths = told["episode_index"], told["length"]
+def _check(stored: dict[str, NDArray[Any]]) -> None:
+    numbers, lengths = stored["episode_index"], stored["length"]
     again = np.flatnonzero(np.diff(numbers) == 0)
     if len(again):
         raise SourceError(
             f"{FOLDER} lists episode {numbers[again[0]]} twice: leave one out, or write the dataset again"
         )
-    spans = told["dataset_to_index"] - told["dataset_from_index"]
+    spans = stored["dataset_to_index"] - stored["dataset_from_index"]
     wrong = np.flatnonzero((lengths != spans) | (lengths < 1))
     if len(wrong):
         one = int(wrong[0])
         raise SourceError(
             f"{FOLDER} says that episode {numbers[one]} has {lengths[one]} frames, which are those from "
-            f"{told['dataset_from_index'][one]} to {told['dataset_to_index'][one]}: write the dataset again"
+            f"{stored['dataset_from_index'][one]} to {stored['dataset_to_index'][one]}: write the dataset again"
         )
 
 
 def _first_rows(
     firsts: NDArray[np.int64], lengths: NDArray[np.int64], table_of: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the row of each episode's first frame in its table: a table's episodes follow one another."""
+    """Return the row of each episode's first frame in its table, in which episodes follow one another."""
     order = np.lexsort((firsts, table_of))
     before = np.cumsum(lengths[order]) - lengths[order]
     tables = table_of[order]
@@ -143,27 +145,23 @@ def _first_rows(
     return rows
 
 
-def _pairs(chunks: NDArray[np.int64], files: NDArray[np.int64]) -> list[tuple[int, int]]:
-    return list(zip(chunks.tolist(), files.tolist(), strict=True))
-
-
-def _numbered(names: list[str]) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the number of each name, and the names in the order in which they first come."""
+def _numbered(names: Iterable[str]) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the number of each name, and the different names in the order of their first appearance."""
     numbers: dict[str, int] = {}
-    found = [numbers.setdefault(name, len(numbers)) for name in names]
-    return np.array(found, np.int64), list(numbers)
+    of_each = [numbers.setdefault(name, len(numbers)) for name in names]
+    return np.array(of_each, np.int64), list(numbers)
 
 
 class Place(NamedTuple):
-    """Where a frame lies.
+    """The location of a frame.
 
     Attributes:
-        episode: Place of its episode among all of the dataset.
-        number: The episode's number.
-        table: Number of its table among those that are opened.
-        row: Its row there.
-        start: The row of its episode's first frame.
-        stop: The row behind its episode's last frame.
+        episode: Index of its episode in `Episodes`.
+        number: Number of the episode.
+        table: Number of its table among the opened tables.
+        row: Its row in the table.
+        start: Row of the first frame of its episode.
+        stop: Row behind the last frame of its episode.
     """
 
     episode: int
@@ -175,7 +173,7 @@ class Place(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Name for people."""
+        """Name of the frame for people."""
         return f"episode_{self.number:06d}#{self.row - self.start}"
 
 
@@ -188,8 +186,8 @@ class Places:
         wanted: Numbers of those that are taken; None takes all.
 
     Attributes:
-        taken: int64 [n], the episodes' places among all, ascending.
-        tables: The tables that hold them, opened.
+        taken: int64 [n], indices of the episodes in `Episodes`, ascending.
+        tables: The opened tables that hold them.
 
     Raises:
         SourceError: There is no such episode, or a table is missing or has another number of rows.
@@ -209,11 +207,11 @@ class Places:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """int64 [n], frames of each episode that is taken."""
+        """Number of frames in each episode that is taken, int64 [n]."""
         return np.diff(self._firsts)
 
     def of(self, index: int) -> Place:
-        """Where a sample lies."""
+        """Return the location of a sample."""
         at = int(np.searchsorted(self._firsts, index, side="right")) - 1
         episode = int(self.taken[at])
         start = int(self._episodes.first_rows[episode])
@@ -223,50 +221,48 @@ class Places:
         return Place(episode, number, int(self._table_of[at]), row, start, stop)
 
     def first_of(self, number: int) -> Place:
-        """Where the first frame of an episode lies, by its number; it must be taken."""
+        """Return the location of an episode's first frame, by its number; the episode must be taken."""
         at = int(np.searchsorted(self._episodes.numbers[self.taken], number))
         return self.of(int(self._firsts[at]))
 
     def episodes_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the episodes of samples, int64 [n]."""
+        """Return the number of each sample's episode, int64 [n]."""
         at = np.searchsorted(self._firsts, indices, side="right") - 1
         numbers: NDArray[np.int64] = self._episodes.numbers[self.taken[at]]
         return numbers
 
     def in_tables(self, table: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of a table, counted through all tables that are opened."""
+        """Return rows of a table as rows of all opened tables together."""
         return rows + int(self._table_starts[table])
 
     def gather(self, values: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Put what all rows of each table hold into the order of samples."""
-        found = np.empty(len(self), np.int64)
+        """Return one value per sample.
+
+        Args:
+            values: For each table one value per row.
+        """
+        result = np.empty(len(self), np.int64)
         for at, episode in enumerate(self.taken.tolist()):
             start = int(self._episodes.first_rows[episode])
             begin, end = self._firsts[at : at + 2].tolist()
-            found[begin:end] = values[int(self._table_of[at])][start : start + end - begin]
-        return found
+            result[begin:end] = values[int(self._table_of[at])][start : start + end - begin]
+        return result
 
 
 def episodes_of_split(
     root: Path, info: Info, split: str | None, episodes: Iterable[int] | None
 ) -> Iterable[int] | None:
-    """Return the numbers of the episodes that are asked for, None for all.
+    """Return the numbers of the episodes to take, None for all.
 
     Raises:
-        SourceError: Both are given, there is no such split, or there are several and none is named.
+        SourceError: Both are given, there is no such split, or there are several and none is asked for.
     """
-    names = ", ".join(info.splits) or "none"
-    if split is None:
-        if episodes is None and len(info.splits) > 1:
-            raise SourceError(
-                f"{root} holds several splits ({names}): take one with split=, or episodes with episodes="
-            )
-        return episodes
-    if episodes is not None:
+    if episodes is not None and split is not None:
         raise SourceError("split= and episodes= both say which episodes to take: give one of them")
-    if split not in info.splits:
-        raise SourceError(f"{root} has no split {split!r}: it has {names}")
-    return info.splits[split]
+    if split is None and (episodes is not None or len(info.splits) < 2):
+        return episodes
+    name = choose_name({name: name for name in info.splits}, split, root, "episodes=[0, 1, 2]")
+    return info.splits[name]
 
 
 def _taken(numbers: NDArray[np.int64], wanted: Iterable[int] | None) -> NDArray[np.int64]:

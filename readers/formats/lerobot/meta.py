@@ -1,6 +1,5 @@
 """meta/info.json of a LeRobot dataset: its features, its frames per second, and where its files lie."""
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -9,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from readers.formats.text import parse_object
 from readers.sample import PathLike, SourceError
 from readers.storage.unreadable import OptionalFile, reason_of
 from readers.storage.whole_files import read_head, read_whole
 
 INFO = "meta/info.json"
 _CONVERTER = "python -m lerobot.datasets.v30.convert_dataset_v21_to_v30 --repo-id=..."
-_PLACE = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
+_PLACE = re.compile(r"\{(\w+)(?::0(\d)d)?\}")  # a number in a template: {chunk_index:03d}
+# Types of numbers that NumPy and the tables share.
 _NUMBERS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
@@ -23,7 +24,7 @@ _NUMBERS = (
 TIME, FRAME, EPISODE = "timestamp", "frame_index", "episode_index"
 """Features that every dataset has."""
 
-_MOST_BYTES = 64 << 20
+_MOST_BYTES = 64 << 20  # of info.json that detection reads; such a file has a few kB
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class Feature:
     Attributes:
         name: Its key, such as ``observation.state``.
         kind: "number", "text", "image" (pictures in the tables) or "video".
-        dtype: NumPy's name of the type of its numbers; "" where it holds none.
-        shape: Of the value of a frame, () for a single number; of pictures (height, width).
+        dtype: NumPy's name of the type of its numbers; "" without numbers.
+        shape: Shape of a frame's value, () for a single number; (height, width) of pictures.
         is_depth: Whether its pictures are distances.
     """
 
@@ -52,14 +53,14 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What meta/info.json tells.
+    """The content of meta/info.json.
 
     Attributes:
         version: Such as ``v3.0``.
         fps: Frames per second, above 0.
-        features: By name, in stored order.
+        features: Features by name, in stored order.
         data_path: Template of the names of tables.
-        video_path: Likewise of videos; "" where there are none.
+        video_path: Template of the names of videos; "" without videos.
         splits: Numbers of the episodes of each split, by its name.
     """
 
@@ -76,18 +77,17 @@ class Info:
         return tuple(name for name, one in self.features.items() if one.is_camera)
 
     def data_file(self, chunk: int, file: int) -> str:
-        """Name of a table of frames, below the dataset's folder."""
+        """Return the name of a table of frames, relative to the dataset's folder."""
         return _filled(self.data_path, {"chunk_index": chunk, "file_index": file})
 
     def video_file(self, camera: str, chunk: int, file: int) -> str:
-        """Name of a video, below the dataset's folder."""
-        told: dict[str, int | str] = {"chunk_index": chunk, "file_index": file}
-        told["video_key"] = camera
-        return _filled(self.video_path, told)
+        """Return the name of a video, relative to the dataset's folder."""
+        values = {"chunk_index": chunk, "file_index": file, "video_key": camera}
+        return _filled(self.video_path, values)
 
 
 def root_of(given: PathLike) -> Path:
-    """The folder of a dataset, absolute, that is meant by itself or by its meta/info.json."""
+    """Return the absolute folder of a dataset that is given by the folder or by its meta/info.json."""
     path = Path(given).absolute()
     return path.parent.parent if path.name == "info.json" else path
 
@@ -98,39 +98,33 @@ def fits(folder: Path) -> bool:
 
 
 def version_of(folder: Path) -> str | None:
-    """The version of a LeRobot dataset, such as ``v3.0``; None where the folder is none."""
+    """Return the version of a LeRobot dataset, such as ``v3.0``; None for other folders."""
     path = folder / INFO
-    # Other programs call their files so, too.
-    with OptionalFile(path), suppress(ValueError, RecursionError):
-        told = json.loads(read_head(path, _MOST_BYTES))
-        version = told.get("codebase_version") if isinstance(told, dict) else None
+    # Other programs also have files of this name.
+    with OptionalFile(path), suppress(ValueError):
+        version = parse_object(read_head(path, _MOST_BYTES)).get("codebase_version")
         return version if isinstance(version, str) else None
     return None
 
 
 def read_info(root: Path) -> Info:
-    """Read meta/info.json.
+    """Return the content of meta/info.json.
 
     Raises:
-        SourceError: It is missing, no JSON, of another version than 3, or lacks what it must tell.
+        SourceError: The file is missing, no JSON, of another version than 3, or lacks a value.
     """
     path = root / INFO
     try:
-        told = json.loads(read_whole(path))
+        stored = parse_object(read_whole(path))
+        _require_version(root, stored.get("codebase_version"))
+        return _info(stored)
     except OSError as error:
         raise SourceError(
             f"{path} cannot be read ({reason_of(error)}): give the folder of a LeRobot dataset"
         ) from None
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path} is no JSON that can be read: {error}") from None
-    if not isinstance(told, dict):
-        raise SourceError(f"{path} is no JSON object: write it with lerobot")
-    version = told.get("codebase_version")
-    _require_version(root, version)
-    try:
-        return _info(told)
-    except (KeyError, TypeError, ValueError) as error:
-        raise SourceError(f"{path} does not tell what it must: {_said(error)}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise SourceError(f"{path} cannot be used ({reason}): write it with lerobot") from None
 
 
 def _require_version(root: Path, version: object) -> None:
@@ -150,42 +144,42 @@ def _require_version(root: Path, version: object) -> None:
         )
 
 
-def _info(told: Mapping[str, Any]) -> Info:
-    fps = told["fps"]
+def _info(stored: Mapping[str, Any]) -> Info:
+    fps = stored["fps"]
     if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
         raise ValueError(f"fps must be a number above 0, got {fps!r}")
-    if not isinstance(told["features"], dict):
+    if not isinstance(stored["features"], dict):
         raise ValueError("features must be an object")
-    features = {name: _feature(name, one) for name, one in told["features"].items()}
+    features = {name: _feature(name, one) for name, one in stored["features"].items()}
     for name in (TIME, FRAME, EPISODE):
         if name not in features or features[name].kind != "number" or features[name].shape:
             raise ValueError(f"features must have {name!r}, a number")
     has_videos = any(one.kind == "video" for one in features.values())
-    video_path = told["video_path"] if has_videos else ""
-    for template in (told["data_path"], video_path):
+    video_path = stored["video_path"] if has_videos else ""
+    for template in (stored["data_path"], video_path):
         if not isinstance(template, str):
             raise ValueError(f"a path must be text, got {template!r}")
-    splits = {name: _split(name, one) for name, one in (told.get("splits") or {}).items()}
-    version, data_path = told["codebase_version"], told["data_path"]
+    splits = {name: _split(name, one) for name, one in (stored.get("splits") or {}).items()}
+    version, data_path = stored["codebase_version"], stored["data_path"]
     info = Info(version, float(fps), features, data_path, video_path, splits)
     info.data_file(0, 0)
     info.video_file("camera", 0, 0)
     return info
 
 
-def _feature(name: str, told: Mapping[str, Any]) -> Feature:
+def _feature(name: str, stored: Mapping[str, Any]) -> Feature:
     # Some writers have JSON numbers with a point, such as 480.0.
-    lengths = (int(n) if isinstance(n, float) and n.is_integer() else n for n in told["shape"])
-    dtype, shape = told["dtype"], tuple(lengths)
+    lengths = (int(n) if isinstance(n, float) and n.is_integer() else n for n in stored["shape"])
+    dtype, shape = stored["dtype"], tuple(lengths)
     if not all(type(length) is int and length >= 0 for length in shape):
         raise ValueError(f"the shape of {name!r} must be whole numbers, got {list(shape)}")
     if dtype in ("video", "image"):
         if len(shape) != 3:
             raise ValueError(f"the shape of {name!r} must be height, width, channels, got {shape}")
-        names = told.get("names")
+        names = stored.get("names")
         first = names[0] if isinstance(names, list) and names else "height"
         size = shape[1:] if first in ("channel", "channels") else shape[:2]
-        about = told.get("info") or {}
+        about = stored.get("info") or {}
         is_depth = bool(about.get("video.is_depth_map") or about.get("is_depth_map"))
         return Feature(name, dtype, "", size, is_depth)
     if dtype == "string":
@@ -195,25 +189,21 @@ def _feature(name: str, told: Mapping[str, Any]) -> Feature:
     return Feature(name, "number", dtype, () if shape == (1,) else shape)
 
 
-def _split(name: str, told: object) -> range:
-    """Read "0:50", the episodes of a split."""
-    found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", told) if isinstance(told, str) else None
-    if found is None:
-        raise ValueError(f'the split {name!r} must be episodes such as "0:50", got {told!r}')
-    return range(int(found[1]), int(found[2]))
+def _split(name: str, text: object) -> range:
+    """Return the episodes of a split that is written as "0:50"."""
+    match = re.fullmatch(r"(\d{1,18}):(\d{1,18})", text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f'the split {name!r} must be episodes such as "0:50", got {text!r}')
+    return range(int(match[1]), int(match[2]))
 
 
-def _filled(template: str, told: Mapping[str, int | str]) -> str:
-    """Put numbers into a template of names; nothing but these names is understood."""
+def _filled(template: str, values: Mapping[str, int | str]) -> str:
+    """Return a template with values in the places of their names; `str.format` would also read attributes."""
 
-    def value(found: re.Match[str]) -> str:
-        name, width = found[1], found[2]
-        if name not in told:
+    def value(place: re.Match[str]) -> str:
+        name, width = place[1], place[2]
+        if name not in values:
             raise ValueError(f"the path {template!r} asks for {name}, which is not known")
-        return str(told[name]) if width is None else f"{int(told[name]):0{int(width)}d}"
+        return str(values[name]) if width is None else f"{int(values[name]):0{int(width)}d}"
 
     return _PLACE.sub(value, template)
-
-
-def _said(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)

@@ -1,4 +1,4 @@
-"""The tables of a LeRobot dataset: their columns as NumPy arrays, and the values of frames out of row groups, of which some are kept decoded."""
+"""The tables of a LeRobot dataset: columns as NumPy arrays, and values of frames from row groups that are cached decoded."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from readers.sample import SourceError
 from readers.storage.limits import check_bytes
 from readers.storage.lru_cache import Recent
 
-_FOOTERS_BYTES = 64 << 20
+_FOOTERS_BYTES = 64 << 20  # of cached footers; one has some 100 kB
 
 
 class Table:
@@ -33,7 +33,7 @@ class Table:
         digest: Over its footer.
 
     Raises:
-        SourceError: It is missing, not Parquet, cut off or encrypted.
+        SourceError: The file is missing, not Parquet, cut off or encrypted.
     """
 
     def __init__(self, root: Path, name: str) -> None:
@@ -43,21 +43,21 @@ class Table:
         self.rows, self.digest = self._file.rows, self._file.digest
 
     def footer(self) -> Footer:
-        """Read its footer again; see `Table.read`."""
+        """Return its footer, read again."""
         return self._file.footer(self._location)
 
     def read(self, group: int, names: Sequence[str], footer: Footer | None = None) -> Any:
-        """Read some columns of a row group, as a pyarrow.Table.
+        """Return some columns of a row group, as a pyarrow.Table.
 
         Raises:
-            SourceError: It lacks a column, or cannot be read.
+            SourceError: A column is missing, or the row group cannot be read.
         """
         parquet = require("pyarrow.parquet", extra="arrow")
         footer, blob = footer or self.footer(), self._file.blob
         missing = [name for name in names if name not in footer.names]
         if missing:
             raise SourceError(
-                f"{self.name} has no column {missing[0]!r}, which the dataset is said to have: restore the file"
+                f"{self.name} has no column {missing[0]!r}, which meta/info.json lists: restore the file"
             )
         try:
             leaves = [leaf for name in names for leaf in footer.leaves(group, name)]
@@ -72,14 +72,14 @@ class Table:
             table = opened.read_row_group(group, columns=list(names), use_threads=False)
             if table.num_rows != self.rows[group]:
                 raise ValueError(f"it holds {table.num_rows} rows instead of {self.rows[group]}")
-        except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
+        except Exception as error:  # noqa: BLE001, pyarrow raises errors of all of Python's classes
             raise SourceError(
                 f"row group {group} of {self.name} cannot be read: {one_line(error)}"
             ) from None
         return table
 
     def groups(self, names: Sequence[str]) -> Iterator[Any]:
-        """Read some columns, a row group at a time; see `Table.read`."""
+        """Yield some columns, one row group at a time; see `Table.read`."""
         footer = self.footer()
         for group in range(len(self.rows)):
             yield self.read(group, names, footer)
@@ -88,39 +88,39 @@ class Table:
 def to_array_with_gaps(
     column: Any, feature: Feature, where: str
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Turn a column, of which rows may be missing, into an array; see `to_array`.
+    """Return a column with missing values as an array; see `to_array`.
 
     Returns:
-        The array, 0 or empty where a row is missing; and bool [rows], which rows are, None where none is.
+        The array, 0 or "" for missing values; and bool [rows], true for these, None without any.
     """
     if not column.null_count:
         return to_array(column, feature, where), None
-    there = column.is_valid().to_numpy()
+    is_valid = column.is_valid().to_numpy()
     values = np.zeros((len(column), *feature.shape), feature.dtype or object)
     if feature.kind == "text":
         values[:] = ""
-    values[there] = to_array(column.drop_null(), feature, where)
-    return values, ~there
+    values[is_valid] = to_array(column.drop_null(), feature, where)
+    return values, ~is_valid
 
 
 def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
-    """Turn a column into an array.
+    """Return a column as an array.
 
     Args:
         column: A pyarrow.ChunkedArray of numbers, of lists of numbers, or of texts.
-        feature: What it should be.
-        where: For errors.
+        feature: Expected type and shape.
+        where: Name of the table, for errors.
 
     Returns:
-        [rows, *shape] of the feature's type; of texts an array of objects.
+        [rows, *shape] of the feature's type; texts as an array of objects.
 
     Raises:
-        SourceError: It is not that.
+        SourceError: The column has another type or shape, or a value is missing.
     """
     pa = require("pyarrow", extra="arrow")
     num_rows = len(column)
     array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # of no chunks
+    if isinstance(array, pa.ChunkedArray):  # a column without chunks stays one
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     try:
         if array.null_count:
@@ -137,17 +137,17 @@ def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
     except (ValueError, TypeError, NotImplementedError, AttributeError) as error:
         raise SourceError(
             f"column {feature.name!r} of {where} is not {feature.dtype or 'text'} of the shape "
-            f"{list(feature.shape)} that meta/info.json tells: {one_line(error)}"
+            f"{list(feature.shape)} in meta/info.json: {one_line(error)}"
         ) from None
 
 
 class Frames:
-    """Reads what belongs to frames; pictures excepted. Safe from several threads, and in a forked process.
+    """Reads the values of frames, except pictures. Safe in several threads and in a forked process.
 
     Args:
         tables: The tables of frames.
-        features: What is read of them.
-        decoded_bytes: How much may be kept decoded.
+        features: The features to read.
+        decoded_bytes: Maximum size of decoded row groups kept in memory.
     """
 
     def __init__(
@@ -163,14 +163,14 @@ class Frames:
 
         Args:
             table: Number of the table.
-            name: The feature.
-            rows: int64 [T], in any order, repetitions allowed.
+            name: Name of the feature.
+            rows: int64 [T], in any order, with repetitions.
 
         Returns:
-            [T, *shape]; of texts an array of objects.
+            [T, *shape]; texts as an array of objects.
 
         Raises:
-            SourceError: They cannot be read.
+            SourceError: The values cannot be read.
             OSError: The file is gone or has changed.
         """
         starts = self._starts[table]
@@ -186,7 +186,7 @@ class Frames:
         return values
 
     def whole(self, table: int, name: str) -> NDArray[Any]:
-        """Return a feature of all frames of a table; nothing of it is kept."""
+        """Return a feature of all frames in a table, without caching it."""
         feature, one = self._features[name], self._tables[table]
         parts = [to_array(group.column(name), feature, one.name) for group in one.groups([name])]
         return np.concatenate(parts) if parts else np.empty(0, feature.dtype or object)
@@ -200,22 +200,21 @@ class Frames:
         footer = live.footers.get(table, one.footer)
         read = one.read(group, list(self._features), footer)
         arrays = _Arrays()
-        for name, told in self._features.items():
-            arrays[name], gaps = to_array_with_gaps(read.column(name), told, one.name)
+        for name, feature in self._features.items():
+            arrays[name], gaps = to_array_with_gaps(read.column(name), feature, one.name)
             if gaps is not None:
                 arrays.gaps[name] = gaps
         return arrays
 
     def _process_state(self) -> "_ProcessState":
-        if (
-            self._live.pid != os.getpid()
-        ):  # another thread may have held a lock when this process was forked
+        # Another thread may have held a lock when this process was forked.
+        if self._live.pid != os.getpid():
             self._live = _ProcessState(self._decoded_bytes)
         return self._live
 
 
 class _ProcessState:
-    """What one process keeps."""
+    """The caches of one process."""
 
     def __init__(self, decoded_bytes: int) -> None:
         self.pid = os.getpid()
@@ -224,7 +223,7 @@ class _ProcessState:
 
 
 class _Arrays(dict[str, NDArray[Any]]):
-    """The features of a row group; `gaps` says which rows lack one."""
+    """The features of a row group; `gaps` has bool [rows] for features with missing values, true for these."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,7 +233,7 @@ class _Arrays(dict[str, NDArray[Any]]):
         """Return a feature of some rows.
 
         Raises:
-            SourceError: One of them lacks it.
+            SourceError: A row has no value.
         """
         if name in self.gaps and self.gaps[name][rows].any():
             raise SourceError(f"a row of its window has no {name!r}")
@@ -243,6 +242,6 @@ class _Arrays(dict[str, NDArray[Any]]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate size in memory, in bytes."""
         texts = sum(len(text) for one in self.values() if one.dtype == object for text in one)
         return 500 + texts + sum(one.nbytes for one in self.values())

@@ -1,4 +1,4 @@
-"""What belongs to a frame but its pictures, as fields: numbers, texts, and what is known of the window around it."""
+"""The values of a frame as fields: numbers, texts, and those of the window around it; pictures are elsewhere."""
 
 import io
 import json
@@ -17,28 +17,28 @@ from readers.formats.lerobot.tables import Frames, Table, to_array
 from readers.sample import Payload, SourceError
 
 DeltaTimestamps = Mapping[str, Sequence[float]]
-"""By the name of a feature, seconds from the frame at hand."""
+"""Seconds from the current frame, by the name of a feature."""
 _PNG = b"\x89PNG"
-_WORDS = ("task", "subtask")
-_TEXT_COLUMNS = ("__index_level_0__",)  # what pandas calls an index without a name
+_WORDS = ("task", "subtask")  # tables of texts: meta/tasks.parquet, meta/subtasks.parquet
+_TEXT_COLUMNS = ("__index_level_0__",)  # pandas' name of an index without a name
 
 
 def frame_offsets(
     deltas: DeltaTimestamps, fps: float, tolerance_s: float, known: Sequence[str]
 ) -> dict[str, NDArray[np.int64]]:
-    """Turn seconds into frames.
+    """Return the offsets in frames for offsets in seconds.
 
     Args:
-        deltas: Seconds by feature; each a multiple of 1 / fps.
+        deltas: Seconds by feature, multiples of 1 / fps.
         fps: Frames per second.
-        tolerance_s: By how many seconds they may be off.
-        known: Features that may have some.
+        tolerance_s: Largest difference from a multiple, in seconds.
+        known: Features that may have offsets.
 
     Returns:
         int64 [T] by feature.
 
     Raises:
-        SourceError: A feature is unknown or has no seconds, or they are no multiples.
+        SourceError: A feature is unknown or has no seconds, or seconds are no multiple of 1 / fps.
     """
     if not isinstance(deltas, Mapping):
         raise SourceError(
@@ -78,59 +78,58 @@ def _offsets(
 def clamped(
     row: int, start: int, stop: int, offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the rows around a row, and which of them are stand-ins for rows outside the episode.
+    """Return rows around a row, moved into the episode, and bool [T] for those that were moved.
 
     Args:
-        row: start <= row < stop.
+        row: The row, start <= row < stop.
         start: First row of the episode.
-        stop: The row behind its last one.
-        offsets: int64 [T], from the row.
+        stop: The row behind its last row.
+        offsets: int64 [T], offsets from the row.
     """
     rows = row + offsets
     return np.clip(rows, start, stop - 1), (rows < start) | (rows >= stop)
 
 
 def to_npy(values: NDArray[Any]) -> bytes:
-    """The bytes of an .npy file that holds the values."""
+    """Return values as the bytes of an .npy file."""
     return _header(values.dtype.str, values.shape) + values.tobytes()
 
 
 @cache
 def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """What stands before them; there are few kinds in a dataset, and numpy takes 20 us to write one."""
-    written = io.BytesIO()
-    told = {"descr": dtype, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(written, told)
-    return written.getvalue()
+    """Return the header of an .npy file, cached: a dataset has few of them, and NumPy takes 20 us to write one."""
+    file = io.BytesIO()
+    fields = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, fields)
+    return file.getvalue()
 
 
 def to_text(values: NDArray[Any], *, single: bool) -> bytes:
-    """One text, or a JSON list of several."""
+    """Return one text, or a JSON list of several."""
     return (values[0] if single else json.dumps(values.tolist(), ensure_ascii=False)).encode()
 
 
 def picture_ending(picture: Payload) -> str:
-    """The file ending of an encoded picture, by its first bytes."""
+    """Return the file ending of an encoded picture, by its first bytes."""
     return "png" if bytes(picture[:4]) == _PNG else "jpg"
 
 
 def read_all_texts(root: Path, info: Info) -> dict[str, dict[int, str]]:
-    """Read the texts that features of the dataset refer to, by word: "task", "subtask"; see `read_texts`."""
+    """Return the texts that features refer to by number, by word: "task", "subtask"; see `read_texts`."""
     return {word: read_texts(root, word) for word in _WORDS if f"{word}_index" in info.features}
 
 
 def read_texts(root: Path, word: str) -> dict[int, str]:
-    """Read meta/tasks.parquet or meta/subtasks.parquet: number -> text.
+    """Return number -> text from meta/tasks.parquet or meta/subtasks.parquet.
 
-    The text is the table's index, whose column has the word as its name or pandas' own; rows may come in any
-    order.
+    The text is the table's index; its column is named by the word or by pandas. Rows may come in any order.
 
     Args:
         root: Folder of the dataset.
         word: "task" or "subtask".
 
     Raises:
-        SourceError: It is missing, or has no such columns.
+        SourceError: The table is missing, or has no such columns.
     """
     name = f"meta/{word}s.parquet"
     if not (root / name).is_file():
@@ -143,15 +142,15 @@ def read_texts(root: Path, word: str) -> dict[int, str]:
             f"{name} of {root} has no column of texts called {word!r} or {_TEXT_COLUMNS[0]!r}: write it with lerobot"
         )
     number, text = Feature(f"{word}_index", "number", "int64", ()), Feature(column, "text", "", ())
-    found: dict[int, str] = {}
+    text_of: dict[int, str] = {}
     for group in table.groups([number.name, column]):
         numbers = to_array(group.column(number.name), number, name).tolist()
         for key, value in zip(numbers, to_array(group.column(column), text, name), strict=True):
-            if found.setdefault(key, value) != value:
+            if text_of.setdefault(key, value) != value:
                 raise SourceError(
                     f"{name} of {root} has two texts for {word}_index {key}: give each a number of its own"
                 )
-    return found
+    return text_of
 
 
 class Values:
@@ -159,10 +158,10 @@ class Values:
 
     Args:
         frames: The tables.
-        info: Says which features there are.
+        info: The features.
         tables: Names of the tables, for errors.
-        offsets: By feature, int64 [T], the frames around a frame that belong to it.
-        texts: By word ("task"), the texts that numbers stand for.
+        offsets: By feature, int64 [T], offsets of the neighbouring frames whose values belong to a frame.
+        texts: By word ("task"), the text for each number.
     """
 
     def __init__(
@@ -177,7 +176,7 @@ class Values:
         self._offsets, self._texts = offsets, texts
 
     def read(self, place: Place) -> dict[str, Payload]:
-        """Read the fields of a frame.
+        """Return the fields of a frame.
 
         Raises:
             SourceError: Its row is that of another frame, or cannot be read.
@@ -206,10 +205,10 @@ class Values:
         return fields
 
     def add_texts(self, fields: dict[str, Payload], place: Place) -> int:
-        """Add the texts that numbers stand for; return the number of the task, -1 for none.
+        """Add the texts of a frame to its fields; return the number of its task, -1 for none.
 
         Raises:
-            SourceError: There is no text for a number.
+            SourceError: A number has no text.
         """
         numbers = {word: self._at(place, f"{word}_index") for word in self._texts}
         for word, number in numbers.items():

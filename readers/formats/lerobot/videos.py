@@ -1,4 +1,4 @@
-"""The videos of a LeRobot dataset, and which of their frames are shown at the time stamps of frames."""
+"""The videos of a LeRobot dataset, and their frames at given time stamps."""
 
 import threading
 from collections import OrderedDict
@@ -18,14 +18,14 @@ from readers.video.containers.open import VideoError
 from readers.video.index import VideoIndex
 from readers.video.info import WORDS, VideoInfo
 
-_MOST_KNOWN = 64
+_MOST_KNOWN = 64  # videos whose time stamps stay in memory: 8 bytes per frame
 
 
 class VideoFiles(FileDataset):
     """The videos of all cameras, each a sample.
 
     Attributes:
-        source: The folder ``videos``, beside which their index lies.
+        source: The folder ``videos``; the index lies next to it.
     """
 
     def __init__(self, root: Path, names: Sequence[str]) -> None:
@@ -33,11 +33,11 @@ class VideoFiles(FileDataset):
         super().__init__(root, names, [-1] * len(names))
 
     def name(self, number: int) -> str:
-        """Name of a video, below the dataset's folder."""
+        """Return the name of a video, relative to the dataset's folder."""
         return str(self._names[number])
 
     def path(self, number: int) -> str:
-        """Path of a video."""
+        """Return the path of a video."""
         return self._prefix + self.name(number)
 
     def _payload(self, path: str) -> Payload:
@@ -45,11 +45,11 @@ class VideoFiles(FileDataset):
 
 
 class Videos:
-    """Some videos of a dataset, by their numbers among all of them; they are looked through when first asked for.
+    """Some videos of a dataset, by their numbers among all videos; they are indexed on first use.
 
     Args:
         files: All videos.
-        wanted: int64 [W], the numbers of those that are used, ascending.
+        wanted: int64 [W], numbers of the videos in use, ascending.
     """
 
     def __init__(self, files: VideoFiles, wanted: NDArray[np.int64]) -> None:
@@ -63,10 +63,10 @@ class Videos:
     def used(
         cls, root: Path, episodes: Episodes, taken: NDArray[np.int64], cameras: Sequence[str]
     ) -> Self:
-        """The videos of some episodes and cameras.
+        """Return the videos of some episodes and cameras.
 
         Raises:
-            SourceError: One of them would lie outside the dataset.
+            SourceError: The name of a video leaves the dataset.
         """
         numbers = [episodes.videos[one][taken] for one in cameras if one in episodes.videos]
         wanted = np.unique(np.concatenate([np.empty(0, np.int64), *numbers]))
@@ -77,17 +77,9 @@ class Videos:
             raise SourceError(f"{root}: {error}") from None
         return cls(VideoFiles(root, names), wanted)
 
-    def name(self, video: int) -> str:
-        """Name of a video, below the dataset's folder."""
-        return self.files.name(video)
-
-    def path(self, video: int) -> str:
-        """Path of a video."""
-        return self.files.path(video)
-
     @property
     def index(self) -> VideoIndex:
-        """What is known of them; see `VideoIndex.open`."""
+        """The index of the videos; see `VideoIndex.open`."""
         with self._lock:
             if self._index is None:
                 every = len(self._wanted) == len(self.files)
@@ -97,35 +89,35 @@ class Videos:
             return self._index
 
     def open(self) -> None:
-        """Look through them, where that was not done yet; see `VideoIndex.open` for its errors."""
+        """Index the videos unless that was done before; see `VideoIndex.open` for errors."""
         if len(self._wanted):
             _ = self.index
 
     @property
     def peculiar(self) -> dict[str, int]:
-        """How many of them are what people should know of, see `VideoIndex.peculiar`."""
+        """Numbers of videos that users should know about, see `VideoIndex.peculiar`."""
         return self.index.peculiar if len(self._wanted) else dict.fromkeys(WORDS, 0)
 
     def info(self, video: int) -> VideoInfo | VideoError:
-        """Metadata of a video, or why it is none."""
+        """Return the metadata of a video, or the reason why the file is none."""
         known = self._look(video)
         return known if isinstance(known, VideoError) else known[0]
 
     def frames_at(
         self, video: int, seconds: NDArray[np.float64], tolerance: NDArray[np.float64]
     ) -> tuple[VideoInfo, NDArray[np.int64]]:
-        """Return the frames that are shown at some moments.
+        """Return the frames that are shown at given times.
 
         Args:
             video: Number of the video.
             seconds: float64 [T], in the time of its container.
-            tolerance: float64 [T], by how much the time stamp of a frame may differ.
+            tolerance: float64 [T], largest difference from the time stamp of a frame, in seconds.
 
         Returns:
             The video's metadata; and int64 [T], numbers in the order of presentation.
 
         Raises:
-            VideoError: There is none at one of them, or it is no video.
+            VideoError: No frame is shown at one of the times, or the file is no video.
         """
         known = self._look(video)
         if isinstance(known, VideoError):
@@ -152,7 +144,7 @@ class Videos:
         if isinstance(info, VideoError):
             return info
         base = info.time_base
-        # Of whole numbers, so that each is rounded once.
+        # Integers are multiplied before the division, so each time is rounded once.
         known = info, info.pts * base.numerator / np.float64(base.denominator)
         with self._lock:
             self._known[video] = known

@@ -1,4 +1,4 @@
-"""Images in one folder and a mask of each in another one."""
+"""Images in one folder, and their masks in another."""
 
 import os
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import require_choice
 from readers.formats.files import FileDataset, Sidecars
+from readers.formats.files.described import spread_evenly
 from readers.formats.mask_folder.layout import (
     Layout,
     find_layout,
@@ -18,7 +19,7 @@ from readers.formats.mask_folder.layout import (
     pair,
     require_all,
 )
-from readers.formats.mask_folder.values import BINARY, seen, to_json
+from readers.formats.mask_folder.values import BINARY, to_json, values_in
 from readers.plural import counted
 from readers.sample import (
     MASK_VALUES,
@@ -30,7 +31,9 @@ from readers.sample import (
     SourceError,
 )
 
-_NUM_LOOKED_AT = 8
+_NUM_LOOKED_AT = (
+    8  # masks that are decoded at opening; a dataset of 0 and 255 shows in any few of them
+)
 
 
 class MaskFolderDataset(FileDataset):
@@ -38,31 +41,31 @@ class MaskFolderDataset(FileDataset):
 
     A sample has the image under its extension and the mask as ``mask.png`` (or gif, bmp, tif), as stored; its
     label is -1. An image and its mask lie in the same place below their folders, at any depth, and have the same
-    stem but for suffixes. The folders are found by their names: images or img beside masks, annotations or labels;
-    train beside train_masks; Cityscapes' leftImg8bit beside gtFine or gtCoarse. Folders of splits may lie in
-    both (``images/training``, ``annotations/training``).
+    stem but for suffixes. The folders are found by their names: images or img with masks, annotations or labels;
+    train with train_masks; Cityscapes' leftImg8bit with gtFine or gtCoarse. Both may hold folders of splits
+    (``images/training``, ``annotations/training``).
 
-    Masks hold class numbers: the indices of a PNG with a palette, grey levels of any other file. What they mean is
-    said by the caller and handed over in the field ``mask_values.json``, by which the loader numbers the classes; a value
-    that is not listed there makes a bad sample. Where the masks that are looked at (8, spread evenly) hold 0 and 255
-    alone, 255 is taken for class 1, and a warning says so.
+    Masks hold class numbers: the indices of a PNG with a palette, the grey levels of any other file. The caller gives the meaning of
+    other values; the field ``mask_values.json`` passes it to the loader, which numbers the classes. A value that is not listed there
+    makes a bad sample. Eight masks, spread evenly, are decoded at opening: if they hold only 0 and 255, then 255 becomes class 1, with
+    a warning.
 
     Args:
         root: The folder of the dataset.
-        split: Which split of it.
-        images: Folder of the images in root, if its name does not tell it; with ``masks``.
-        masks: Folder of the masks, likewise. It may be the same one if there is a ``mask_suffix``.
-        image_suffix: What the stems of images have more; None is ``_leftImg8bit`` for Cityscapes and nothing for others.
-        mask_suffix: What the stems of masks have more, such as ``_mask`` or ``_gtFine_labelIds``.
+        split: Name of the split; None for the only one.
+        images: Folder of the images in root, if it has another name; give ``masks`` as well.
+        masks: Folder of the masks, likewise. It may be that of the images if there is a ``mask_suffix``.
+        image_suffix: End of the stems of images that those of masks lack; None is ``_leftImg8bit`` for Cityscapes, else "".
+        mask_suffix: End of the stems of masks that those of images lack, such as ``_mask`` or ``_gtFine_labelIds``.
         mask_values: Value in the file -> class; or "binary" (0 and 255), "ade20k" (0 becomes 255, all others one
-            less) or "cityscapes" (labelIds become train ids). {} takes the values as they are, also 0 and 255.
+            less) or "cityscapes" (labelIds become train ids). {} leaves all values unchanged, also 0 and 255.
         colors: (red, green, blue) -> class, for masks in colours.
-        ignore: The class of values or colours that are not listed, such as 255; None makes a bad sample.
-        unpaired: "leave out" passes over images without a mask and masks without an image, and a warning counts them.
+        ignore: Class of values or colours that are not listed, such as 255; None makes a bad sample.
+        unpaired: "leave out" skips images without a mask and masks without an image, and a warning counts them.
 
     Raises:
-        SourceError: There are no such folders; something has no partner, or two have the same; masks are JPEG, or
-            hold colours that nobody said the meaning of.
+        SourceError: There are no such folders; a file has no partner, or two files have the same one; masks are JPEG, or
+            hold colours without a given meaning.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class MaskFolderDataset(FileDataset):
         super().__init__(root, names, [-1] * len(names), (), sidecars)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""
+        """See `IndexedDataset.column`; ``num_bytes`` reads the size of every file."""
         found = super().column(name)
         return (
             np.where(found < 0, found, found + len(self._values)) if name == "num_bytes" else found
@@ -113,11 +116,9 @@ class MaskFolderDataset(FileDataset):
         return self._values.decode() if index == 0 else ""
 
     def _look(self, root: Path, masks: list[str]) -> bytes:
-        """Take masks of 0 and 255 alone for 0 and 1."""
-        rows = np.unique(
-            np.linspace(0, len(masks) - 1, min(len(masks), _NUM_LOOKED_AT)).astype(int)
-        )
-        values = seen(root / masks[row] for row in rows)
+        """Return values for masks of 0 and 255 only, which become 0 and 1; b"" for other masks."""
+        rows = spread_evenly(len(masks), _NUM_LOOKED_AT)
+        values = values_in(root / masks[row] for row in rows)
         if values != {0, 255}:
             return b""
         self._remarks += (

@@ -1,33 +1,35 @@
-"""In which folders images and masks lie, and which belong together."""
+"""Finding the folders of images and masks, and pairing their files."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from readers.describe import few_of
-from readers.detect.splits import canonical, in_order, no_such_split, several_splits, split_of
-from readers.formats.boxes.dataset import files_below
+from readers.detect.splits import split_of
+from readers.formats.boxes.dataset import by_stem, names_below
+from readers.formats.named_splits import choose_name
 from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
-from readers.storage.unreadable import refuse_folder_error
+from readers.storage.unreadable import listed, refuse_folder_error
 
 _IMAGES = ("images", "image", "imgs", "img")
 _MASKS = ("masks", "mask", "annotations", "labels")
-_LOOKED_AT = 16  # images
+_LOOKED_AT = 16  # images whose masks are looked for; a few without one are common
 _CITYSCAPES = "leftImg8bit"
 _CITYSCAPES_MASKS = ("gtFine", "gtCoarse")
 _TAILS = ("_masks", "_mask", "_labels", "annot")  # train/ and train_masks/
+# JPEG changes values at edges, so it cannot hold class numbers.
 _MASK_ENDINGS = ("png", "gif", "bmp", "tif", "tiff")
 
 
 class Layout(NamedTuple):
-    """Two folders, each relative to the folder of the dataset.
+    """The folders of images and masks, relative to the folder of the dataset.
 
     Attributes:
-        images: Holds the images.
-        masks: Holds the masks, in the same folders below it.
-        image_suffix: The end of the images' stems that the masks' do not have.
+        images: Folder of the images.
+        masks: Folder of the masks, with the same folders in it.
+        image_suffix: End of the images' stems that the masks' stems lack.
     """
 
     images: str
@@ -50,19 +52,19 @@ def find_layout(root: Path, split: str | None) -> Layout:
 
     Args:
         root: The folder of the dataset.
-        split: Which split, None where there is but one.
+        split: Name of the split; None for the only one.
 
     Raises:
-        SourceError: There are no such folders or several, or there are several splits or no such one.
+        SourceError: There are no such folders or several pairs, several splits and none is asked for, or no such split.
     """
     found = [pair for pair in _pairs(root) if _share_a_name(root, pair)] or list(_pairs(root))
     by_tail = {pair.images: pair for pair in found if pair.masks.startswith(pair.images)}
     if by_tail and len(by_tail) == len(found):
-        return by_tail[_choose(root, list(by_tail), split)]
+        return by_tail[choose_name({name: split_of(name) or name for name in by_tail}, split, root)]
     if len(found) != 1:
-        said = " and ".join(f"{one.images}/ with {one.masks}/" for one in found)
+        pairs = " and ".join(f"{one.images}/ with {one.masks}/" for one in found)
         raise SourceError(
-            f"{root} has {said or 'no folders images/ and masks/'}: say images= and masks=, two folders in it"
+            f"{root} has {pairs or 'no folders images/ and masks/'}: say images= and masks=, two folders in it"
         )
     return inside_split(root, found[0], split)
 
@@ -71,15 +73,17 @@ def inside_split(root: Path, pair: Layout, split: str | None) -> Layout:
     """Return the folders of a split in both folders of a pair.
 
     Raises:
-        SourceError: There are several splits, or no such one.
+        SourceError: There are several splits and none is asked for, or no such split.
     """
-    told = _splits(root / pair.images)
-    if split is None and len(told) < 2:
+    of_images = _splits(root / pair.images)
+    if split is None and len(of_images) < 2:
         return pair
-    name = _choose(root / pair.images, list(told), split)
+    name = choose_name(of_images, split, root / pair.images)
     of_masks = _splits(root / pair.masks)
     same = (
-        name if name in of_masks else next((n for n in of_masks if of_masks[n] == told[name]), "")
+        name
+        if name in of_masks
+        else next((n for n in of_masks if of_masks[n] == of_images[name]), "")
     )
     if not same:
         raise SourceError(
@@ -90,7 +94,7 @@ def inside_split(root: Path, pair: Layout, split: str | None) -> Layout:
 
 
 def _pairs(root: Path) -> Iterator[Layout]:
-    """Yield pairs of folders that are there, whatever is in them."""
+    """Yield pairs of existing folders by their names, whatever they hold."""
     names = _names(root)
     yield from (
         Layout(_CITYSCAPES, mask, f"_{_CITYSCAPES}")
@@ -107,7 +111,7 @@ def _pairs(root: Path) -> Iterator[Layout]:
 
 
 def _share_a_name(root: Path, pair: Layout) -> bool:
-    """Whether one of the first images has a mask in the same place, of the same name or a longer one."""
+    """Whether one of the first images has a mask in the same folder, with the same name or a longer one."""
     inside, images = _first_images(root / pair.images)
     stems = tuple(name.rpartition(".")[0].removesuffix(pair.image_suffix) for name in images)
     names = _names(root / pair.masks / inside, folders=False)
@@ -115,7 +119,7 @@ def _share_a_name(root: Path, pair: Layout) -> bool:
 
 
 def _first_images(folder: Path) -> tuple[str, list[str]]:
-    """Return the place of the first images, and their names; none where there are none."""
+    """Return the folder of the first images, relative to the given one, and their names; an empty list without images."""
     for path, folders, files in os.walk(folder, onerror=refuse_folder_error):
         folders[:] = sorted(name for name in folders if name[0] != ".")
         names = sorted(name for name in files if name[0] != "." and is_image_file(name))
@@ -124,33 +128,18 @@ def _first_images(folder: Path) -> tuple[str, list[str]]:
     return "", []
 
 
-def _choose(folder: Path, names: list[str], split: str | None) -> str:
-    told = {name: split_of(name) or name for name in names}
-    if split is None:
-        if len(names) == 1:
-            return names[0]
-        raise SourceError(several_splits(str(folder), in_order(told.values()), ""))
-    alike = [name for name in names if told[name] == canonical(split)]
-    wanted = [split] if split in names else alike
-    if len(wanted) != 1:
-        raise no_such_split(str(folder), split, in_order(told.values()))
-    return wanted[0]
-
-
 def _splits(folder: Path) -> dict[str, str]:
     return {name: split for name in _names(folder) if (split := split_of(name))}
 
 
 def _names(folder: Path, *, folders: bool = True) -> list[str]:
-    """Return the names of the folders, or of the files, in a folder; none where there is no such folder."""
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as entries:
-        return sorted(one.name for one in entries if one.name[0] != "." and one.is_dir() == folders)
+    """Return the names of the folders, or of the files, in a folder; an empty list if there is no such folder."""
+    below, files = listed(folder)
+    return sorted(name for name in (below if folders else files) if name[0] != ".")
 
 
 class Paired(NamedTuple):
-    """Images with their masks, and what has no partner. All are names relative to their own folder."""
+    """Images with their masks, and files without a partner, by their names relative to their folders."""
 
     pairs: list[tuple[str, str]]
     images: list[str]
@@ -163,27 +152,22 @@ def find_pictures(folder: Path) -> list[str]:
     Raises:
         SourceError: There are none, or a folder cannot be listed.
     """
-    found = [
-        place + name
-        for place, names in files_below(folder)
-        for name in names
-        if is_image_file(name)
-    ]
+    found = sorted(filter(is_image_file, names_below(folder)))
     if not found:
         raise SourceError(
             f"{folder} holds no pictures: name the right folder with images= or masks="
         )
-    return sorted(found)
+    return found
 
 
 def pair(
     images: Sequence[str], masks: Sequence[str], image_suffix: str, mask_suffix: str, where: str
 ) -> Paired:
-    """Pair images and masks that lie in the same place and have the same stem but for the suffixes.
+    """Pair images and masks that lie in the same folder and have the same stem but for the suffixes.
 
     Args:
         images: Names of the images.
-        masks: Names of all pictures in the folder of the masks; those without the suffix do not count.
+        masks: Names of all pictures in the folder of the masks; those without the suffix are skipped.
         image_suffix: End of the images' stems.
         mask_suffix: End of the masks' stems.
         where: The folders, for errors.
@@ -191,8 +175,8 @@ def pair(
     Raises:
         SourceError: Two images or two masks have one stem, or masks are JPEG.
     """
-    of_images = _by_stem(images, image_suffix, where)
-    of_masks = _by_stem(masks, mask_suffix, where)
+    of_images = by_stem(images, where, image_suffix)
+    of_masks = by_stem(masks, where, mask_suffix)
     pairs = [(of_images[stem], of_masks[stem]) for stem in of_images if stem in of_masks]
     lossy = [mask for _, mask in pairs if mask.lower().rpartition(".")[2] not in _MASK_ENDINGS]
     if lossy:
@@ -206,14 +190,14 @@ def pair(
 
 
 def require_all(paired: Paired, masks: Sequence[str], image_suffix: str, where: str) -> None:
-    """See that nothing is without a partner.
+    """Refuse images without a mask and masks without an image.
 
     Raises:
-        SourceError: Something is; the text says how masks are called there.
+        SourceError: There are some; the text names the suffixes that masks have.
     """
     if not paired.images and not paired.masks:
         return
-    told = [
+    counts = [
         f"{len(alone)} of {len(alone) + len(paired.pairs)} {what} ({few_of(alone, 3)})"
         for alone, what in (
             (paired.images, "images have no mask"),
@@ -224,27 +208,11 @@ def require_all(paired: Paired, masks: Sequence[str], image_suffix: str, where: 
     suffixes = _suffixes(paired.images, masks, image_suffix)
     advice = f"say mask_suffix={' or '.join(map(repr, suffixes))}, or " if suffixes else ""
     leave = "unpaired='leave out' to go on without them" if paired.pairs else "correct the folders"
-    raise SourceError(f"{where}: {' and '.join(told)}: {advice}{leave}")
-
-
-def _by_stem(names: Iterable[str], suffix: str, where: str) -> dict[str, str]:
-    """Return name by place and stem without the suffix; those without it are left out."""
-    found: dict[str, str] = {}
-    for name in names:
-        stem = name.rpartition(".")[0]
-        if not stem.endswith(suffix):
-            continue
-        other = found.setdefault(stem.removesuffix(suffix), name)
-        if other != name:
-            raise SourceError(
-                f"{where}: {other} and {name} have the same name, so which belongs to the other folder's file "
-                "cannot be told: rename or remove one of them"
-            )
-    return found
+    raise SourceError(f"{where}: {' and '.join(counts)}: {advice}{leave}")
 
 
 def _suffixes(images: Sequence[str], masks: Sequence[str], image_suffix: str) -> list[str]:
-    """Return what the names of masks have more than that of the first image without one."""
+    """Return the ends of masks' stems that begin with the stem of the first image without a mask."""
     if not images:
         return []
     stem = images[0].rpartition(".")[0].removesuffix(image_suffix)

@@ -1,4 +1,4 @@
-"""What the values or colours of mask files mean: said by the caller, handed over to whoever decodes them."""
+"""The classes of values or colours in mask files: given by the caller, checked, and passed on to the decoder."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from readers.formats.columns import shorten
 from readers.sample import SourceError
 from readers.storage.unreadable import is_transient, reason_of
 
-IGNORED = 255
+IGNORED = 255  # ignore_index of most losses and of the published evaluation scripts
 BINARY = {0: 0, 255: 1}
 ADE20K = {0: IGNORED} | {value: value - 1 for value in range(1, 151)}
 # Source: the table of the Cityscapes scripts, as in torchvision.datasets.Cityscapes.classes.
@@ -21,7 +21,7 @@ CITYSCAPES = dict.fromkeys(range(34), IGNORED) | {
     value: number for number, value in enumerate(_TRAIN_IDS)
 }
 NAMED: dict[str, dict[int, int]] = {"binary": BINARY, "ade20k": ADE20K, "cityscapes": CITYSCAPES}
-"""What ``mask_values`` may be called; value in the file -> class."""
+"""Names that ``mask_values`` may have: value in the file -> class."""
 
 
 def to_json(
@@ -29,15 +29,15 @@ def to_json(
     colors: Mapping[tuple[int, int, int], int] | None,
     ignore: int | None,
 ) -> bytes:
-    """Check what the caller says, and write it as the field `readers.sample.MASK_VALUES`; empty for nothing.
+    """Return the caller's values or colours, checked, as the field `readers.sample.MASK_VALUES`; b"" for none.
 
     Args:
         values: Value in the file -> class, or one of the names in `NAMED`.
         colors: (red, green, blue) in the file -> class.
-        ignore: The class of all other values or colours; None refuses them.
+        ignore: Class of all other values or colours; None refuses them.
 
     Raises:
-        SourceError: It is neither, or both.
+        SourceError: Values and colours are both given, are empty, or are malformed.
     """
     if isinstance(values, str):
         if values not in NAMED:
@@ -56,20 +56,20 @@ def to_json(
         raise SourceError(
             "mask_values= or colors= is empty: list the values or colours that masks hold"
         )
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if values is not None:
-        said["values"] = [[_whole(value), _whole(values[value])] for value in values]
+        fields["values"] = [[_whole(value), _whole(values[value])] for value in values]
     if colors is not None:
-        said["colors"] = [[*_color(color), _whole(colors[color])] for color in colors]
+        fields["colors"] = [[*_color(color), _whole(colors[color])] for color in colors]
     if ignore is not None:
-        said["ignore"] = _whole(ignore)
-    return json.dumps(said, separators=(",", ":")).encode() if said else b""
+        fields["ignore"] = _whole(ignore)
+    return json.dumps(fields, separators=(",", ":")).encode() if fields else b""
 
 
-def seen(paths: Iterable[Path]) -> set[int]:
-    """Return the values of some masks: all of them where they are 0 and 255 alone, else some; -1 for what is no grey.
+def values_in(paths: Iterable[Path]) -> set[int]:
+    """Return grey values of some masks: all values if they are only 0 and 255, else some; -1 for masks of more than 8 bits.
 
-    Files that are damaged are passed over: they are bad samples later.
+    Damaged files are skipped: they become bad samples later.
 
     Raises:
         SourceError: A mask is a picture in colours, or the storage failed.
@@ -98,7 +98,7 @@ def seen(paths: Iterable[Path]) -> set[int]:
 
 
 def _colors(picture: Any) -> list[tuple[int, int, int]] | None:
-    """Return the colours of a mask, of numbers as grey ones; None for numbers of more than 8 bits."""
+    """Return the colours of a mask, numbers as greys; None for numbers of more than 8 bits."""
     if picture.mode == "P" and picture.format == "PNG":
         return [(value, value, value) for _, value in picture.getcolors(256)]
     if picture.mode == "1":

@@ -1,8 +1,7 @@
-"""OpenImages' boxes, or labels of whole images, in a CSV file, with the images beside the table."""
+"""OpenImages' tables of boxes or of image labels in CSV, with the images in a folder."""
 
 import csv
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -13,6 +12,7 @@ from readers.detect.splits import split_of
 from readers.formats.boxes.checks import read_each, read_flag
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with, lines_of
+from readers.formats.text import finite_number
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,
@@ -23,11 +23,11 @@ from readers.sample import (
 )
 from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
-from readers.storage.shards import ShardDataset
 from readers.storage.whole_files import read_head, read_text
 
 KEY, LABEL, CONFIDENCE = "ImageID", "LabelName", "Confidence"
 SIDES = ("XMin", "YMin", "XMax", "YMax")
+# Columns of flags, and the names of the fields in json.
 _FLAGS = {
     "IsOccluded": "occluded",
     "IsTruncated": "truncated",
@@ -36,8 +36,8 @@ _FLAGS = {
     "IsInside": "inside",
 }
 _HEADERS = ("LabelName", "MID")  # some of the files of descriptions have a header
-_MOST_TRIED = 256
-_HEAD_BYTES = 4096
+_MOST_TRIED = 256  # images that a folder is searched for; a subset of the images may be downloaded
+_HEAD_BYTES = 4096  # enough for the row of names
 
 
 def fits(path: Path) -> bool:
@@ -47,13 +47,13 @@ def fits(path: Path) -> bool:
 
 
 def read_header_row(head: bytes) -> list[str]:
-    """Return the names of the columns, none where the first row is no text."""
+    """Return the names of the columns in the first row."""
     line = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].strip()
     return [name.strip() for name in str(line, "utf-8", "replace").split(",")]
 
 
 def find_images(content: Content, name: str) -> Iterator[Entry]:
-    """Yield the images of a table, in the order in which they first come, and where their rows lie."""
+    """Yield the images of a table in the order of their first rows, with the offsets of their rows."""
     columns = read_header_row(bytes(content[:_HEAD_BYTES]))
     wanted = (KEY, LABEL, *(SIDES if SIDES[0] in columns else (CONFIDENCE,)))
     missing = [column for column in wanted if column not in columns]
@@ -85,10 +85,10 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
 
 
 def read_descriptions(path: Path) -> dict[str, str]:
-    """Return label -> name, in the order of a table of descriptions, which mostly has no header.
+    """Return label -> name, in the order of a table of descriptions, which usually has no header.
 
     Raises:
-        SourceError: It cannot be read, or has a label twice.
+        SourceError: The table cannot be read, or has a label twice.
     """
     try:
         rows = [
@@ -114,10 +114,10 @@ def to_boxes(
     *,
     crowd: bool,
 ) -> dict[str, list[Any]]:
-    """Return what the field json holds; see `OpenImagesDataset`.
+    """Return the content of the field json; see `OpenImagesDataset`.
 
     Raises:
-        ValueError: A row says no box, or a label that is not described.
+        ValueError: A row has no valid box, or a label without a description.
     """
     numbered = [*enumerate(rows)]
 
@@ -128,25 +128,25 @@ def to_boxes(
 
     pairs = zip(numbered, read(_is_group), strict=True)
     numbered = [one for one, is_group in pairs if crowd or not is_group]
-    found: dict[str, list[Any]] = {"boxes": read(lambda row: _box(row, size))}
-    found["labels"] = read(lambda row: _class_of(row, labels))
-    found["iscrowd"] = read(_is_group)
+    targets: dict[str, list[Any]] = {"boxes": read(lambda row: _box(row, size))}
+    targets["labels"] = read(lambda row: _class_of(row, labels))
+    targets["iscrowd"] = read(_is_group)
     for column in [one for one in _FLAGS if rows and one in rows[0]]:
-        found[_FLAGS[column]] = read(partial(_flag, column))
-    return found
+        targets[_FLAGS[column]] = read(partial(_flag, column))
+    return targets
 
 
 def to_image_labels(
     rows: Sequence[Mapping[str, str]], labels: Mapping[str, int]
 ) -> dict[str, list[int]]:
-    """Return the classes that were verified to be there and not to be there; all others are not known.
+    """Return the classes that people verified as present and as absent; all others are unknown.
 
     Raises:
-        ValueError: A row has another confidence than 0 or 1, or a label that is not described.
+        ValueError: A row has another confidence than 0 or 1, or a label without a description.
     """
     found: dict[str, list[int]] = {"present": [], "absent": []}
     for row in rows:
-        confidence = _number(row, CONFIDENCE)
+        confidence = finite_number(row.get(CONFIDENCE), CONFIDENCE)
         if confidence not in (0, 1):
             raise ValueError(
                 f"a label has the confidence {confidence}, and 1 (there) or 0 (not there) were verified: give the table of "
@@ -157,10 +157,10 @@ def to_image_labels(
 
 
 def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str]]:
-    """Return the rows of an image by their columns.
+    """Return the rows of an image, each by its columns.
 
     Raises:
-        ValueError: One has fewer columns.
+        ValueError: A row has fewer columns than the header.
     """
     text = str(b"\n".join(pieces), "utf-8", "replace")
     try:
@@ -182,7 +182,7 @@ def _flag(column: str, row: Mapping[str, str]) -> int:
 
 def _box(row: Mapping[str, str], size: tuple[int, int]) -> list[float]:
     """Return left, top, right, bottom in pixels."""
-    x1, y1, x2, y2 = (_number(row, column) for column in SIDES)
+    x1, y1, x2, y2 = (finite_number(row.get(column), column) for column in SIDES)
     for low, high, one, other in ((x1, x2, "XMin", "XMax"), (y1, y2, "YMin", "YMax")):
         if not 0 <= low < high <= 1:
             raise ValueError(
@@ -197,38 +197,28 @@ def _class_of(row: Mapping[str, str], labels: Mapping[str, int]) -> int:
     return labels[row[LABEL]]
 
 
-def _number(row: Mapping[str, str], column: str) -> float:
-    try:
-        value = float(row[column])
-    except (KeyError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{column} is {json.dumps(row.get(column))}, no number")
-    return value
-
-
 class OpenImagesDataset(DescribedFiles):
-    """The images of a table of OpenImages, in the order in which they first come in it.
+    """The images of a table of OpenImages, in the order of their first rows.
 
-    A sample has the image as ``jpg``; its label is -1. Of a table of boxes (``XMin`` and so on) the field ``json``, in which
+    A sample has the image as ``jpg``; its label is -1. With a table of boxes (``XMin`` and so on) the field ``json``, in which
     the loader looks for targets, has ``boxes`` in pixels of the upright image, ``labels``, ``iscrowd`` (``IsGroupOf``),
-    and ``occluded``, ``truncated``, ``group_of``, ``depiction``, ``inside`` as stored: 1, 0, or -1 where it is not known.
-    Of a table of labels of images (``Confidence`` without boxes) the field ``image_labels`` is
-    ``{"present": [...], "absent": [...]}``, as people verified; a class in neither is not known, and not absent.
+    and ``occluded``, ``truncated``, ``group_of``, ``depiction``, ``inside`` as stored: 1, 0, or -1 for unknown.
+    With a table of image labels (``Confidence`` without boxes) the field ``image_labels`` is
+    ``{"present": [...], "absent": [...]}``, as people verified; a class in neither list is unknown, not absent.
 
-    Classes count from 0 in the order of the table of descriptions. Images of which the table says nothing are no samples;
-    an image that is missing is a bad sample. Tables of segmentations are not read.
+    Classes count from 0 in the order of the table of descriptions. Images without rows are no samples; an image whose file is
+    missing is a bad sample. Tables of segmentations are not read.
 
     Args:
         table: Such as ``oidv6-train-annotations-bbox.csv`` or ``train-annotations-human-imagelabels.csv``.
-        images: Folder of the images. None takes the first of these that holds one of the first images: the folder called as
-            the split in the table's name, or ``images``, beside the table or its folder, and the table's own.
-        descriptions: Table of labels and their names. None takes ``*class-descriptions*.csv`` beside the table, and of
-            several the one with ``boxable`` in its name for boxes and without for labels.
-        crowd: Boxes around groups of objects (``IsGroupOf``) count as objects.
+        images: Folder of the images. None takes the first of these that holds one of the first images: the folder named like
+            the split in the table's name, or ``images``, next to the table or to its folder; and the table's folder.
+        descriptions: Table of labels and their names. None takes ``*class-descriptions*.csv`` next to the table; of
+            several, the one with ``boxable`` in its name for boxes, and without it for labels.
+        crowd: Whether boxes around groups of objects (``IsGroupOf``) count as objects.
 
     Raises:
-        SourceError: Table, descriptions or images are missing, or the table is another one.
+        SourceError: Table, descriptions or images are missing, or the table has other columns.
     """
 
     def __init__(
@@ -241,16 +231,16 @@ class OpenImagesDataset(DescribedFiles):
     ) -> None:
         images = None if images is None else Path(images).absolute()
         descriptions = None if descriptions is None else Path(descriptions).absolute()
-        self._options = {"images": images, "descriptions": descriptions}
-        self._options["crowd"] = crowd
-        self._stored = ShardDataset([table], Scan("openimages", 1, find_images))
-        path = Path(self._stored.shards[0])
+        options = {"images": images, "descriptions": descriptions, "crowd": crowd}
+        super().__init__(table, Scan("openimages", 1, find_images), options)
+        path = self._source
         self._columns = read_header_row(read_head(path, _HEAD_BYTES))
         self._has_boxes = SIDES[0] in self._columns
         self._names = read_descriptions(descriptions or _find_descriptions(path, self._has_boxes))
         self._labels = {label: number for number, label in enumerate(self._names)}
-        first = self._stored.fetch(range(min(len(self), _MOST_TRIED)))
-        root = images or folder_with(_folders_of_images(path), [*map(_file_of, first)], path)
+        first = [*map(_file_of, self._stored.fetch(range(min(len(self), _MOST_TRIED))))]
+        around = (path.parent, path.parent.parent)
+        root = images or folder_with(path, around, _usual_folders(path), first)
         self._files = FilesBelow(root, "the folder of the images")
 
     @property
@@ -270,8 +260,8 @@ class OpenImagesDataset(DescribedFiles):
         if self._has_boxes:
             header = read_header(fields["jpg"])  # boxes are shares of its size
             size = header.height, header.width
-            told = to_boxes(rows, self._labels, size, crowd=self._options["crowd"])
-            fields["json"] = to_payload(told | CORNERS)
+            targets = to_boxes(rows, self._labels, size, crowd=self._options["crowd"])
+            fields["json"] = to_payload(targets | CORNERS)
         else:
             fields["image_labels"] = to_payload(to_image_labels(rows, self._labels))
         return Sample(entry.index, entry.key, fields, image_field="jpg")
@@ -292,9 +282,7 @@ def _find_descriptions(path: Path, has_boxes: bool) -> Path:
     )
 
 
-def _folders_of_images(path: Path) -> list[Path]:
-    """Return the folders in which the images of a table mostly lie."""
+def _usual_folders(path: Path) -> list[str]:
+    """Return what the folder of a table's images is called: like the split in the table's name, or images."""
     split = split_of(path.stem.replace("-", " "))
-    words = {"validation": ("validation", "val")}.get(split or "", (split,) if split else ())
-    beside = (path.parent, path.parent.parent)
-    return [*(folder / name for name in (*words, "images") for folder in beside), path.parent]
+    return [*{None: (), "validation": ("validation", "val")}.get(split, (split,)), "images"]

@@ -1,28 +1,27 @@
 """One XML file of Pascal VOC: the size of its picture, and its objects."""
 
 import json
-import math
 import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from readers.formats.boxes.checks import read_flag, stated_length
 from readers.formats.columns import shorten
+from readers.formats.text import finite_number
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _CORNER = re.compile(r"[xy]\d*")  # tags of an outline: x1, y1, x2 (Roboflow), or x and y in points
-_CAPITALS = re.compile(
-    r"</?[a-z_]*[A-Z]"
-)  # in a tag; searched for first, as next to no file has any
-# Where no zeros are, UTF-16 is no declaration that counts: an editor stored the text anew.
+# A capital letter in a tag. The text is searched first, since hardly any file has one and walking the tree takes longer.
+_CAPITALS = re.compile(r"</?[a-z_]*[A-Z]")
+# A declaration of UTF-16 is ignored in text without zeros: an editor saved the text in another encoding.
 _DECLARED = re.compile(
     rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["'](?!(?i:utf-?(?:16|32)|ucs))([A-Za-z0-9._:-]{1,40})["']"""
 )
-# Encodings of scripts alone: Python's codecs also hold idna and punycode, whose time grows with the square of a text's length.
+# Encodings of scripts only: Python also has idna and punycode, whose time grows with the square of a text's length.
 _OF_SCRIPTS = re.compile(
     "utf-?8|(?:us-?)?ascii|(?:x-)?(?:iso|latin|windows|cp|mac|gb|hz|big5|shift|sjis|ms|euc|koi8|ks|johab|tis)[-_0-9a-z.]*"
 )
-# Windows writes characters of the wider set under the name of the narrower one.
+# Windows writes characters of a larger set under the name of a smaller one.
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
 
 
@@ -31,10 +30,10 @@ class VocObject(NamedTuple):
 
     Attributes:
         name: Name of its class.
-        box: xmin, ymin, xmax, ymax, of an outline where the object has no bndbox.
-        difficult: 1 where it is hard to recognise, else 0.
-        truncated: 1 where it goes on behind the edge of the picture, or behind something else, else 0.
-        pose: Such as "Left"; "Unspecified" where nothing says it.
+        box: xmin, ymin, xmax, ymax; of the outline if the object has no bndbox.
+        difficult: 1 if it is hard to recognise, else 0.
+        truncated: 1 if the edge of the picture or another object cuts it, else 0.
+        pose: Such as "Left"; "Unspecified" if it is missing.
     """
 
     name: str
@@ -48,8 +47,8 @@ class VocAnnotation(NamedTuple):
     """The content of a file.
 
     Attributes:
-        size: Height and width of the picture, None where it is not stated or 0.
-        objects: In the order of the file. Their parts (heads, hands) are not among them.
+        size: Height and width of the picture, None if they are not stated or 0.
+        objects: The objects in the order of the file, without their parts (heads, hands).
     """
 
     size: tuple[int, int] | None
@@ -64,7 +63,7 @@ def parse_annotation(data: bytes, name: str) -> VocAnnotation:
         name: Its name, for errors.
 
     Raises:
-        ValueError: It is no such XML; the text names the object, from 1, and what is wrong with it.
+        ValueError: The file is malformed; the text names the object, from 1, and the fault.
     """
     root = _parse(data, name)
     found = root.find("size")
@@ -82,7 +81,7 @@ def parse_annotation(data: bytes, name: str) -> VocAnnotation:
 
 
 def parse_names(data: bytes, name: str) -> list[str]:
-    """Return the names of the objects of an annotation, whatever else is wrong with these; see `parse_annotation`."""
+    """Return the names of an annotation's objects, even if other parts of these are malformed; see `parse_annotation`."""
     objects = enumerate(_parse(data, name).findall("object"), start=1)
     return [_name(one, f"{name} object {number}") for number, one in objects]
 
@@ -98,16 +97,16 @@ def looks_like_annotation(head: bytes) -> bool:
 
 
 def decode_xml(data: bytes, errors: str = "strict") -> str:
-    """Return XML as text, by its byte order mark, its zeros, or the encoding that it declares.
+    """Return XML as text, decoded by its byte order mark, its zeros, or the encoding that it declares.
 
-    The parser itself knows none of several bytes a character, such as GB2312.
+    The parser itself cannot decode encodings of several bytes per character, such as GB2312.
 
     Args:
         data: The file's content, or its beginning.
-        errors: What to do with bytes that are none of the encoding; see `bytes.decode`.
+        errors: Handling of bytes that do not fit the encoding; see `bytes.decode`.
 
     Raises:
-        ValueError: The encoding is not known, or the bytes are not of it; the text names it.
+        ValueError: The encoding is unknown, or the bytes do not fit it; the text names the encoding.
     """
     encoding: str = json.detect_encoding(data)  # UTF-8, 16 or 32
     declared = _DECLARED.match(data) if encoding == "utf-8" else None
@@ -125,7 +124,7 @@ def _parse(data: bytes, name: str) -> Element:
     try:
         text = decode_xml(data)
         if "<!DOCTYPE" in text or "<!ENTITY" in text or "\0" in text:
-            raise ValueError("it has entities or zeros, which an annotation has not")
+            raise ValueError("it has entities or zeros, which annotations never have")
         root = fromstring(text)
     except (ParseError, ValueError) as error:
         raise ValueError(f"{name} is no XML that can be read: {error}") from None
@@ -159,7 +158,7 @@ def _box(one: Element, named: str, where: str) -> tuple[float, float, float, flo
     box, outlines = _only(one, "bndbox", named), one.findall("polygon")
     if box is not None:
         left, top, right, bottom = (
-            _number(_text(box, side, where), side, where) for side in _SIDES
+            finite_number(_text(box, side, where), f"{where}: {side}") for side in _SIDES
         )
         return left, top, right, bottom
     if not outlines:
@@ -169,7 +168,11 @@ def _box(one: Element, named: str, where: str) -> tuple[float, float, float, flo
         part for outline in outlines for part in outline.iter() if _CORNER.fullmatch(part.tag)
     ]
     xs, ys = (
-        [_number(part.text or "", part.tag, where) for part in corners if part.tag[0] == axis]
+        [
+            finite_number(part.text, f"{where}: {part.tag}")
+            for part in corners
+            if part.tag[0] == axis
+        ]
         for axis in "xy"
     )
     if len(xs) != len(ys) or len(xs) < 3:
@@ -180,7 +183,11 @@ def _box(one: Element, named: str, where: str) -> tuple[float, float, float, flo
 
 
 def _only(parent: Element, tag: str, where: str) -> Element | None:
-    """Return the one child of a tag, None without; of several nobody knows which counts."""
+    """Return the only child with a tag, None without one.
+
+    Raises:
+        ValueError: There are several, and it is unclear which of them counts.
+    """
     found = parent.findall(tag)
     if len(found) > 1:
         raise ValueError(f"{where} has {len(found)} times <{tag}>: write an object for each")
@@ -190,13 +197,3 @@ def _only(parent: Element, tag: str, where: str) -> Element | None:
 def _text(parent: Element, tag: str, where: str) -> str:
     found = _only(parent, tag, where)
     return "" if found is None else (found.text or "").strip()
-
-
-def _number(text: str, field: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{where}: {field} must be a number, got {shorten(text)}")
-    return value

@@ -39,39 +39,40 @@ Masks = Literal["class", "object"]
 class VocDataset(AnnotatedDataset):
     """The pictures of a split of Pascal VOC with their objects.
 
-    The folder is ``VOC2012`` (with ``JPEGImages``, ``Annotations`` and ``ImageSets``) or one around it, what CVAT
-    exports so, or a folder in which ``a.xml`` lies beside ``a.jpg``. Each sample has the picture under its ending, and
+    The folder is ``VOC2012`` (with ``JPEGImages``, ``Annotations`` and ``ImageSets``) or one around it, an export of
+    CVAT in this form, or a folder in which ``a.xml`` lies next to ``a.jpg``. Each sample has the picture under its ending, and
     the field ``json``, in which the loader looks for targets:
 
-    - ``boxes``: left, top, right, bottom in pixels, from 0, the right and bottom edges outside. Of coordinates that
-      count from 1 and include both ends, 1 is taken from xmin and ymin alone;
+    - ``boxes``: left, top, right, bottom in pixels from 0, without the right and bottom edges. If coordinates count from 1
+      and include both ends, 1 is subtracted from xmin and ymin only;
     - ``labels``: class numbers; `class_names` has their names;
     - ``difficult``, ``truncated``, ``pose``: as written, one for each box.
 
     Parts of objects (heads, hands) are not read. A list of one class (``split="cat_train"``) gives the pictures
-    without ``json``: their label is 1 with the class, 0 without it, and -1 where only difficult objects show it.
+    without ``json``: their label is 1 with the class, 0 without it, and -1 if only difficult objects show it.
 
-    Annotations have no rule about EXIF: where one states the size of the picture as it is stored, and the decoder
-    turns it, the sample is bad, as it is where the size is another one altogether.
+    Annotations have no rule about EXIF. If an annotation states the size of the picture as stored and the decoder
+    turns the picture, the sample is bad, and so it is if the size differs in any other way.
 
-    All annotations of the folder are read once when it is opened, unless both classes and coords are given. One that
-    cannot be read is then refused, unless classes are given, as it may name a class that moves the numbers of others.
-    An object without a bndbox has the box around its polygon. XML in another encoding than UTF-8 is read by its byte order mark or by what it declares.
+    All annotations of the folder are read once when it is opened, unless both classes and coords are given. An unreadable
+    one is then refused, unless classes are given, since it may name a class that shifts the numbers of others.
+    An object without a bndbox has the box around its polygon. XML is decoded by its byte order mark or the encoding that it declares.
 
     Args:
         root: The folder.
-        split: A list of ``ImageSets`` (``Main``, with masks ``Segmentation``), or a folder called like a split.
-        classes: Names of the classes in the order of their numbers, or a text file with one per line. None takes those of ``labelmap.txt``, else the 20
-            of Pascal VOC where all names are among them, else all names of the folder (of all its splits), sorted.
-        coords: "one-based" or "zero-based", from where coordinates count. None looks at all boxes: one that begins at
-            0 shows the second; one that ends at the width or height the first, which is also taken, with a
-            warning, where nothing shows it, as Pascal VOC defines it.
+        split: A list of ``ImageSets`` (``Main``, with masks ``Segmentation``), or a folder named like a split.
+        classes: Names of the classes in the order of their numbers, or a text file with one per line. None takes those of
+            ``labelmap.txt``, else the 20 of Pascal VOC if all names are among them, else all names in the folder (in all its
+            splits), sorted.
+        coords: Whether coordinates count from 1, "one-based", or from 0, "zero-based". None examines all boxes: a box that
+            begins at 0 shows that they count from 0, a box that ends at the width or height that they count from 1. Without
+            such a box they count from 1, as Pascal VOC defines, with a warning.
         masks: "class" or "object": ``SegmentationClass`` or ``SegmentationObject`` is the field ``mask.png``. 0 is the
-            background, 255 what shall not count (``ignore_index=255`` of torch's losses); in "class" the class
+            background, 255 is ignored (``ignore_index=255`` of torch's losses); in "class" the class
             ``class_names[k]`` has the value k + 1. Masks in colours, as CVAT exports them, become numbers by the colours
-            in ``labelmap.txt``; of "object" by those of Pascal VOC's palette.
-        difficult: Whether objects that are marked so are there.
-        outside: "raise" makes a box that leaves its picture a bad sample, "clip" cuts it.
+            in ``labelmap.txt``, in "object" by those of Pascal VOC's palette.
+        difficult: Whether objects marked as difficult are included.
+        outside: "raise" makes a sample bad if a box leaves its picture, "clip" clips the box.
 
     Attributes:
         coords: As given or found.
@@ -117,10 +118,10 @@ class VocDataset(AnnotatedDataset):
         super().__init__(found.root, found.entries, names or (), options)
         if names is None or coords is None:
             needed_for = "" if names else NEEDED_FOR_CLASSES
-            seen = survey(self._files.read_annotation, found.annotations, needed_for)
-            self._set_classes(names or choose_classes(seen, found.root))
+            surveyed = survey(self._files.read_annotation, found.annotations, needed_for)
+            self._set_classes(names or choose_classes(surveyed, found.root))
             if coords is None:
-                coords, remark = choose_coords(seen.boxes, found.root, "one-based")
+                coords, remark = choose_coords(surveyed.boxes, found.root, "one-based")
                 remarks += [remark] if remark else []
         self._options["coords"] = self.coords = coords
         self._colors = palette() if masks == "object" else numbers_of_colors(listed, names or ())
@@ -179,7 +180,7 @@ class VocDataset(AnnotatedDataset):
             return mask
         if not self._colors:
             raise ValueError(
-                f"{name} is in colours, and no labelmap.txt says whose they are: store the numbers of the classes"
+                f"{name} is in colours, and no labelmap.txt gives their classes: store the numbers of the classes"
             )
         return numbered(mask, self._colors, name)
 
@@ -191,7 +192,7 @@ class VocDataset(AnnotatedDataset):
 
 
 def _require_some(found: Layout, masks: str | None) -> None:
-    """Refuse a split of which nothing is there, and masks that are not."""
+    """Refuse a split without any picture or annotation, and masks without a folder."""
     without = next((one.key for one in found.entries if not one.image), "")
     if without and not any(one.image for one in found.entries):
         raise SourceError(
@@ -208,7 +209,7 @@ def _require_some(found: Layout, masks: str | None) -> None:
 
 
 def _labelmap(root: Path) -> dict[str, Color | None]:
-    """Return the classes and colours of CVAT's list, {} where there is none."""
+    """Return the classes and colours of CVAT's list, {} without a list."""
     path = root / "labelmap.txt"
     if not path.is_file():
         return {}

@@ -1,26 +1,33 @@
-"""Where the pictures, annotations, masks and lists of Pascal VOC lie."""
+"""Finding the pictures, annotations, masks and lists of Pascal VOC."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.detect.splits import canonical, in_order, no_such_split, several_splits
+from readers.detect.splits import no_such_split
 from readers.formats.boxes.checks import unpaired_warnings
-from readers.formats.boxes.dataset import Entry, files_below, inside_split, stem_of
+from readers.formats.boxes.dataset import Entry, by_stem, names_below, stem_of
+from readers.formats.named_splits import choose_name, inside_split
+from readers.formats.text import filled_lines
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
 
-_OF_CLASS = re.compile(r"(\S.*?)\s+(-1|0|1)")
-_LABELS = {"1": 1, "-1": 0, "0": -1}
+_OF_CLASS = re.compile(r"(\S.*?)\s+(-1|0|1)")  # a line in the list of one class
+_LABELS = {
+    "1": 1,
+    "-1": 0,
+    "0": -1,
+}  # class number for the number in such a line; 0 stands for difficult objects
+# Folders of Pascal VOC, and of datasets that follow it.
 IMAGES = ("JPEGImages", "images", "Images")
 ANNOTATIONS = ("Annotations/xmls", "annotations/xmls", "Annotations", "annotations")
 MASKS = {"class": "SegmentationClass", "object": "SegmentationObject"}
 
 
 def splits_in(folder: Path) -> dict[str, str]:
-    """Return the lists of a folder: name -> the class that a list is of, "" for lists of all.
+    """Return the lists in a folder: name -> class of the list, "" for a list of all classes.
 
     ``cat_train.txt`` is a list of the class ``cat`` where its first line ends in 1, -1 or 0.
     """
@@ -34,25 +41,23 @@ def splits_in(folder: Path) -> dict[str, str]:
 def read_list(path: Path) -> list[tuple[str, int]]:
     """Return the pictures of a list without their endings, and the label of each.
 
-    The label is -1 in a list of all; in one of a class 1 where the picture has it, 0 where not, and -1 where
-    only objects of it are there that are hard to recognise, which the list says by 0.
+    The label is -1 in a list of all classes. In the list of one class it is 1 for a picture with the class, 0 for one without
+    it, and -1 for one with difficult objects of it only, which the list marks by 0.
 
     Raises:
-        SourceError: It cannot be read, names nothing, or one picture twice.
+        SourceError: The list cannot be read, names no picture, or names one twice.
     """
     found: dict[str, int] = {}
     of_class = _is_of_class(path)
-    for number, line in enumerate(read_text(path, "a list of pictures").split("\n"), start=1):
-        name, label = line.strip(), -1
-        if not name:
-            continue
+    for number, name in filled_lines(read_text(path, "a list of pictures")):
+        label = -1
         if of_class:
-            told = _OF_CLASS.fullmatch(name)
-            if told is None:
+            match = _OF_CLASS.fullmatch(name)
+            if match is None:
                 raise SourceError(
                     f"{path}:{number} must be a picture and 1, -1 or 0, as the first line is"
                 )
-            name, label = told[1], _LABELS[told[2]]
+            name, label = match[1], _LABELS[match[2]]
         name = stem_of(name) if is_image_file(name) else name
         if name in found:
             raise SourceError(f"{path}:{number} names {name} a second time: a split has it once")
@@ -65,14 +70,7 @@ def read_list(path: Path) -> list[tuple[str, int]]:
 def _is_of_class(path: Path) -> bool:
     if "_" not in path.stem:
         return False
-    first = next(
-        (
-            line.strip()
-            for line in read_text(path, "a list of pictures").split("\n")
-            if line.strip()
-        ),
-        "",
-    )
+    _, first = next(filled_lines(read_text(path, "a list of pictures")), (0, ""))
     return _OF_CLASS.fullmatch(first) is not None
 
 
@@ -82,9 +80,9 @@ class Layout(NamedTuple):
     Attributes:
         root: Folder that the names are relative to.
         entries: The samples of the split, in its order.
-        annotations: Names of all annotations, of other splits too.
-        list_class: The class of which the split lists the pictures with and without it, "" for a split of all.
-        remarks: Sentences for people.
+        annotations: Names of all annotations, also of other splits.
+        list_class: Class of the list that is the split, "" for a list of all classes.
+        remarks: Warnings for the user.
     """
 
     root: Path
@@ -99,22 +97,22 @@ def find_layout(folder: Path, split: str | None, masks: str | None) -> Layout:
 
     Args:
         folder: ``VOC2012`` with ``JPEGImages`` and ``Annotations``, one of the folders around it, or a folder in
-            which each annotation lies beside its picture.
-        split: Its name, None where there is but one.
-        masks: Which masks there shall be; then the lists are those of segmentation, where there are some.
+            which each annotation lies next to its picture.
+        split: Name of the split; None for the only one.
+        masks: Kind of the masks, None for none. With masks the lists of segmentation are preferred.
 
     Raises:
-        SourceError: There are none, there are several splits or years, or no such split.
+        SourceError: There are no pictures with annotations, there are several splits or years, or no such split.
     """
     root = find_devkit(folder)
     return _flat(folder, split) if root is None else _devkit(root, split, masks)
 
 
 def find_devkit(folder: Path) -> Path | None:
-    """Return the folder with the pictures' and the annotations' folders, None where there is none.
+    """Return the folder that holds the folders of pictures and annotations, None without one.
 
     Raises:
-        SourceError: There are several, of several years.
+        SourceError: There are folders of several years.
     """
     if _is_devkit(folder):
         return folder
@@ -141,9 +139,9 @@ def _first(folder: Path, names: Iterable[str]) -> str:
 
 
 def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
-    images = _by_stem(root, _first(root, IMAGES), is_image_file)
-    inside = _first(root, ANNOTATIONS)
-    annotations = _by_stem(root, inside, _is_xml) if inside else {}
+    images = _inside(root, _first(root, IMAGES), is_image_file)
+    folder = _first(root, ANNOTATIONS)
+    annotations = _inside(root, folder, _is_xml) if folder else {}
     sets = root / "ImageSets"
     wanted = ("Segmentation", "Main") if masks else ("Main", "Segmentation")
     lists = next((sets / name for name in wanted if (sets / name).is_dir()), None)
@@ -154,29 +152,21 @@ def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
         return _paired(root, images, annotations, sorted(annotations.values()))
     assert lists is not None
     plain = [name for name, of_class in there.items() if not of_class]
-    if split is None and len(plain) != 1:
-        raise SourceError(several_splits(str(root), in_order(plain or there), ""))
-    split = plain[0] if split is None else split
-    chosen = next((name for name in there if split in (name, canonical(name))), None)
-    if chosen is None:
-        raise no_such_split(str(root), split, in_order(plain or there))
-    listed = read_list(lists / f"{chosen}.txt")
+    if split not in there:  # a list of one class among lists of all must be named exactly
+        split = choose_name({name: name for name in plain or there}, split, root)
+    listed = read_list(lists / f"{split}.txt")
     entries = [
         Entry(stem, images.get(stem, ""), annotations.get(stem, ""), label)
         for stem, label in listed
     ]
-    return Layout(root, entries, sorted(annotations.values()), there[chosen])
+    return Layout(root, entries, sorted(annotations.values()), there[split])
 
 
 def _flat(root: Path, split: str | None) -> Layout:
-    """Annotations beside their pictures, at any depth; folders in root may be splits."""
-    images: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    for prefix, names in files_below(root):
-        images |= _stems(root, (f"{prefix}{name}" for name in names if is_image_file(name)))
-        annotations |= {
-            stem_of(f"{prefix}{name}"): f"{prefix}{name}" for name in names if _is_xml(name)
-        }
+    """Return annotations with their pictures in the same folders, at any depth; folders in root may be splits."""
+    names = list(names_below(root))
+    images = by_stem(filter(is_image_file, names), root)
+    annotations = {stem_of(name): name for name in filter(_is_xml, names)}
     everything = sorted(annotations.values())
     inside = inside_split(root, everything, split)
     images = {key: name for key, name in images.items() if inside(key)}
@@ -187,7 +177,7 @@ def _flat(root: Path, split: str | None) -> Layout:
 def _paired(
     root: Path, images: Mapping[str, str], annotations: Mapping[str, str], everything: list[str]
 ) -> Layout:
-    """Take the pictures that have an annotation, and say what is left over."""
+    """Return the pictures that have an annotation, with a warning about files without a counterpart."""
     both = [stem for stem in sorted(images) if stem in annotations]
     entries = [Entry(stem, images[stem], annotations[stem]) for stem in both]
     if not entries:
@@ -205,20 +195,7 @@ def _is_xml(name: str) -> bool:
     return name.lower().endswith(".xml")
 
 
-def _by_stem(root: Path, folder: str, fits: Callable[[str], bool]) -> dict[str, str]:
-    found: list[str] = []
-    for prefix, names in files_below(root, folder):
-        found += [f"{prefix}{name}" for name in names if fits(name)]
-    stems = _stems(root, found)
-    return {stem[len(folder) + 1 :]: name for stem, name in stems.items()}
-
-
-def _stems(root: Path, names: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in names:
-        other = found.setdefault(stem_of(name), name)
-        if other != name:
-            raise SourceError(
-                f"{root} holds {other} and {name}, which an annotation cannot tell apart: keep one of them"
-            )
-    return found
+def _inside(root: Path, folder: str, fits: Callable[[str], bool]) -> dict[str, str]:
+    """Return the names of files in a folder by their stems, which are relative to that folder."""
+    found = by_stem(filter(fits, names_below(root, folder)), root)
+    return {stem[len(folder) + 1 :]: name for stem, name in found.items()}

@@ -1,19 +1,15 @@
-"""What all annotations of a dataset tell together: its classes, from where its coordinates count, and what the colours of masks stand for."""
+"""Facts about all annotations of a dataset: its classes, its boxes, and the classes of colours in masks."""
 
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import Corners, read_if_sound
-from readers.formats.coco.masks import write_png
+from readers.formats.coco.masks import read_png, write_png
 from readers.formats.voc.annotation import parse_annotation, parse_names
-from readers.image.header import read_header
-from readers.sample import HeaderError, Payload, SourceError
-from readers.storage.limits import check_bytes
+from readers.sample import Payload, SourceError
 
 Color = tuple[int, int, int]
 BACKGROUND = "background"
@@ -23,36 +19,37 @@ CLASSES = (
     *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa"),
     *("train", "tvmonitor"),
 )
-"""Those of Pascal VOC, in the order of its masks, in which they have the numbers from 1 on."""
-VOID = 255
-_IN_COLORS = (b"\2", b"\6")  # RGB, RGBA
-_COLOR_TYPE = 25  # its place in a PNG
-_UNKNOWN = -1
+"""Classes of Pascal VOC in the order of their numbers in its masks, which begin at 1."""
+VOID = 255  # the number of pixels around objects, which are ignored
+_IN_COLORS = (b"\2", b"\6")  # colour types of PNG: RGB, RGBA
+_COLOR_TYPE = 25  # offset of the colour type in a PNG
+_UNKNOWN = -1  # number of a colour without a class
+_DECODED_BYTES = 32  # a pixel in colours, as three numbers of 64 bits and one that packs them
 
 
 class Survey(NamedTuple):
-    """What was found in annotations: names of classes, and all boxes."""
+    """The names of classes and all boxes in annotations."""
 
     names: frozenset[str]
     boxes: list[Corners]
 
 
 def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) -> Survey:
-    """Look at the objects of all annotations.
+    """Return the names of classes and the boxes in all annotations.
 
     Args:
         read: Reads a file by its name, or raises ValueError.
-        files: Their names.
-        needed_for: Why none may be passed over whose names cannot be read, "" where damaged ones may; see `read_if_sound`.
+        files: Names of the files.
+        needed_for: Why the names in each file are needed, "" if damaged files may be skipped; see `read_if_sound`.
 
     Raises:
-        SourceError: One cannot be read.
+        SourceError: A needed file cannot be read.
     """
     names: set[str] = set()
     boxes: list[Corners] = []
     for file in files:
         found = read_if_sound(lambda name: parse_annotation(read(name), name), file)
-        if found is None and needed_for:  # an object without a box names its class nevertheless
+        if found is None and needed_for:  # an object with a malformed box still names its class
             names |= {
                 *(read_if_sound(lambda name: parse_names(read(name), name), file, needed_for) or ())
             }
@@ -66,7 +63,7 @@ def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) 
 
 
 def choose_classes(found: Survey, root: object) -> tuple[str, ...]:
-    """Return the classes of Pascal VOC where all names are among them, else the names in sorted order.
+    """Return the classes of Pascal VOC if all names are among them, else the names in sorted order.
 
     Raises:
         SourceError: No object has a name.
@@ -80,14 +77,14 @@ def choose_classes(found: Survey, root: object) -> tuple[str, ...]:
 
 
 def read_labelmap(text: str, name: str) -> dict[str, Color | None]:
-    """Return what a ``labelmap.txt`` of CVAT lists: names, the background among them, and the colours of masks.
+    """Return the names in a ``labelmap.txt`` of CVAT, the background among them, with the colours of their masks.
 
     Args:
         text: Its content: lines ``name:red,green,blue:parts:actions``, and comments behind ``#``.
         name: Its name, for errors.
 
     Raises:
-        SourceError: It lists no classes, one twice, or something that is no colour.
+        SourceError: The file lists no classes, a class twice, or a malformed colour.
     """
     found: dict[str, Color | None] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -123,7 +120,7 @@ def in_colors(mask: Payload) -> bool:
 
 @cache
 def palette() -> dict[Color, int]:
-    """The colour of each number, as Pascal VOC's tools make them: bits of the number, spread over the channels."""
+    """Return colour -> number of Pascal VOC's palette: the bits of the number, spread over the channels."""
     found = {}
     for number in range(256):
         color = [0, 0, 0]
@@ -136,14 +133,11 @@ def palette() -> dict[Color, int]:
 def numbers_of_colors(
     listed: Mapping[str, Color | None], classes: Sequence[str]
 ) -> dict[Color, int]:
-    """Return what the colours of masks of classes stand for.
+    """Return the numbers in masks by colour, also those of the background and the void; {} if no class has a colour.
 
     Args:
         listed: Colours by name, the background among them; see `read_labelmap`.
-        classes: Names of the classes, of which the first has the number 1 in masks.
-
-    Returns:
-        Colour -> number, also of the background and the void; {} where no class has a colour.
+        classes: Names of the classes; the first has the number 1 in masks.
     """
     numbers = {BACKGROUND: 0} | {name: at for at, name in enumerate(classes, start=1)}
     found = {color: numbers[name] for name, color in listed.items() if color and name in numbers}
@@ -160,27 +154,15 @@ def numbered(mask: Payload, colors: Mapping[Color, int], name: str) -> bytes:
         name: The file's name, for errors.
 
     Raises:
-        ValueError: It cannot be decoded, or has a colour without a number.
+        ValueError: The mask cannot be decoded, or has a colour without a number.
     """
-    pixels = _decode(mask, name).astype(np.int64)
+    pixels = read_png(mask, name, _DECODED_BYTES, "RGB").astype(np.int64)
     packed = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
     known = {red << 16 | green << 8 | blue: number for (red, green, blue), number in colors.items()}
-    there, places = np.unique(packed, return_inverse=True)
-    numbers = np.array([known.get(color, _UNKNOWN) for color in there.tolist()], np.int64)
+    different, inverse = np.unique(packed, return_inverse=True)
+    numbers = np.array([known.get(color, _UNKNOWN) for color in different.tolist()], np.int64)
     if (numbers == _UNKNOWN).any():
-        color = int(there[numbers == _UNKNOWN][0])
-        told = f"{color >> 16},{color >> 8 & 255},{color & 255}"
-        raise ValueError(f"{name} has the colour {told}, which labelmap.txt gives no class")
-    return write_png(numbers[places].reshape(packed.shape).astype(np.uint8))
-
-
-def _decode(mask: Payload, name: str) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    try:
-        header = read_header(mask)
-        check_bytes(32 * header.height * header.width, name)
-        with Image.open(io.BytesIO(mask), formats=("PNG",)) as opened:
-            return np.asarray(opened.convert("RGB"))
-    except (HeaderError, OSError, SyntaxError) as error:
-        raise ValueError(f"{name} cannot be decoded: {error}") from None
+        color = int(different[numbers == _UNKNOWN][0])
+        shown = f"{color >> 16},{color >> 8 & 255},{color & 255}"
+        raise ValueError(f"{name} has the colour {shown}, which labelmap.txt gives no class")
+    return write_png(numbers[inverse].reshape(packed.shape).astype(np.uint8))

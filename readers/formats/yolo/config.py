@@ -1,4 +1,4 @@
-"""The file ``data.yaml`` of a YOLO dataset: classes, splits and keypoints; nothing in it is run."""
+"""The file ``data.yaml`` of a YOLO dataset: classes, splits and keypoints. Commands in it are never run."""
 
 import re
 from collections.abc import Mapping
@@ -11,24 +11,24 @@ from readers.storage.whole_files import read_head, read_text
 from readers.storage.yaml_text import parse_yaml
 
 SPLITS = ("train", "val", "test")
-USUAL = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
-_MOST_BYTES = 1 << 20  # that are looked through for its words; a list of splits has a few kB
+USUAL = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")  # the preferred name first
+_MOST_BYTES = 1 << 20  # that are searched for keys; such a file has a few kB
 _NAMES = re.compile(rb"^(?:names|nc)[ \t]*:", re.MULTILINE)
 _MASKS_DIR = re.compile(rb"^masks_dir[ \t]*:", re.MULTILINE)
 _SPLIT = re.compile(rb"^(?:train|val)[ \t]*:", re.MULTILINE)
 
 
 class Config(NamedTuple):
-    """What such a file says.
+    """The content of such a file.
 
     Attributes:
         file: Its path.
-        path: Where it says that the dataset lies, "" where it does not.
-        names: The classes.
+        path: Folder of the dataset as written, "" if it is missing.
+        names: Names of the classes.
         splits: Name of a split -> folders and lists of its pictures, as written.
-        kpt_shape: How many keypoints an object has, and how many numbers each (2 or 3); None without poses.
-        flip_idx: For each keypoint its number in the mirrored picture, () where that is not said.
-        masks_dir: Folder of the masks of classes, "" without.
+        kpt_shape: Number of keypoints of an object and of numbers of each (2 or 3); None without poses.
+        flip_idx: For each keypoint its number in the mirrored picture, () if it is missing.
+        masks_dir: Folder of the masks of classes, "" without masks.
     """
 
     file: Path
@@ -41,10 +41,10 @@ class Config(NamedTuple):
 
 
 def find_config(folder: Path) -> Path | None:
-    """Return the file that describes a dataset in a folder, None where there is none.
+    """Return the file that describes the dataset in a folder, None without one.
 
     Raises:
-        SourceError: Several do, and none has the usual name.
+        SourceError: There are several such files, and none has a usual name.
     """
     usual = next((folder / name for name in USUAL if looks_like_config(folder / name)), None)
     if usual:
@@ -71,10 +71,10 @@ def names_masks(folder: Path) -> bool:
 
 
 def read_config(path: Path) -> Config:
-    """Read such a file.
+    """Return the content of such a file.
 
     Raises:
-        SourceError: It cannot be read, or something in it is wrong; the text names it.
+        SourceError: The file cannot be read, or a value in it is malformed; the text names the value.
     """
     stored = _load(path)
     if stored.get("label_mapping"):

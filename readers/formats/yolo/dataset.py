@@ -9,6 +9,7 @@ from typing import Any, get_args
 from readers.detect.registry import require
 from readers.formats.boxes.checks import (
     Outside,
+    keypoints_to_json,
     read_if_sound,
     require_choice,
     same_name_warnings,
@@ -31,7 +32,7 @@ from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.unreadable import oserror_as_source_error
 
-# Files of labels that are read for repeated rows when it is opened: 0.05 s from the page cache, where 20,000 took 0.8.
+# Files of labels that are searched for repeated rows at opening: 0.05 s from the page cache; 20,000 took 0.8 s.
 _LOOKED_AT = 1000
 _FLIPPED = (
     " keypoints of an object have other numbers in a mirrored picture. Flips here keep the numbers, so that left ones are called "
@@ -45,41 +46,38 @@ class YoloDataset(AnnotatedDataset):
 
     Each sample has the picture under its ending, and the field ``json``, in which the loader looks for targets:
 
-    - ``boxes``: left, top, right, bottom in pixels of the upright picture (turned by its EXIF tag). Of outlines and
-      turned boxes they are the extent;
+    - ``boxes``: left, top, right, bottom in pixels of the upright picture (turned by its EXIF tag); around outlines and
+      turned boxes their extent;
     - ``labels``: class numbers as written; `class_names` has their names;
     - ``polygons``: in "segment" and "obb", x, y, x, y, ... of each object in pixels;
-    - ``keypoints``, ``keypoint_labels``: in "pose", those that are labelled (v > 0) of all objects, and the number of
-      each in its object; ``keypoint_visibility`` (1 hidden, 2 visible) and ``keypoint_objects`` (whose it is) beside.
+    - ``keypoints``, ``keypoint_labels``: in "pose", the labelled keypoints (v > 0) of all objects, and the number of
+      each in its object; also ``keypoint_visibility`` (1 hidden, 2 visible) and ``keypoint_objects`` (number of the object).
 
-    In "semantic" a mask with class numbers is the field ``mask.png``, and there is no ``json``; 255 is what shall not
-    count.
+    In "semantic" a mask with class numbers is the field ``mask.png``, and there is no ``json``; 255 is ignored.
 
     A picture without a file of labels, or with an empty one, is background. Equal rows count once, as in Ultralytics, and a
-    warning counts them. A row with a class
-    or a number out of range makes its sample bad, and so does one that is none of the task. Caches of labels are not
-    read, nothing is written, and what ``download`` says is not run.
+    warning counts them. A row with a class or a number out of range, or of another task, makes its sample bad. Caches of labels
+    are not read, nothing is written, and the command in ``download`` is never run.
 
     Args:
         source: The folder of ``data.yaml``, another YAML file of this kind, or a folder without one.
-        split: Name of the split; needed where there are several.
-        task: What the rows are of. None looks at them: outlines of four corners alone may be turned boxes as well,
-            which is refused.
-        masks: In "segment", each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where
-            it is, else 0. Needs the package pycocotools (the extra ``coco``).
-        classes: Names of the classes, or a text file with one per line, where no YAML file has them.
-        root: Folder of the dataset, where the YAML file lies elsewhere.
-        outside: What to do with a box that leaves its picture by more than 0.01 of its size: "raise" makes the sample
-            bad, "clip" cuts the box.
+        split: Name of the split; None for the only one.
+        task: Kind of the rows. None examines them; outlines of four corners only are refused, since they may be turned boxes.
+        masks: In "segment", whether the mask of each object is a field too, ``mask.0.png`` and so on in the order of the boxes:
+            1 inside the object, else 0. Needs the package pycocotools (the extra ``coco``).
+        classes: Names of the classes, or a text file with one per line, if no YAML file has them.
+        root: Folder of the dataset, if the YAML file lies elsewhere.
+        outside: For a box that leaves its picture by more than 0.01 of its size: "raise" makes the sample bad, "clip" clips
+            the box.
 
     Attributes:
-        task: As given or found.
-        flip_idx: For each keypoint its number in a mirrored picture, where the YAML file says so, else (). It is not applied: flips
-            keep the numbers of keypoints, and a warning says so.
+        task: The task, as given or found.
+        flip_idx: For each keypoint its number in a mirrored picture, as the YAML file has it, else (). It is not applied: flips
+            keep the numbers of keypoints, with a warning.
 
     Raises:
-        SourceError: There are no pictures, no labels at all, no names of classes, several splits and none is asked
-            for, or it is not certain what rows are of.
+        SourceError: There are no pictures, no labels at all, or no names of classes; there are several splits and none is
+            asked for; or the task is unclear.
 
     Example:
         >>> import json
@@ -159,7 +157,7 @@ class YoloDataset(AnnotatedDataset):
         return read_rows(self._files.read_annotation(name), name)
 
     def _num_repeated(self) -> tuple[int, int]:
-        """Return how many rows repeat an earlier one of their file, and in how many files, spread evenly, they were looked for."""
+        """Return the number of rows that repeat an earlier row of their file, and the number of files, spread evenly, that were searched."""
         names = [one.annotation for one in self._entries if one.annotation]
         names = names[:: len(names) // _LOOKED_AT + 1]
         found = [rows for name in names if (rows := read_if_sound(self._rows, name))]
@@ -179,16 +177,7 @@ class YoloDataset(AnnotatedDataset):
         if self.task in ("segment", "obb"):
             targets["polygons"] = [one.polygon for one in objects]
         if self.task == "pose":
-            points = [
-                (x, y, seen, number, owner)
-                for owner, one in enumerate(objects)
-                for number, (x, y, seen) in enumerate(one.keypoints)
-                if seen
-            ]
-            targets["keypoints"] = [[x, y] for x, y, *_ in points]
-            targets["keypoint_labels"] = [number for *_, number, _ in points]
-            targets["keypoint_visibility"] = [seen for _, _, seen, *_ in points]
-            targets["keypoint_objects"] = [owner for *_, owner in points]
+            targets |= keypoints_to_json([one.keypoints for one in objects])
         return targets
 
 
@@ -209,7 +198,7 @@ def _class_names(found: Layout, given: tuple[str, ...] | None) -> tuple[str, ...
 
 
 def _task(found: Layout, asked: Task | None, files: Any) -> Task:
-    """Return what the rows are of."""
+    """Return the task of the rows."""
     if found.config and found.config.masks_dir:
         if asked not in (None, "semantic"):
             raise SourceError(
@@ -224,20 +213,20 @@ def _task(found: Layout, asked: Task | None, files: Any) -> Task:
         return asked
     names = [one.annotation for one in found.entries if one.annotation]
     shape = found.config.kpt_shape if found.config else None
-    told = find_task(files.read_annotation, names, shape)
-    if told is None:
+    found_task = find_task(files.read_annotation, names, shape)
+    if found_task is None:
         raise SourceError(
             f"{found.root} has outlines of four corners alone, which may as well be turned boxes: say task='segment' or "
             "task='obb'"
         )
-    return told
+    return found_task
 
 
 def _check_palette(mask: Payload, name: str) -> None:
-    """Refuse a PNG whose palette is grey without being 0, 1, 2 ..., of which some read the greys and some the numbers.
+    """Refuse a PNG with a palette of greys other than 0, 1, 2 ...: some programs read its greys, others its numbers.
 
     Raises:
-        ValueError: It is one.
+        ValueError: The palette is of this kind.
     """
     data = bytes(mask[:8192])
     at = data.find(b"PLTE")

@@ -9,13 +9,13 @@ from readers.formats.boxes.checks import Outside, fit_box, read_if_sound
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]
 
-_LOW, _HIGH = -0.01, 1.01  # of shares; rounding leaves the picture by as much
-_SHOWN = 60  # characters of a word that is no number
-_BOX, _CORNERS = 4, 8  # numbers behind the class
+_LOW, _HIGH = -0.01, 1.01  # range of shares; rounding puts them outside the picture by as much
+_SHOWN = 60  # characters of a word that an error quotes
+_BOX, _CORNERS = 4, 8  # numbers behind the class: of a box, of a turned box
 
 
 class Row(NamedTuple):
-    """One row: its line from 1, class number, and the numbers behind it."""
+    """One row: its line from 1, its class number, and the numbers behind that."""
 
     line: int
     label: int
@@ -23,12 +23,12 @@ class Row(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """What the rows have to keep to.
+    """The rules for rows.
 
     Attributes:
-        task: What they are of.
-        num_classes: Class numbers are smaller.
-        kpt_shape: Keypoints of an object and numbers of each; None without.
+        task: Kind of the rows.
+        num_classes: Number of classes; class numbers are smaller.
+        kpt_shape: Number of keypoints of an object and of numbers of each; None without keypoints.
     """
 
     task: Task
@@ -42,8 +42,8 @@ class Object(NamedTuple):
     Attributes:
         label: Class number.
         box: Left, top, right, bottom.
-        polygon: x, y, x, y, ... of its outline, or of the corners of a turned box; () without.
-        keypoints: x, y and visibility (0 not labelled, 1 hidden, 2 visible) of each; () without.
+        polygon: x, y, x, y, ... of its outline, or of the corners of a turned box; () without either.
+        keypoints: x, y and visibility (0 not labelled, 1 hidden, 2 visible) of each keypoint; () without keypoints.
     """
 
     label: int
@@ -53,10 +53,10 @@ class Object(NamedTuple):
 
 
 def read_rows(data: bytes, name: str) -> list[Row]:
-    """Return the rows of a file, those that repeat another one as well.
+    """Return the rows of a file, also repeated ones.
 
     Raises:
-        ValueError: One is not made of numbers; the text names file and line.
+        ValueError: A row does not consist of numbers; the text names file and line.
     """
     try:
         text = data.decode(json.detect_encoding(data))  # UTF-8, 16 or 32
@@ -78,7 +78,7 @@ def read_rows(data: bytes, name: str) -> list[Row]:
 
 
 def without_repeated(rows: Iterable[Row]) -> list[Row]:
-    """Return rows without those that equal an earlier one."""
+    """Return the rows that do not equal an earlier one."""
     found: dict[tuple[int, tuple[float, ...]], Row] = {}
     for row in rows:
         found.setdefault((row.label, row.numbers), row)
@@ -88,12 +88,12 @@ def without_repeated(rows: Iterable[Row]) -> list[Row]:
 def find_task(
     read: Callable[[str], bytes], files: Iterable[str], kpt_shape: tuple[int, int] | None
 ) -> Task | None:
-    """Tell from rows what they are of; None where all are outlines of four corners, which may be turned boxes.
+    """Return the task of rows; None if all are outlines of four corners, which may be turned boxes.
 
     Args:
         read: Reads a file by its name, or raises ValueError.
-        files: Their names; no more are read than it takes.
-        kpt_shape: See `Labels`; where it is given these are poses.
+        files: Names of the files; reading stops as soon as the task is clear.
+        kpt_shape: See `Labels`; if it is given, the task is "pose".
     """
     if kpt_shape:
         return "pose"
@@ -112,17 +112,17 @@ def find_task(
 def objects_of(
     rows: Iterable[Row], name: str, labels: Labels, size: tuple[int, int], outside: Outside
 ) -> list[Object]:
-    """Return the objects of rows; boxes that are cut away are left out.
+    """Return the objects of rows, without boxes that lie outside the picture.
 
     Args:
-        rows: Those of one file.
-        name: Its name, for errors.
-        labels: What they have to keep to.
+        rows: The rows of one file.
+        name: Name of the file, for errors.
+        labels: The rules for rows.
         size: Height and width of the upright picture.
-        outside: What to do with boxes that leave it by more than 0.01 of its size; less is rounding.
+        outside: Whether boxes that leave the picture by more than 0.01 of its size are refused or clipped; less is rounding.
 
     Raises:
-        ValueError: A row is none of the task; the text names file and line.
+        ValueError: A row breaks the rules; the text names file and line.
     """
     found = []
     for row in rows:
@@ -194,7 +194,7 @@ def _object(row: Row, labels: Labels, size: tuple[int, int]) -> Object:
 
 
 def _snapped(value: float, length: int, slack: float) -> float:
-    """A coordinate that rounding has put outside is put on the edge; other ones by what floats lose."""
+    """Return a coordinate, moved to the edge of the picture if it lies outside by no more than ``slack``."""
     if -slack <= value < 0:
         return 0.0
     if length < value <= length + slack:

@@ -1,4 +1,4 @@
-"""Which pictures and labels of a YOLO dataset are samples: by its description, or without one by its folders."""
+"""Finding the pictures and labels of a YOLO dataset by its description, or without one by its folders."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -14,23 +14,25 @@ from readers.detect.splits import (
     splits_of,
 )
 from readers.formats.boxes.checks import unpaired_warnings
-from readers.formats.boxes.dataset import Entry, files_below, stem_of
+from readers.formats.boxes.dataset import Entry, files_below, names_below, stem_of
+from readers.formats.named_splits import choose_name
+from readers.formats.text import filled_lines
 from readers.formats.yolo.config import Config, find_config, read_config
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
 
-_LOOKED_AT = 20  # pictures of a list
-_MPO = ".mpo"  # of stereo cameras: a JPEG with another behind it
+_LOOKED_AT = 20  # pictures of a list of which one must exist
+_MPO = ".mpo"  # from stereo cameras: a JPEG with another behind it
 
 
 def find_root(config: Config, root: Path | None) -> Path:
     """Return the folder that the names of a description are relative to.
 
-    That is the given one; else ``path`` below the description's folder, if it is there; else that folder.
+    This is the given folder; else ``path`` below the description's folder, if it exists; else the description's folder.
 
     Raises:
-        SourceError: ``path`` leads to another folder that exists, and nothing lies beside the description.
+        SourceError: ``path`` leads elsewhere, and no split lies in the description's folder.
     """
     if root is not None:
         return root
@@ -48,15 +50,15 @@ def find_root(config: Config, root: Path | None) -> Path:
 
 
 def find_images(root: Path, places: Sequence[str], source: Path) -> tuple[list[str], list[str]]:
-    """Return the pictures of a split, relative to the root and sorted, and sentences for people.
+    """Return the pictures of a split, relative to the root and sorted, and warnings.
 
     Args:
         root: Folder of the dataset.
-        places: Folders (with all that lies below them) and ``.txt`` lists, as written.
+        places: Folders (pictures may lie at any depth) and ``.txt`` lists, as written.
         source: The description that names them, for errors.
 
     Raises:
-        SourceError: One is not there or leads out of the root, or none holds pictures.
+        SourceError: A folder or list does not exist or leads out of the root, or none holds pictures.
     """
     names: set[str] = set()
     left_out = LeftOut(root)
@@ -80,7 +82,7 @@ def find_images(root: Path, places: Sequence[str], source: Path) -> tuple[list[s
 
 
 def beside_images(name: str, folder: str, ending: str) -> str:
-    """Return the file that belongs to a picture: the last folder ``images`` is another one, or it lies beside.
+    """Return the file that belongs to a picture: in ``folder`` instead of the last folder ``images``, else next to the picture.
 
     Example:
         >>> beside_images("images/train/a.b.jpg", "labels", ".txt")
@@ -92,7 +94,7 @@ def beside_images(name: str, folder: str, ending: str) -> str:
 
 
 def _below(root: Path, place: str, source: Path) -> str:
-    """Return a place below the root; ``../`` at its beginning may be left out, as in exports of Roboflow."""
+    """Return a folder or list relative to the root; ``../`` at its beginning is dropped, since exports of Roboflow have it."""
     prefix = f"{root}/"
     written = place[len(prefix) :] if place.startswith(prefix) else place
     inside = os.path.normpath(_inside(written))
@@ -117,13 +119,10 @@ def _inside(place: str) -> str:
 
 
 def _read_list(root: Path, list_name: str) -> list[str]:
-    """Return the pictures of a list; ``./a.jpg`` is relative to the list, all else to the root."""
+    """Return the pictures of a list; ``./a.jpg`` is relative to the list, other names to the root."""
     path = root / list_name
-    lines = read_text(path, "a list of pictures").split("\n")
     found = []
-    for number, line in enumerate(map(str.strip, lines), start=1):
-        if not line:
-            continue
+    for number, line in filled_lines(read_text(path, "a list of pictures")):
         written = line
         if line.startswith("./"):
             written = os.path.join(os.path.dirname(list_name), line[2:])  # noqa: PTH118, PTH120
@@ -158,8 +157,8 @@ class Layout(NamedTuple):
     Attributes:
         root: Folder that the names are relative to.
         entries: The samples, sorted by name.
-        config: What describes the dataset, None where its folders alone do.
-        remarks: Sentences for people.
+        config: Description of the dataset, None without one.
+        remarks: Warnings for the user.
     """
 
     root: Path
@@ -173,18 +172,19 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
 
     Args:
         source: A folder, or the YAML file of a dataset.
-        split: Name of the split, None where there is but one.
-        root: Folder of the dataset where that is not the one of the YAML file.
+        split: Name of the split; None for the only one.
+        root: Folder of the dataset, if it differs from that of the YAML file.
         labelled: Whether there must be labels.
 
     Raises:
-        SourceError: There is no picture, no label, several splits and none is asked for, or no such split.
+        SourceError: There are no pictures or no labels, several splits and none is asked for, or no such split.
     """
     file = find_config(source) if source.is_dir() else source
     config = read_config(file) if file else None
     if config:
         root = find_root(config, root)
-        places = config.splits[_chosen(config, split)]
+        name = choose_name({one: one for one in config.splits}, split, config.file)
+        places = config.splits[name]
         names, remarks = find_images(root, places, config.file)
     else:
         root, remarks = root or source, []
@@ -195,44 +195,29 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
     return Layout(root, entries, config, [*remarks, *remark])
 
 
-def _chosen(config: Config, split: str | None) -> str:
-    """Return the name of a split as the description has it."""
-    names = list(config.splits)
-    if split is None:
-        if len(names) > 1:
-            raise SourceError(several_splits(str(config.file), names, ""))
-        return names[0]
-    alike = (name for name in names if canonical(name) == canonical(split))
-    found = split if split in names else next(alike, None)
-    if found is None:
-        raise no_such_split(str(config.file), split, names)
-    return found
-
-
 def _without_config(root: Path, split: str | None) -> list[str]:
-    """Return the pictures of a folder of which no YAML file says anything; names of folders may tell splits."""
-    names = [
-        f"{prefix}{name}" for prefix, files in files_below(root) for name in files if is_image_file(name)
-    ]  # fmt: skip
+    """Return the pictures of a folder without a YAML file; names of folders may name splits."""
+    names = sorted(filter(is_image_file, names_below(root)))
     if not names:
         raise SourceError(f"{root} holds no pictures: give the folder with images and labels")
-    told = splits_of(names) if any("/" in name for name in names) else [frozenset()] * len(names)
-    splits = in_order({one for some in told for one in some})
+    has_folders = any("/" in name for name in names)
+    of_each = splits_of(names) if has_folders else [frozenset()] * len(names)
+    splits = in_order({one for some in of_each for one in some})
     if split is None and len(splits) < 2:
-        return sorted(names)
+        return names
     if split is None:
         raise SourceError(several_splits(str(root), splits, ""))
     wanted = canonical(split)
-    chosen = [name for name, some in zip(names, told, strict=True) if {split, wanted} & some]
+    chosen = [name for name, some in zip(names, of_each, strict=True) if {split, wanted} & some]
     if not chosen:
         raise no_such_split(str(root), split, splits)
-    return sorted(chosen)
+    return chosen
 
 
 def _with_labels(
     root: Path, names: Sequence[str], *, labelled: bool
 ) -> tuple[list[Entry], list[str]]:
-    """Return entries, without labels where the file is not there, and a sentence of how many these are."""
+    """Return entries, those of pictures without labels too, and a warning that counts these."""
     labels = [beside_images(name, "labels", ".txt") for name in names]
     there = _present(root, labels)
     entries = [
@@ -255,13 +240,13 @@ def _with_labels(
 
 
 def _present(root: Path, labels: Iterable[str]) -> set[str]:
-    """Return the files of labels in the folders of some, whether or not a picture has them."""
+    """Return all files of labels in the folders of the given ones, also those without a picture."""
     folders = {name.rpartition("/")[0] for name in labels}
     return {name for folder in folders for name in _names_in(root, folder) if _is_labels(name)}
 
 
 def _num_alone(root: Path, names: Iterable[str], there: set[str]) -> int:
-    """Count the labels, in folders of their own, of which no picture is there in any split."""
+    """Return the number of labels, in folders of their own, without a picture in any split."""
     folders = {name.rpartition("/")[0] for name in names}
     expected = {
         beside_images(name, "labels", ".txt")
@@ -273,7 +258,7 @@ def _num_alone(root: Path, names: Iterable[str], there: set[str]) -> int:
 
 
 def _names_in(root: Path, folder: str) -> list[str]:
-    """Return the names in a folder, relative to the root; none where it is not there."""
+    """Return the names in a folder, relative to the root; an empty list if there is no such folder."""
     path, prefix = root / folder, f"{folder}/" if folder else ""
     return [f"{prefix}{one.name}" for one in path.iterdir()] if path.is_dir() else []
 

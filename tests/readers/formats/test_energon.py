@@ -142,7 +142,7 @@ class TestEnergon:
     @pytest.mark.parametrize(
         ("name", "text", "match"),
         [
-            (".info.json", "{}", "tells of no shards: run energon prepare again"),
+            (".info.json", "{}", "lists no shards: run energon prepare again"),
             (".info.json", "{", r"\.info\.json cannot be read"),
             (
                 ".info.json",

@@ -194,7 +194,7 @@ BAD: list[tuple[list[dict[str, Any]], dict[str, Any], str]] = [
     ([shape()], {"shapes": {}}, "0.json has no list shapes: it is no file of LabelMe"),
     ([shape("mask", [[8, 4], [39, 35]])], {}, "mask must be a PNG in base64, got ''"),
     ([shape("mask", [[8, 4], [39, 36]], **STORED)], {}, "32 x 32 .*, and its points span 32 x 33"),
-    ([shape("mask", [[8, 4], [39, 35]], mask="AAAA")], {}, "mask is no PNG"),
+    ([shape("mask", [[8, 4], [39, 35]], mask="AAAA")], {}, "mask cannot be decoded: not an image"),
     (
         [shape("mask", [[8, 4], [39, 35]], mask=png(np.zeros((32, 32, 3), np.uint8)))],
         {},

@@ -112,12 +112,12 @@ REFUSED: list[tuple[Change, dict[str, Any], str]] = [
     (lambda _: 0, {"episodes": []}, r"episodes must be at least one number"),
     (lambda _: 0, {"cameras": "top"}, rf"cameras='top' must name.*{TOP}, {WRIST}"),
     (lambda _: 0, {"cameras": [TOP, TOP]}, r"must name different cameras"),
-    (lambda _: 0, {"split": "test"}, r"has no split 'test': it has train"),
+    (lambda _: 0, {"split": "test"}, r"has no split 'test': its splits are train"),
     (lambda _: 0, {"split": "train", "episodes": [0]}, r"give one of them"),
     (
         lambda r: change_info(r, splits={"train": "0:2", "val": "2:3"}),
         {},
-        r"holds several splits \(train, val\)",
+        r"holds the splits train, val, which are never one",
     ),
     (lambda r: change_info(r, splits={"train": "0-2"}), {}, r"the split 'train' must be episodes"),
     (
@@ -183,7 +183,7 @@ BAD: list[tuple[Change, list[int], str]] = [
     (
         lambda r: change_table(r, TABLE, "grid", put(1, [[1, 2], [3, 4], [5]])),
         [0, 1, 2, 3],  # of its row group: where the others lie is not known
-        r"is not int64 of the shape \[2, 3\] that meta/info.json tells",
+        r"is not int64 of the shape \[2, 3\] in meta/info.json",
     ),
     (lambda r: drop(r, TABLE, "reward"), [*range(8)], r"no column 'reward'"),
     (lambda r: overwrite(r / TABLE, 4, bytes(36)), [*range(4)], r"row group 0 .* cannot be read"),

@@ -95,8 +95,8 @@ def test_labels_of_images(folder: Path) -> None:
             r"box 0 of .*: XMin is 0.625 and XMax 0.125, .* \(columns X X Y Y\?\)",
         ),
         (("0.125,0.625", "8,40"), "box 0 of .*: XMin is 8.0 and XMax 40.0"),
-        (("0.125,0.625", "a,0.625"), 'XMin is "a", no number'),
-        (("0.125,0.625", "nan,0.625"), 'XMin is "nan", no number'),
+        (("0.125,0.625", "a,0.625"), "XMin must be a number, got 'a'"),
+        (("0.125,0.625", "nan,0.625"), "XMin must be a number, got 'nan'"),
         (("/m/0bt9lr", "/m/none"), 'the label "/m/none" is not among the descriptions'),
         ((",1,0,0,-1", ""), "a row has 9 columns, the header 13"),
         (

@@ -127,7 +127,7 @@ def test_masks_in_colours(devkit: Path) -> None:
     before = dataset.fingerprint
     numbers = np.asarray(Image.open(io.BytesIO(dataset.fetch([0])[0].fields["mask.png"])))
 
-    assert "is in colours, and no labelmap.txt says whose they are" in bare.reason
+    assert "is in colours, and no labelmap.txt gives their classes" in bare.reason
     assert bad.reason.endswith("2.png has the colour 9,9,9, which labelmap.txt gives no class")
     assert dataset.class_names == ("cat", "dog", "person")
     assert numbers[:, 0].tolist() == [0] * 4 + [2] * 5 + [255] * 3 + [0] * (HEIGHT - 12)
@@ -168,7 +168,7 @@ def test_lists_of_one_class(devkit: Path) -> None:
         ([voc_object(box=(5, 5, WIDTH, 9))], "one-based", ""),
         ([voc_object(box=(5, 5, 9, HEIGHT))], "one-based", ""),
         ([voc_object(box=(0, 3, 9, 9)), EDGE], "zero-based", "object 1 of a.xml begins at 0"),
-        ([voc_object(box=(2, 3, 9, 9))], "one-based", "from 1, as no box shows it and this format mostly does .*say coords="),
+        ([voc_object(box=(2, 3, 9, 9))], "one-based", "from 1, as no box shows it and this format usually does .*say coords="),
         ([voc_object(box=(-1, 3, 9, 9)), EDGE], "one-based", ""),
     ],
 )  # fmt: skip
@@ -338,7 +338,7 @@ def test_several_splits_or_years_are_refused(devkit: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (("a.jpg", "a.png", "a.xml"), r"a.jpg and a.png, which an annotation cannot tell"),
+        (("a.jpg", "a.png", "a.xml"), r"a.jpg and a.png have the same name"),
         (("a.jpg", "b.xml"), r"has 1 picture and 1 \.xml file, of which no two"),
     ],
 )
