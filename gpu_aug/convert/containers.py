@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.combine import OneOf, RandomApply
-from gpu_aug.ops.identity import Identity
+from gpu_aug.ops.geometric.flips import Identity
 from gpu_aug.ops.operation import Operation
 
 

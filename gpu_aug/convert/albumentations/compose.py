@@ -15,8 +15,8 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest
 from gpu_aug.ops.combine import OneOf, RandomOrder, SomeOf, SomeOfRepeated
 from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
+from gpu_aug.ops.geometric.flips import Identity
 from gpu_aug.ops.geometric.spatial import Spatial
-from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
 from gpu_aug.output import GRAY
 from gpu_aug.recipe import Recipe

@@ -18,8 +18,7 @@ from gpu_aug.ops.color.normalize import Normalize
 from gpu_aug.ops.combine import OneOf, RandomOrder
 from gpu_aug.ops.foreign.transforms import TorchvisionTransform
 from gpu_aug.ops.geometric.crops import FixedCrop
-from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
-from gpu_aug.ops.identity import Identity
+from gpu_aug.ops.geometric.flips import HorizontalFlip, Identity, VerticalFlip
 from gpu_aug.ops.operation import Operation
 from gpu_aug.output import GRAY, kind_after
 from gpu_aug.recipe import Recipe
