@@ -23,6 +23,12 @@ from gpu_aug.ops.geometric.spatial import Pair
 __all__ = ["CenterCrop", "FixedCrop", "RandomCrop"]
 
 
+def _paddings(operation: str, field: str, value: Any) -> tuple[int, int, int, int] | None:
+    """Return (left, top, right, bottom); None if all are 0, which is the same recipe."""
+    around = paddings(operation, field, value)
+    return around if any(around) else None
+
+
 @dataclass(frozen=True)
 class RandomCrop(PaddedCrop):
     """Crop a fixed size at a random location; an image that is too small is padded.
@@ -43,14 +49,9 @@ class RandomCrop(PaddedCrop):
     random: ClassVar[Random] = {"place": Numbers(2)}
 
     size: Pair
-    padding: Annotated[int | tuple[int, ...] | None, validation.optional(paddings)] = None
+    padding: Annotated[int | tuple[int, ...] | None, validation.optional(_paddings)] = None
     _: KW_ONLY
     position: Position = "random"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.padding == (0, 0, 0, 0):
-            self._set(padding=None)
 
     @property
     def may_pad(self) -> bool:  # type: ignore[override]

@@ -1,6 +1,8 @@
 """Crops of a random part, a random border or random sides."""
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -94,6 +96,20 @@ class RandomSizedCrop(Resampling):
         return np.array([self.size])
 
 
+def _sides(operation: str, field: str, value: Any, *, fits: Callable[[Any], bool]) -> Any:
+    """Return a number, (low, high), or four of these: (top, right, bottom, left)."""
+
+    def side(item: Any) -> Any:
+        if fits(item):
+            return int(item) if fits is validation.is_whole else float(item)
+        if validation.is_sequence(item, 2) and all(map(fits, item)) and item[0] <= item[1]:
+            return side(item[0]), side(item[1])
+        allowed = "a number, (low, high), or four of these, such as (-8, 8)"
+        raise validation.fault(operation, field, value, allowed)
+
+    return tuple(map(side, value)) if validation.is_sequence(value, 4) else side(value)
+
+
 @dataclass(frozen=True)
 class CropAndPad(Resampling):
     """Cut off or add a drawn number of rows and columns at each side; resample to the old size.
@@ -122,8 +138,8 @@ class CropAndPad(Resampling):
 
     random: ClassVar[Random] = {"sides": Numbers(4)}
 
-    px: Any = None
-    percent: Any = None
+    px: Annotated[Any, validation.optional(partial(_sides, fits=validation.is_whole))] = None
+    percent: Annotated[Any, validation.optional(partial(_sides, fits=validation.is_number))] = None
     _: KW_ONLY
     independent: bool = True
     keep_size: bool = True
@@ -138,10 +154,6 @@ class CropAndPad(Resampling):
                 "CropAndPad needs either px or percent, "
                 f"got px={self.px!r} and percent={self.percent!r}: for example px=(-8, 8)"
             )
-        if self.px is not None:
-            self._set(px=_sided("px", self.px, validation.is_whole, int))
-        else:
-            self._set(percent=_sided("percent", self.percent, validation.is_number, float))
 
     @property
     def moves_pixels_only(self) -> bool:
@@ -184,21 +196,6 @@ class CropAndPad(Resampling):
             columns.append(drawn if self.px is not None else drawn * sizes[:, side % 2])
         added: Sizes = np.stack(columns, axis=1).astype(np.int64)  # towards 0
         return added
-
-
-def _sided(field: str, value: Any, fits: Any, kind: Any) -> Any:
-    """Return a number, (low, high), or four of these."""
-
-    def one(item: Any) -> Any:
-        if fits(item):
-            return kind(item)
-        if validation.is_sequence(item, 2) and all(map(fits, item)) and item[0] <= item[1]:
-            return kind(item[0]), kind(item[1])
-        raise validation.fault(
-            "CropAndPad", field, value, "a number, (low, high), or four of these, such as (-8, 8)"
-        )
-
-    return tuple(map(one, value)) if validation.is_sequence(value, 4) else one(value)
 
 
 def _leave_one(cut: Sizes, sizes: Sizes) -> Sizes:
