@@ -6,10 +6,17 @@ from typing import Any
 
 from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.albumentations.processors import read_processors
-from gpu_aug.convert.containers import as_one, choice, probe, sometimes, times_255
+from gpu_aug.convert.containers import (
+    as_one,
+    choice,
+    probe,
+    rounded_once,
+    sometimes,
+    times_255,
+    within_8_bits,
+)
 from gpu_aug.convert.registry import ALBUMENTATIONS, Changed, Refused
 from gpu_aug.convert.report import Walk
-from gpu_aug.convert.uint8 import rounded_once, within_8_bits
 from gpu_aug.engines.seeded import albumentations_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest

@@ -9,15 +9,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.foreign.albumentations_steps import (
+    build_transform,
     changes_values_only,
     is_code,
     leaves_of,
     with_code,
 )
-from gpu_aug.ops.foreign.batchwise import check_single
 from gpu_aug.ops.foreign.code import describe_class, describe_code
-from gpu_aug.ops.foreign.description import build_transform
-from gpu_aug.ops.foreign.foreign import Foreign, Named, comes_from
+from gpu_aug.ops.foreign.foreign import Foreign, Named, check_single, comes_from
 from gpu_aug.ops.foreign.source import without_address
 
 __all__ = ["AlbumentationsTransform", "KorniaModule", "TorchvisionTransform"]

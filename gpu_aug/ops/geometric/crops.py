@@ -18,7 +18,7 @@ from gpu_aug.ops.geometric.borders import (
     paddings,
     place_columns,
 )
-from gpu_aug.ops.geometric.spatial import Pair
+from gpu_aug.ops.geometric.spatial import Pair, ToOneSize
 
 __all__ = ["CenterCrop", "FixedCrop", "RandomCrop"]
 
@@ -30,7 +30,7 @@ def _paddings(operation: str, field: str, value: Any) -> tuple[int, int, int, in
 
 
 @dataclass(frozen=True)
-class RandomCrop(PaddedCrop):
+class RandomCrop(ToOneSize, PaddedCrop):
     """Crop a fixed size at a random location; an image that is too small is padded.
 
     Args:
@@ -66,13 +66,9 @@ class RandomCrop(PaddedCrop):
         before = borders(np.maximum(-room, 0), self.position, drawn["place"])
         return crop_params(inside - before - (top, left), self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every image becomes ``size``."""
-        return np.array([self.size])
-
 
 @dataclass(frozen=True)
-class CenterCrop(PaddedCrop):
+class CenterCrop(ToOneSize, PaddedCrop):
     """Cut out the middle; an image that is too small is padded.
 
     Args:
@@ -103,10 +99,6 @@ class CenterCrop(PaddedCrop):
             cut - borders(np.maximum(-room, 0), self.position, drawn["place"]), self.size
         )
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every image becomes ``size``."""
-        return np.array([self.size])
-
 
 def _fixed_position(operation: str, field: str, value: Any) -> str | tuple[int, int]:
     if isinstance(value, str):
@@ -118,7 +110,7 @@ def _fixed_position(operation: str, field: str, value: Any) -> str | tuple[int, 
 
 
 @dataclass(frozen=True)
-class FixedCrop(PaddedCrop):
+class FixedCrop(ToOneSize, PaddedCrop):
     """Crop a fixed size at a fixed location; the part outside the image is padded.
 
     Args:
@@ -145,7 +137,3 @@ class FixedCrop(PaddedCrop):
         else:
             start = room * np.array([self.position[:3] == "bot", self.position[-5:] == "right"])
         return crop_params(start, self.size)
-
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every image becomes ``size``."""
-        return np.array([self.size])

@@ -15,7 +15,7 @@ from gpu_aug.ops.distributions.uniform import (
     log_between,
 )
 from gpu_aug.ops.geometric.resizes import Resampling
-from gpu_aug.ops.geometric.spatial import Pair
+from gpu_aug.ops.geometric.spatial import Pair, ToOneSize
 
 __all__ = ["RandomResizedCrop"]
 
@@ -26,7 +26,7 @@ _int64: Any = np.int64  # compiled code makes plain whole numbers with it
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(Resampling):
+class RandomResizedCrop(ToOneSize, Resampling):
     """Cut a random part of the image and resample it to one size.
 
     Args:
@@ -72,10 +72,6 @@ class RandomResizedCrop(Resampling):
             shape,
         )
         return self._params(start, shape, self.size)
-
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every image becomes ``size``."""
-        return np.array([self.size])
 
 
 @CompiledAtFirstCall

@@ -14,7 +14,7 @@ from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.geometric.borders import crop_params, is_whole_fill
 from gpu_aug.ops.geometric.resizes import Resampling
-from gpu_aug.ops.geometric.spatial import Crop, Fill, MaskValue, PaddingMode, Pair
+from gpu_aug.ops.geometric.spatial import Crop, Fill, MaskValue, PaddingMode, Pair, ToOneSize
 
 __all__ = ["CropAndPad", "RandomCropFromBorders", "RandomSizedCrop"]
 
@@ -64,7 +64,7 @@ class RandomCropFromBorders(Crop):
 
 
 @dataclass(frozen=True)
-class RandomSizedCrop(Resampling):
+class RandomSizedCrop(ToOneSize, Resampling):
     """Cut out a part of random height and fixed ratio, and resample it to one size.
 
     Args:
@@ -90,10 +90,6 @@ class RandomSizedCrop(Resampling):
         wanted = np.stack([height, (height * self.w2h_ratio).astype(np.int64)], axis=1)
         shape = np.clip(wanted, 1, sizes)
         return self._params(whole_below(drawn["place"], sizes - shape + 1), shape, self.size)
-
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every image becomes ``size``."""
-        return np.array([self.size])
 
 
 def _sides(operation: str, field: str, value: Any, *, fits: Callable[[Any], bool]) -> Any:
