@@ -5,7 +5,6 @@ from importlib import import_module as _import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import gpu_aug.recipe_methods
 from gpu_aug.apply import apply
 from gpu_aug.draws import Draws
 from gpu_aug.engines.choose import compile_engine

@@ -9,9 +9,9 @@ import torch
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.color.normalize import Normalize
 from gpu_aug.ops.combine import Combinator
-from gpu_aug.ops.dropout.dropout import PixelDropout
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.ops.foreign.foreign import Foreign
+from gpu_aug.ops.imported.dropout import PixelDropout
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.temporal import Temporal
 

@@ -1,6 +1,5 @@
-"""Names from other libraries and misspelt names, with the operations they stand for here."""
+"""Names of other libraries, of earlier snapshots and misspelt ones, with what to write instead."""
 
-import dis
 import re
 import sys
 from collections.abc import Iterable
@@ -58,6 +57,13 @@ ALIASES = {
     "VideoSequential": "Recipe",
 }
 """Name in torchvision, Kornia, Albumentations or timm -> the name of the same or the nearest here."""
+
+MOVED = {
+    "Bordered": "gpu_aug.ops.geometric.warps.WarpWithBorder",
+    "Gated": "gpu_aug.ops.operation.WithProbability",
+    "Whole": "gpu_aug.ops.geometric.resizes.FullImageResize",
+}
+"""Name of an earlier snapshot -> what it is called now; docs/moved_names.md has these and the modules."""
 
 NEEDLESS = (
     "MaybePILToTensor",
@@ -121,6 +127,8 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 def hint(name: str, known: Iterable[str]) -> str:
     """Return what to write instead of ``name``, a phrase for the end of an error; empty if unknown."""
+    if name in MOVED:
+        return f"it is now {MOVED[name]}"
     if name in NEEDLESS:
         return "images come decoded in RGB and leave as tensors, so leave it out"
     import_module("gpu_aug.convert")  # whose import takes long, and fills REFUSED
@@ -153,16 +161,18 @@ def _bare(name: str) -> str:
 
 
 def missing(package: str, name: str, known: Iterable[str]) -> Exception:
-    """Return the error for a name that ``package`` does not have, to be raised by its ``__getattr__``.
+    """Return the error for a name that a package does not have, for its ``__getattr__`` to raise.
 
-    It is an ImportError where the name is imported: there Python replaces the words of an AttributeError.
+    `from package import name` asks for the attribute twice: importlib with hasattr, before it looks for a submodule, then
+    the statement itself. Of an AttributeError both keep nothing but its class. So the first of them gets an ImportError,
+    whose text the user sees; everybody else, such as getattr and hasattr, needs an AttributeError.
     """
-    plain = AttributeError(f"module {package!r} has no attribute {name!r}")
-    if name.isidentifier() and find_spec(f"{package}.{name}"):  # Python loads it then
-        return plain
-    way = "" if name.startswith("_") else hint(name, known)
-    more = f": {way}" if way else ""
-    caller = sys._getframe(1).f_back
-    if caller and dis.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
-        return ImportError(f"cannot import name {name!r} from {package!r}{more}", name=package)
-    return AttributeError(f"module {package!r} has no attribute {name!r}{more}")
+    text = f"module {package!r} has no attribute {name!r}"
+    if name.startswith("_") or not name.isidentifier() or find_spec(f"{package}.{name}"):
+        return AttributeError(
+            text
+        )  # of a protocol of Python, or of a submodule that importlib loads next
+    if way := hint(name, known):
+        text += f": {way}"
+    by_import = sys._getframe(2).f_code.co_name == "_handle_fromlist"
+    return ImportError(text, name=package) if by_import else AttributeError(text)

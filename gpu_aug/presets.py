@@ -4,11 +4,9 @@ They resize bilinearly, so that decoding does it; where a source resizes otherwi
 """
 
 from collections.abc import Callable
-from functools import wraps
-from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-from gpu_aug.argument_errors import wrong_call
+from gpu_aug.argument_errors import friendly_arguments
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.blur.blurs import GaussianBlur
 from gpu_aug.ops.color.adjust import Grayscale, Solarize
@@ -27,43 +25,26 @@ from gpu_aug.views import Views
 _VIDEO = Normalize((0.45, 0.45, 0.45), (0.225, 0.225, 0.225))
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _preset(make: Callable[P, R]) -> Callable[P, R]:
-    """Make a function that names the right argument where it is called with a wrong one."""
-
-    @wraps(make)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        if wrong := wrong_call(make, args, kwargs):
-            options = signature(make)
-            raise RecipeError(f"preset {make.__name__!r} has the options {options}: {wrong}")
-        return make(*args, **kwargs)
-
-    return checked
-
-
-@_preset
+@friendly_arguments
 def imagenet_train(size: int = 224) -> Recipe:
     """RandomResizedCrop, HorizontalFlip, Normalize."""
     return Recipe([RandomResizedCrop(size), HorizontalFlip(), Normalize()])
 
 
-@_preset
+@friendly_arguments
 def imagenet_train_jitter(size: int = 224) -> Recipe:
     """As ``imagenet_train`` with ColorJitter on 80 % of the images."""
     jitter = ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8)
     return Recipe([RandomResizedCrop(size), HorizontalFlip(), jitter, Normalize()])
 
 
-@_preset
+@friendly_arguments
 def imagenet_eval(size: int = 224, resize: int = 256) -> Recipe:
     """Resize of the shorter side, CenterCrop, Normalize; nothing is random."""
     return Recipe([Resize(resize), CenterCrop(size), Normalize()])
 
 
-@_preset
+@friendly_arguments
 def deit3(size: int = 224, *, simple_crop: bool = False) -> Recipe:
     """Train image classifiers as DeiT III: a crop, a flip, 3-Augment, ColorJitter of 0.3.
 
@@ -91,7 +72,7 @@ def three_augment() -> OneOf:
     return OneOf([Grayscale(1.0), Solarize(0.5, p=1.0), GaussianBlur(13, (0.1, 2.0))])
 
 
-@_preset
+@friendly_arguments
 def simclr(size: int = 224, *, strength: float = 1.0) -> Views:
     """Train by contrast as SimCLR: two views of each image, drawn alike.
 
@@ -115,7 +96,7 @@ def simclr(size: int = 224, *, strength: float = 1.0) -> Views:
     return Views([view, view])
 
 
-@_preset
+@friendly_arguments
 def dino(size: int = 224, *, local_size: int = 96, num_local: int = 8) -> Views:
     """Train by self-distillation as DINO: two global views and several local ones.
 
@@ -147,7 +128,7 @@ def dino(size: int = 224, *, local_size: int = 96, num_local: int = 8) -> Views:
     return Views([first, second, *[view(local_size, small, 0.5)] * num_local])
 
 
-@_preset
+@friendly_arguments
 def detection(size: int = 1024, *, normalize: bool = True) -> Recipe:
     """Train detectors with large-scale jitter: a random scale of 0.1 to 2, a crop, a flip.
 
@@ -163,7 +144,7 @@ def detection(size: int = 1024, *, normalize: bool = True) -> Recipe:
     return Recipe([ScaleJitter(size, (0.1, 2.0)), crop, HorizontalFlip(), *last])
 
 
-@_preset
+@friendly_arguments
 def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) -> Recipe:
     """Train semantic segmentation: a random scale of 0.5 to 2, a crop, a flip.
 
@@ -180,7 +161,7 @@ def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) ->
     return Recipe([resize, crop, HorizontalFlip(), Normalize()])
 
 
-@_preset
+@friendly_arguments
 def video_train(size: int = 224, *, shorter: tuple[int, int] = (256, 320)) -> Recipe:
     """Train video classifiers as SlowFast: a random length of the shorter side, a crop, a flip.
 
@@ -198,7 +179,7 @@ def video_train(size: int = 224, *, shorter: tuple[int, int] = (256, 320)) -> Re
     return Recipe([RandomShortestSize(lengths), RandomCrop(size), HorizontalFlip(), _VIDEO])
 
 
-@_preset
+@friendly_arguments
 def video_eval(size: int = 256) -> Recipe:
     """Evaluate video classifiers on the middle square of each clip; nothing is random.
 
@@ -210,7 +191,7 @@ def video_eval(size: int = 256) -> Recipe:
     return Recipe([Resize(size), CenterCrop(size), _VIDEO])
 
 
-@_preset
+@friendly_arguments
 def video_test(size: int = 256) -> Views:
     """Evaluate video classifiers on three squares of each clip, along its longer side; nothing is random.
 

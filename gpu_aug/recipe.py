@@ -2,17 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.argument_errors import FriendlyArgumentErrors
+from gpu_aug.argument_errors import FriendlyArgumentErrors, friendly_arguments
 from gpu_aug.draw_operations import draw_operations, slot_numbers
 from gpu_aug.draws import Draws, find_partners
 from gpu_aug.errors import RecipeError
@@ -61,20 +61,6 @@ class Recipe(metaclass=FriendlyArgumentErrors):
     boxes: BoxParams | None
     keypoints: KeypointParams | None
     output: tuple[str, ...] = field(repr=False, compare=False)
-
-    # Made of recipes, or making them, in modules that import this one: gpu_aug/recipe_methods.py attaches them.
-    preset: ClassVar[Callable[..., Any]]
-    imagenet_train: ClassVar[Callable[..., "Recipe"]]
-    imagenet_train_jitter: ClassVar[Callable[..., "Recipe"]]
-    imagenet_eval: ClassVar[Callable[..., "Recipe"]]
-    load: ClassVar[Callable[..., "Recipe"]]
-    from_dict: ClassVar[Callable[..., "Recipe"]]
-    from_albumentations: ClassVar[Callable[..., "Recipe"]]
-    from_torchvision: ClassVar[Callable[..., Any]]
-    to_albumentations: ClassVar[Callable[..., Any]]
-    to_kornia: ClassVar[Callable[..., Any]]
-    explain: ClassVar[Callable[..., str]]
-    transform: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -279,6 +265,132 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         } | {name: params.differences() for name, params in self._target_params.items()}
         canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+    # Each method below imports what it needs when it is called: those modules import this one, and the converters take long.
+
+    @staticmethod
+    def preset(name: str, **options: Any) -> Any:
+        """Return the recipe, or the views, of a preset; see `gpu_aug.presets.make_preset`.
+
+        Args:
+            name: One of `gpu_aug.PRESETS`.
+            options: Arguments of the preset, such as ``size``.
+
+        Raises:
+            RecipeError: The preset or option does not exist.
+        """
+        from gpu_aug.presets import make_preset
+
+        return make_preset(name, **options)
+
+    @staticmethod
+    @friendly_arguments
+    def imagenet_train(size: int = 224) -> "Recipe":
+        """Return the preset "imagenet_train": RandomResizedCrop, HorizontalFlip, Normalize."""
+        from gpu_aug.presets import imagenet_train
+
+        return imagenet_train(size)
+
+    @staticmethod
+    @friendly_arguments
+    def imagenet_train_jitter(size: int = 224) -> "Recipe":
+        """Return the preset "imagenet_train_jitter": as ``imagenet_train``, with ColorJitter on 80 % of the images."""
+        from gpu_aug.presets import imagenet_train_jitter
+
+        return imagenet_train_jitter(size)
+
+    @staticmethod
+    @friendly_arguments
+    def imagenet_eval(size: int = 224, resize: int = 256) -> "Recipe":
+        """Return the preset "imagenet_eval": Resize of the shorter side, CenterCrop, Normalize."""
+        from gpu_aug.presets import imagenet_eval
+
+        return imagenet_eval(size, resize)
+
+    @staticmethod
+    def load(path: str | PathLike[str], **options: Any) -> "Recipe":
+        """Read a recipe that ``save`` wrote or that was written by hand.
+
+        Args:
+            path: A YAML or JSON file; see gpu_aug.files.schema.
+            options: ``functions``, name -> the function or module that the file names, since files hold no code; and
+                ``max_pixels``, the largest image that an operation may make.
+
+        Raises:
+            RecipeError: The file is missing, or not a recipe; ``file:line`` says where.
+        """
+        from gpu_aug.files.schema import load_single
+
+        return load_single(path, **options)
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> "Recipe":
+        """Build the recipe that its ``to_dict`` described.
+
+        Raises:
+            RecipeError: Another version, an unknown operation, or a bad field.
+        """
+        from gpu_aug.files.schema import from_dict
+
+        return from_dict(cls, saved)
+
+    @staticmethod
+    def from_albumentations(source: Any, *, strict: bool = True) -> "Recipe":
+        """Import a pipeline of Albumentations; see `gpu_aug.convert.from_albumentations`.
+
+        Raises:
+            RecipeError: One sentence for each transform that has no equal here.
+        """
+        from gpu_aug.convert import from_albumentations
+
+        return from_albumentations(source, strict=strict)
+
+    @staticmethod
+    def from_torchvision(source: Any, *, strict: bool = True) -> Any:
+        """Import a pipeline of torchvision, as a recipe or views; see `gpu_aug.convert.from_torchvision`.
+
+        Raises:
+            RecipeError: One sentence for each transform that has no equal here.
+        """
+        from gpu_aug.convert import from_torchvision
+
+        return from_torchvision(source, strict=strict)
+
+    def to_albumentations(self) -> Any:
+        """Return ``A.Compose`` with the same distributions and, on float32 images, the same pixels.
+
+        Raises:
+            RecipeError: One sentence for each operation that Albumentations has no equal of.
+        """
+        from gpu_aug.convert import to_albumentations
+
+        return to_albumentations(self)
+
+    def to_kornia(self) -> Any:
+        """Return ``K.AugmentationSequential`` with the same distributions and pixels of each image.
+
+        Raises:
+            RecipeError: One sentence for each operation that Kornia has no equal of.
+        """
+        from gpu_aug.convert import to_kornia
+
+        return to_kornia(self)
+
+    def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
+        """Return how the engine "fused" carries out the batch stage; see `gpu_aug.engines.choose.explain_recipe`.
+
+        Raises:
+            EngineError: An operation cannot be carried out.
+        """
+        from gpu_aug.engines.choose import explain_recipe
+
+        return explain_recipe(self, device, exact=exact)
+
+    def transform(self, seed: int | None = None, **options: Any) -> Any:
+        """Return the recipe as a callable for images, samples and batches; see `gpu_aug.Transform` for the options."""
+        from gpu_aug.transform import Transform
+
+        return Transform(self, seed, **options)
 
 
 def _flat(steps: Sequence[Any]) -> list[Any]:

@@ -2,11 +2,11 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from gpu_aug.argument_errors import FriendlyArgumentErrors
 from gpu_aug.errors import RecipeError
 from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.files.document import write_document
+from gpu_aug.files.limits import MAX_PIXELS
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
 from gpu_aug.views import Views
 
@@ -39,11 +40,6 @@ class Schedule(metaclass=FriendlyArgumentErrors):
 
     first_epochs: tuple[int, ...]
     recipes: tuple[Recipe | Views, ...]
-
-    # Made in modules that import this one: gpu_aug/recipe_methods.py attaches them.
-    load: ClassVar[Callable[..., "Schedule"]]
-    from_dict: ClassVar[Callable[..., "Schedule"]]
-    transform: ClassVar[Callable[..., Any]]
 
     def __init__(self, recipes: Mapping[int, Recipe | Views]) -> None:
         if not isinstance(recipes, Mapping) or not recipes:
@@ -109,6 +105,44 @@ class Schedule(metaclass=FriendlyArgumentErrors):
         parts = zip(self.first_epochs, self.recipes, strict=True)
         prints = ",".join(f"{epoch}:{recipe.fingerprint}" for epoch, recipe in parts)
         return hashlib.sha256(f"schedule:{prints}".encode()).hexdigest()
+
+    @staticmethod
+    def load(
+        path: str | PathLike[str],
+        *,
+        functions: Mapping[str, Any] | None = None,
+        max_pixels: float = MAX_PIXELS,
+    ) -> "Schedule":
+        """Read recipes by epoch that ``save`` wrote or that were written by hand; one recipe alone is a schedule, too.
+
+        Args:
+            path: A YAML or JSON file; see gpu_aug.files.schema.
+            functions: Name -> the function or module that the file names; files hold no code.
+            max_pixels: Operations that make larger images, also in the middle of the recipe, are refused.
+
+        Raises:
+            RecipeError: The file is missing, or no schedule; ``file:line`` says where.
+        """
+        from gpu_aug.files.schema import load_schedule  # which imports this module
+
+        return load_schedule(path, functions=functions, max_pixels=max_pixels)
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> "Schedule":
+        """Build the schedule that its ``to_dict`` described.
+
+        Raises:
+            RecipeError: Another version, an unknown operation, or a bad field.
+        """
+        from gpu_aug.files.schema import from_dict  # which imports this module
+
+        return from_dict(cls, saved)
+
+    def transform(self, seed: int | None = None, **options: Any) -> Any:
+        """Return the schedule as a callable, which needs ``set_epoch``; see `gpu_aug.Transform` for the options."""
+        from gpu_aug.transform import ScheduleTransform  # which imports this module
+
+        return ScheduleTransform(self, seed, **options)
 
 
 def _num_views(recipe: Recipe | Views) -> int:

@@ -1,11 +1,11 @@
 """Views: several recipes, each of which makes one image of the same sample."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +36,6 @@ class Views(metaclass=FriendlyArgumentErrors):
     """
 
     recipes: tuple[Recipe, ...]
-
-    # Made in modules that import this one: gpu_aug/recipe_methods.py attaches them.
-    from_dict: ClassVar[Callable[..., "Views"]]
-    transform: ClassVar[Callable[..., Any]]
 
     def __init__(self, recipes: Sequence[Recipe]) -> None:
         if not isinstance(recipes, Sequence):
@@ -104,6 +100,23 @@ class Views(metaclass=FriendlyArgumentErrors):
         """SHA-256 in hex over the fingerprints of the recipes."""
         prints = ",".join(recipe.fingerprint for recipe in self.recipes)
         return hashlib.sha256(f"views:{prints}".encode()).hexdigest()
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> "Views":
+        """Build the views that their ``to_dict`` described.
+
+        Raises:
+            RecipeError: Another version, an unknown operation, or a bad field.
+        """
+        from gpu_aug.files.schema import from_dict  # which imports this module
+
+        return from_dict(cls, saved)
+
+    def transform(self, seed: int | None = None, **options: Any) -> Any:
+        """Return the views as a callable with a tuple of images as its result; see `gpu_aug.Transform` for the options."""
+        from gpu_aug.transform import ViewsTransform  # which imports this module
+
+        return ViewsTransform(self, seed, **options)
 
 
 def _view(recipe: Recipe) -> Any:

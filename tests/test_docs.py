@@ -235,6 +235,28 @@ def test_the_index_names_every_page() -> None:
     assert names - {"index.md"} <= set(Page("docs/index.md").links)
 
 
+def test_new_names_exist() -> None:
+    """Every module, class and function in the column "now" of the page of moved names can be imported."""
+    rows = re.findall(r"^\| [^|]+ \| ([^|]+) \|$", Page("docs/moved_names.md").text, re.M)
+    names = {
+        name
+        for row in rows
+        for name in re.findall(r"`((?:readers|gpu_aug|dali_pipes)\.[\w.]+)`", row)
+    }
+
+    assert len(names) > 30
+    assert sorted(name for name in names if not can_be_imported(name)) == []
+
+
+def can_be_imported(name: str) -> bool:
+    """Whether a dotted name is a module, or an attribute of one."""
+    if importlib.util.find_spec(name.rpartition(".")[0]) is None:
+        return False
+    module, _, attribute = name.rpartition(".")
+    found = importlib.import_module(module)
+    return hasattr(found, attribute) or importlib.util.find_spec(name) is not None
+
+
 def test_pointers_to_decisions_exist() -> None:
     """Every mention of DECISIONS.md in a comment or docstring names one of its headings."""
     pointers = []

@@ -25,14 +25,24 @@ ARROWS = {
     "bench": {"readers", "gpu_aug", "dali_pipes"},
 }
 MISSING = ["nvidia", "nvidia.dali", "albumentations", "kornia", "cv2"]
+LATE = {
+    "gpu_aug.ops.operation",
+    "gpu_aug.recipe",
+    "gpu_aug.schedule",
+    "gpu_aug.targets.targets",
+    "gpu_aug.views",
+}
+"""Modules whose classes have constructors and conversions, such as Recipe.load, that live in modules which need the classes:
+their functions import those when they are called."""
 HEAVY = {"albumentations", "cv2", "kornia", "nvidia.dali", "PIL", "torchvision", "webdataset"}
 
 
 @cache
-def imports(source: str) -> list[tuple[str, str]]:
-    """Every import of a module, those inside functions and for type checkers too: (module, name or "")."""
+def imports(source: str, *, late: bool = True) -> list[tuple[str, str]]:
+    """Every import of a module: (module, name or ""). With ``late`` those inside functions and for type checkers, too."""
     found: list[tuple[str, str]] = []
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    for node in ast.walk(tree) if late else tree.body:
         if isinstance(node, ast.Import):
             found += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -65,7 +75,7 @@ def find_circle(root: Path, package: str) -> list[str]:
     graph = {
         name: {
             target
-            for module, attribute in imports(file.read_text())
+            for module, attribute in imports(file.read_text(), late=name not in LATE)
             if (target := f"{module}.{attribute}" if f"{module}.{attribute}" in files else module)
             in files
         }

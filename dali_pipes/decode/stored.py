@@ -10,7 +10,7 @@ from dali_pipes.decode.opencv import imdecode, opencv_5, upright
 from dali_pipes.decode.tiff import read_tiff
 from dali_pipes.errors import DecodeError, error_text
 from gpu_aug.image_kind import ImageKind
-from gpu_aug.pixels import scaled_16_bits
+from gpu_aug.samples import scaled_16_bits
 from readers import HeaderError, read_header
 from readers.image.header import Header
 from readers.image.raw_pixels import read_npy

@@ -22,7 +22,7 @@ class Family:
 FAMILIES = {
     "crops": Family(
         "Crops and borders",
-        ("geometric.crops", "geometric.resized_crops", "geometric.pads"),
+        ("geometric.crops", "geometric.resized_crops", "imported.crops", "geometric.pads"),
     ),
     "sizes": Family("Sizes", ("geometric.resizes", "geometric.random_resizes")),
     "turns": Family(
@@ -30,27 +30,29 @@ FAMILIES = {
         ("geometric.flips", "geometric.rotate", "geometric.affine", "geometric.perspective"),
     ),
     "distortions": Family(
-        "Distortions", ("geometric.distortion", "geometric.elastic", "geometric.control_points")
+        "Distortions", ("imported.distortion", "geometric.elastic", "imported.control_points")
     ),
     "factors": Family("Brightness, contrast and colour", ("color.jitter", "color.adjust")),
-    "tables": Family("Tone curves and channels", ("color.lookup_tables", "color.matrices")),
+    "tables": Family(
+        "Tone curves and channels", ("color.lookup_tables", "imported.tones", "color.matrices")
+    ),
     "light": Family(
         "Light, stains and normalisation",
-        ("color.shading", "color.stains", "color.image_matrices", "color.normalize"),
+        ("imported.shading", "imported.planckian", "imported.color", "color.normalize"),
     ),
     "blur": Family(
         "Blur and sharpening",
-        ("blur.blurs", "blur.median", "blur.lens", "blur.edges"),
+        ("blur.blurs", "imported.filters", "blur.edges"),
     ),
     "noise": Family(
         "Noise and compression",
-        ("noise.noise", "noise.sensor", "noise.spatter", "noise.superpixels", "noise.compression"),
+        ("noise.noise", "imported.noise", "noise.compression"),
     ),
     "dropout": Family(
-        "Dropout and shuffled tiles", ("dropout.dropout", "dropout.erase", "geometric.grids")
+        "Dropout and shuffled tiles", ("dropout.dropout", "dropout.erase", "imported.dropout")
     ),
     "mixing": Family("Mixing samples", ("mix",)),
-    "policies": Family("Policies and choices", ("policy.policy", "combine", "identity")),
+    "policies": Family("Policies and choices", ("policy.policy", "combine")),
     "others": Family(
         "Boxes, frames and other libraries",
         ("boxes", "temporal", "foreign.transforms", "foreign.function"),

@@ -1,4 +1,4 @@
-"""Containers (Compose, OneOf and others) of all libraries, and the shared code that converts them."""
+"""What the converters of all libraries share: containers such as Compose and OneOf, and rounding to 8 bits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.errors import RecipeError
+from gpu_aug.ops.color.normalize import ToDtype
 from gpu_aug.ops.combine import OneOf, RandomApply
-from gpu_aug.ops.identity import Identity
+from gpu_aug.ops.geometric.flips import Identity
 from gpu_aug.ops.operation import Operation
 
 
@@ -48,6 +49,32 @@ def times_255(value: Any) -> Any:
         return type(value)(times_255(item) for item in value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value * 255 if is_number else value
+
+
+def within_8_bits(operation: Operation) -> list[Operation]:
+    """Return an operation on 8-bit images; after bicubic resampling values are cut to what 8 bits hold.
+
+    The bicubic kernel has negative weights: beside an edge it leaves [0, 1].
+    """
+    overshoots = any(
+        getattr(leaf, "interpolation", None) == "bicubic" and not leaf.leaves_unit_range
+        for leaf in operation.leaves
+    )
+    if not overshoots:
+        return [operation]
+    if isinstance(operation, RandomApply):
+        return [RandomApply([*operation.operations, ToDtype("uint8")], operation.p)]
+    return [operation, ToDtype("uint8")]
+
+
+def rounded_once(operations: list[Operation]) -> list[Operation]:
+    """Leave out the second of two roundings to 8 bits with nothing between them."""
+    rounding = ToDtype("uint8")
+    return [
+        operation
+        for number, operation in enumerate(operations)
+        if number == 0 or not operation == operations[number - 1] == rounding
+    ]
 
 
 def probe(run: Callable[[NDArray[Any], dict[str, NDArray[Any]], int], object], takes: str) -> None:

@@ -10,10 +10,9 @@ from gpu_aug.ops.color.jitter import ColorJitter
 from gpu_aug.ops.color.normalize import Normalize
 from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.foreign.transforms import KorniaModule
-from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
+from gpu_aug.ops.geometric.flips import HorizontalFlip, Identity, VerticalFlip
 from gpu_aug.ops.geometric.resizes import Resize
 from gpu_aug.ops.geometric.spatial import Crop, Remap, Resample, Warp
-from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpu_aug.ops.color.lookup_tables import Equalize, EqualizeLuma
+from gpu_aug.ops.color.lookup_tables import Equalize
+from gpu_aug.ops.imported.tones import EqualizeLuma
 
 Image8 = NDArray[np.uint8]
 

@@ -57,10 +57,12 @@ def _one_each(operation: Any) -> int:
 class Combinator(Operation, abstract=True):
     """An operation made of others. Its children stand in the order in which they are carried out."""
 
+    operations: Sequence[Operation]
+
     @property
-    @abstractmethod
     def children(self) -> tuple[Operation, ...]:
         """The operations it combines; one that may run at several points of the order is listed for each of them."""
+        return tuple(self.operations)
 
     @abstractmethod
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
@@ -115,11 +117,6 @@ class RandomApply(Combinator):
     operations: Operations
     p: float = 0.5
 
-    @property
-    def children(self) -> tuple[Operation, ...]:
-        """The operations."""
-        return tuple(self.operations)
-
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
         return np.repeat(gate[:, None], len(self.operations), axis=1)
 
@@ -169,11 +166,6 @@ class OneOf(Combinator):
             )
         self._set(weights=None if len(set(weights)) == 1 else weights)
 
-    @property
-    def children(self) -> tuple[Operation, ...]:
-        """The operations."""
-        return tuple(self.operations)
-
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
         """One child or none."""
         weights = np.array(self.weights or [1.0] * len(self.operations))
@@ -209,11 +201,6 @@ class SomeOf(Combinator):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(n=how_many("SomeOf", self.n, len(self.operations)))
-
-    @property
-    def children(self) -> tuple[Operation, ...]:
-        """The operations."""
-        return tuple(self.operations)
 
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
         """The n children with the smallest numbers."""

@@ -95,9 +95,6 @@ class Operation(metaclass=FriendlyArgumentErrors):
     is_gated: ClassVar[bool] = True
     """Whether ``p``, if there is such a field, is the share of the images that are changed."""
 
-    # Made by the reader of recipe files, which knows all operations: gpu_aug/recipe_methods.py attaches it.
-    from_dict: ClassVar[Callable[..., "Operation"]]
-
     _classes: ClassVar[dict[str, type["Operation"]]] = {}
     _own_checks: ClassVar[Checks] = {"p": probability}
     _checks: ClassVar[Checks] = {}
@@ -215,6 +212,17 @@ class Operation(metaclass=FriendlyArgumentErrors):
         """Return the class name under ``"name"`` beside the fields, ready for JSON."""
         values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
         return {"name": type(self).__name__} | values
+
+    @staticmethod
+    def from_dict(saved: Any) -> "Operation":
+        """Build the operation that its ``to_dict`` described.
+
+        Raises:
+            RecipeError: The name is not an operation, or a field is unknown or has a bad value.
+        """
+        from gpu_aug.files.schema import operation_from_dict  # which knows all operations
+
+        return operation_from_dict(saved)
 
     def differences(self) -> dict[str, Any]:
         """Return ``to_dict`` without the fields that have their default, for the fingerprint.

@@ -50,6 +50,8 @@ class Temporal(Operation, abstract=True):
 class TemporalReverse(Temporal):
     """Play the clip backwards.
 
+    An operation of this project's own: no pipeline of another library is imported as it.
+
     Args:
         p: Share of the clips.
 

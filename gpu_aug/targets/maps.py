@@ -12,9 +12,9 @@ from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops.foreign.foreign import Foreign
-from gpu_aug.ops.geometric.grids import RandomGridShuffle
 from gpu_aug.ops.geometric.perspective import Perspective, RandomPerspective
 from gpu_aug.ops.geometric.spatial import Moving, Remap, Spatial
+from gpu_aug.ops.imported.dropout import RandomGridShuffle
 from gpu_aug.ops.mix import Mixing
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe

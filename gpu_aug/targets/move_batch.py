@@ -9,8 +9,8 @@ from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops.combine import Combinator, RandomApply
 from gpu_aug.ops.foreign.foreign import Foreign
-from gpu_aug.ops.geometric.grids import RandomGridShuffle
 from gpu_aug.ops.geometric.spatial import Spatial
+from gpu_aug.ops.imported.dropout import RandomGridShuffle
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp, Mosaic
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe

@@ -13,8 +13,8 @@ from gpu_aug.draws import Params
 from gpu_aug.errors import TargetsError
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
 from gpu_aug.ops.dropout.erase import Holes
-from gpu_aug.ops.geometric.grids import RandomGridShuffle
 from gpu_aug.ops.geometric.spatial import Crop, Moving, Remap, Reorient, Resample
+from gpu_aug.ops.imported.dropout import RandomGridShuffle
 from gpu_aug.ops.operation import Operation
 from gpu_aug.targets import boxes as box_math
 from gpu_aug.targets import masks as mask_math

@@ -1,10 +1,10 @@
 """Targets: boxes, keypoints, masks and labels of an image, and how a recipe moves them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -93,8 +93,16 @@ class Targets:
 class _Params(metaclass=FriendlyArgumentErrors):
     """What BoxParams and KeypointParams have in common."""
 
-    # Made by the reader of recipe files: gpu_aug/recipe_methods.py attaches it.
-    from_dict: ClassVar[Callable[..., Any]]
+    @classmethod
+    def from_dict(cls, saved: Any) -> Any:
+        """Build the parameters that their ``to_dict`` described.
+
+        Raises:
+            RecipeError: A field is unknown or has a bad value.
+        """
+        from gpu_aug.files.schema import params_from_dict  # which imports this module
+
+        return params_from_dict(cls, saved)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, ready for JSON."""

@@ -108,6 +108,8 @@ def test_masks_of_segmentation_are_ignored_beside_the_image():
 
 def test_an_option_that_a_preset_lacks_is_refused():
     """The error lists the options that there are."""
-    with pytest.raises(RecipeError, match=r"preset 'deit3' has the options \(size.*sise"):
+    with pytest.raises(
+        RecipeError, match=r"deit3: .*'sise'; it takes size, and by name simple_crop"
+    ):
         Recipe.preset("deit3", sise=96)
     assert Recipe.preset("imagenet_train", size=96).size == (96, 96)

@@ -12,27 +12,24 @@ from gpu_aug.convert.registry import (
     refuses,
 )
 from gpu_aug.ops.color.adjust import CLAHE, Gamma, Grayscale, HueSaturationValue, Invert, Solarize
-from gpu_aug.ops.color.image_matrices import FancyPCA, NormalizePerImage
 from gpu_aug.ops.color.jitter import ColorJitter
 from gpu_aug.ops.color.lookup_tables import (
     Equalize,
-    EqualizeLuma,
-    HistogramStretch,
     Posterize,
-    RandomToneCurve,
 )
 from gpu_aug.ops.color.matrices import (
     ChannelDropout,
     ChannelShuffle,
-    PlanckianJitter,
     RandomBrightnessContrast,
     RGBShift,
     ToSepia,
 )
 from gpu_aug.ops.color.normalize import Normalize, ToDtype
-from gpu_aug.ops.color.shading import Illumination, PlasmaBrightnessContrast, PlasmaShadow
-from gpu_aug.ops.color.stains import HEStain
 from gpu_aug.ops.combine import RandomApply
+from gpu_aug.ops.imported.color import FancyPCA, HEStain, NormalizePerImage
+from gpu_aug.ops.imported.planckian import PlanckianJitter
+from gpu_aug.ops.imported.shading import Illumination, PlasmaBrightnessContrast, PlasmaShadow
+from gpu_aug.ops.imported.tones import EqualizeLuma, HistogramStretch, RandomToneCurve
 from gpu_aug.ops.operation import Operation
 
 Args = dict[str, Any]

@@ -6,17 +6,24 @@ from typing import Any
 
 from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.albumentations.processors import read_processors
-from gpu_aug.convert.containers import as_one, choice, probe, sometimes, times_255
+from gpu_aug.convert.containers import (
+    as_one,
+    choice,
+    probe,
+    rounded_once,
+    sometimes,
+    times_255,
+    within_8_bits,
+)
 from gpu_aug.convert.registry import ALBUMENTATIONS, Changed, Refused
 from gpu_aug.convert.report import Walk
-from gpu_aug.convert.uint8 import rounded_once, within_8_bits
 from gpu_aug.engines.seeded import albumentations_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest
 from gpu_aug.ops.combine import OneOf, RandomOrder, SomeOf, SomeOfRepeated
 from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
+from gpu_aug.ops.geometric.flips import Identity
 from gpu_aug.ops.geometric.spatial import Spatial
-from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
 from gpu_aug.output import GRAY
 from gpu_aug.recipe import Recipe

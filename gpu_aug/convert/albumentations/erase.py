@@ -4,8 +4,9 @@ from typing import Any
 
 from gpu_aug.convert.albumentations.geometry import mask_fill, unit_fill
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
-from gpu_aug.ops.dropout import dropout, erase
-from gpu_aug.ops.geometric import grids
+from gpu_aug.ops.dropout.dropout import CoarseDropout
+from gpu_aug.ops.dropout.erase import Erasing
+from gpu_aug.ops.imported.dropout import GridDropout, PixelDropout, RandomGridShuffle, XYMasking
 from gpu_aug.ops.operation import Operation
 
 
@@ -24,12 +25,12 @@ def filling(args: dict[str, Any]) -> dict[str, Any]:
 @converts(ALBUMENTATIONS, "CoarseDropout")
 def _coarse_dropout(args: dict[str, Any]) -> Operation | None:
     names = ("num_holes_range", "hole_height_range", "hole_width_range")
-    return dropout.CoarseDropout(*(tuple(args[name]) for name in names), **filling(args))
+    return CoarseDropout(*(tuple(args[name]) for name in names), **filling(args))
 
 
 @converts(ALBUMENTATIONS, "Erasing")
 def _erasing(args: dict[str, Any]) -> Operation | None:
-    return erase.Erasing(tuple(args["scale"]), tuple(args["ratio"]), **filling(args))
+    return Erasing(tuple(args["scale"]), tuple(args["ratio"]), **filling(args))
 
 
 @converts(ALBUMENTATIONS, "GridDropout")
@@ -37,7 +38,7 @@ def _grid_dropout(args: dict[str, Any]) -> Operation | None:
     unit, grid = args["unit_size_range"], args["holes_number_xy"]
     if grid is None and unit is not None and unit[0] == unit[1]:
         raise Refused(f"unit_size_range {unit!r} leaves nothing to draw", "(n, n + 1)")
-    return grids.GridDropout(
+    return GridDropout(
         args["ratio"],
         args["random_offset"],
         None if unit is None or grid else tuple(unit),
@@ -50,7 +51,7 @@ def _grid_dropout(args: dict[str, Any]) -> Operation | None:
 @converts(ALBUMENTATIONS, "XYMasking", "TimeMasking", "FrequencyMasking")
 def _xy_masking(args: dict[str, Any]) -> Operation | None:
     names = ("num_masks_x", "num_masks_y", "mask_x_length", "mask_y_length")
-    return dropout.XYMasking(*(args[name] for name in names), **filling(args))
+    return XYMasking(*(args[name] for name in names), **filling(args))
 
 
 @converts(ALBUMENTATIONS, "PixelDropout")
@@ -58,7 +59,7 @@ def _pixel_dropout(args: dict[str, Any]) -> Operation | None:
     if args["mask_drop_value"] is not None:
         raise Refused("it draws other pixels for masks", "mask_drop_value=None")
     value = args["drop_value"]
-    return dropout.PixelDropout(
+    return PixelDropout(
         args["dropout_prob"],
         per_channel=args["per_channel"],
         drop_value=None if value is None else unit_fill(value),
@@ -68,7 +69,7 @@ def _pixel_dropout(args: dict[str, Any]) -> Operation | None:
 
 @converts(ALBUMENTATIONS, "RandomGridShuffle")
 def _grid_shuffle(args: dict[str, Any]) -> Operation | None:
-    return grids.RandomGridShuffle(tuple(args["grid"]), args["p"])
+    return RandomGridShuffle(tuple(args["grid"]), args["p"])
 
 
 refuses(

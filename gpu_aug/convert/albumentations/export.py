@@ -12,9 +12,9 @@ from typing import Any
 from gpu_aug.convert.registry import ALBUMENTATIONS
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf, SomeOfRepeated
-from gpu_aug.ops.foreign.description import call
+from gpu_aug.ops.foreign.albumentations_steps import call
 from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
-from gpu_aug.ops.identity import Identity
+from gpu_aug.ops.geometric.flips import Identity
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BOX_ALIASES, BoxParams, KeypointParams

@@ -3,15 +3,19 @@
 from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, alike, converts, refuses
-from gpu_aug.ops.blur.blurs import AdvancedBlur, Blur, MotionBlur, RandomGaussianBlur
+from gpu_aug.ops.blur.blurs import Blur, MedianBlur, MotionBlur, RandomGaussianBlur
 from gpu_aug.ops.blur.edges import Emboss, RingingOvershoot, Sharpen, UnsharpMask
-from gpu_aug.ops.blur.lens import ChromaticAberration, Defocus, GlassBlur, Sampling, ZoomBlur
-from gpu_aug.ops.blur.median import MedianBlur
+from gpu_aug.ops.imported.filters import (
+    AdvancedBlur,
+    ChromaticAberration,
+    Defocus,
+    GlassBlur,
+    Sampling,
+    ZoomBlur,
+)
+from gpu_aug.ops.imported.noise import ISONoise, SaltAndPepper, ShotNoise, Spatter, Superpixels
 from gpu_aug.ops.noise.compression import JPEG, Downscale, WebP
 from gpu_aug.ops.noise.noise import AdditiveNoise, GaussNoise, MultiplicativeNoise
-from gpu_aug.ops.noise.sensor import ISONoise, SaltAndPepper, ShotNoise
-from gpu_aug.ops.noise.spatter import Spatter
-from gpu_aug.ops.noise.superpixels import Superpixels
 from gpu_aug.ops.operation import Operation
 
 Args = dict[str, Any]

@@ -6,6 +6,7 @@ from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, alike, converts, r
 from gpu_aug.ops.combine import RandomApply
 from gpu_aug.ops.geometric import crops, pads, random_resizes, resized_crops, resizes
 from gpu_aug.ops.geometric.flips import D4, HorizontalFlip, RandomRotate90, Transpose, VerticalFlip
+from gpu_aug.ops.imported.crops import CropAndPad, RandomCropFromBorders, RandomSizedCrop
 from gpu_aug.ops.operation import Operation
 
 # cv2's numbers. INTER_LINEAR_EXACT differs from INTER_LINEAR on uint8 only.
@@ -144,7 +145,7 @@ def _pad_if_needed(args: dict[str, Any]) -> Operation | None:
 @converts(ALBUMENTATIONS, "RandomCropFromBorders")
 def _crop_from_borders(args: dict[str, Any]) -> Operation | None:
     sides = ("crop_left", "crop_right", "crop_top", "crop_bottom")
-    return gated(crops.RandomCropFromBorders(**{side: args[side] for side in sides}), args)
+    return gated(RandomCropFromBorders(**{side: args[side] for side in sides}), args)
 
 
 @converts(ALBUMENTATIONS, "CropAndPad")
@@ -159,7 +160,7 @@ def _crop_and_pad(args: dict[str, Any]) -> Operation | None:
             raise Refused(f"it draws its {name} from several", f"{name}={args[name][0]}")
         if isinstance(args[name], list | tuple):
             args = args | {name: args[name][0]}
-    operation = resized_crops.CropAndPad(
+    operation = CropAndPad(
         _pairs(args["px"]),
         _pairs(args["percent"]),
         independent=args["sample_independently"],
@@ -210,7 +211,7 @@ def _random_resized_crop(args: dict[str, Any]) -> Operation | None:
 
 @converts(ALBUMENTATIONS, "RandomSizedCrop")
 def _random_sized_crop(args: dict[str, Any]) -> Operation | None:
-    crop = resized_crops.RandomSizedCrop(
+    crop = RandomSizedCrop(
         tuple(args["min_max_height"]),
         tuple(args["size"]),
         w2h_ratio=args["w2h_ratio"],

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops.foreign.description import build_transform, short_name
+from gpu_aug.ops.foreign.albumentations_steps import build_transform, short_name
 
 _PROCESSORS = {"bboxes": "bbox_params", "keypoints": "keypoint_params"}
 

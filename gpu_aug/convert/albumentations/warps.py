@@ -4,11 +4,11 @@ from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
 from gpu_aug.ops.geometric.affine import Affine
-from gpu_aug.ops.geometric.control_points import PiecewiseAffine, ThinPlateSpline
-from gpu_aug.ops.geometric.distortion import GridDistortion, OpticalDistortion
 from gpu_aug.ops.geometric.elastic import ElasticDistortion
 from gpu_aug.ops.geometric.perspective import Perspective
 from gpu_aug.ops.geometric.rotate import Rotate, SafeRotate
+from gpu_aug.ops.imported.control_points import PiecewiseAffine, ThinPlateSpline
+from gpu_aug.ops.imported.distortion import GridDistortion, OpticalDistortion
 from gpu_aug.ops.operation import Operation
 
 # OpenCV warps with INTER_AREA as with INTER_LINEAR.

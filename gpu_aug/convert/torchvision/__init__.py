@@ -3,12 +3,12 @@
 from typing import Any
 
 from gpu_aug.convert.report import Line, Walk
-from gpu_aug.convert.torchvision import color, erase, filters, geometry, mix, warps
+from gpu_aug.convert.torchvision import color, filters, geometry, mix, warps
 from gpu_aug.convert.torchvision.compose import build
 from gpu_aug.recipe import Recipe
 from gpu_aug.views import Views
 
-__all__ = ["color", "convert", "erase", "filters", "from_torchvision", "geometry", "mix", "warps"]
+__all__ = ["color", "convert", "filters", "from_torchvision", "geometry", "mix", "warps"]
 
 
 def from_torchvision(source: Any, *, strict: bool = True) -> Recipe | Views:

@@ -4,13 +4,11 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any
 
-from gpu_aug.convert.containers import as_one, choice, probe, sometimes, times_255
+from gpu_aug.convert.containers import as_one, choice, probe, sometimes, times_255, within_8_bits
 from gpu_aug.convert.registry import TORCHVISION, Changed, Refused
 from gpu_aug.convert.report import Walk
 from gpu_aug.convert.torchvision.compound import expand
-from gpu_aug.convert.torchvision.targets import TARGETS
-from gpu_aug.convert.torchvision.types import CONVERSIONS, follow, output_words
-from gpu_aug.convert.uint8 import within_8_bits
+from gpu_aug.convert.torchvision.types import CONVERSIONS, TARGETS, follow, output_words
 from gpu_aug.engines.seeded import torchvision_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest, policy_reason
@@ -18,8 +16,7 @@ from gpu_aug.ops.color.normalize import Normalize
 from gpu_aug.ops.combine import OneOf, RandomOrder
 from gpu_aug.ops.foreign.transforms import TorchvisionTransform
 from gpu_aug.ops.geometric.crops import FixedCrop
-from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
-from gpu_aug.ops.identity import Identity
+from gpu_aug.ops.geometric.flips import HorizontalFlip, Identity, VerticalFlip
 from gpu_aug.ops.operation import Operation
 from gpu_aug.output import GRAY, kind_after
 from gpu_aug.recipe import Recipe

@@ -1,9 +1,11 @@
-"""Blur, noise and compression from torchvision; transforms and transforms.v2 have the same attributes."""
+"""Blur, noise, compression and erasing from torchvision; transforms and transforms.v2 have the same attributes."""
 
 from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, converts
+from gpu_aug.convert.torchvision.geometry import unit_fill
 from gpu_aug.ops.blur.blurs import GaussianBlur
+from gpu_aug.ops.dropout.erase import RandomErasing
 from gpu_aug.ops.noise.compression import JPEG
 from gpu_aug.ops.noise.noise import GaussianNoise
 from gpu_aug.ops.operation import Operation
@@ -25,3 +27,14 @@ def _noise(transform: Any) -> Operation | None:
 def _jpeg(transform: Any) -> Operation | None:
     low, high = transform.quality
     return JPEG((low, high))
+
+
+@converts(TORCHVISION, "RandomErasing")
+def _random_erasing(transform: Any) -> Operation | None:
+    value = transform.value
+    return RandomErasing(
+        transform.p,
+        scale=tuple(transform.scale),
+        ratio=tuple(transform.ratio),
+        value="random" if value is None or isinstance(value, str) else unit_fill(value),
+    )

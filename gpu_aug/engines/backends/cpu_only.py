@@ -21,7 +21,7 @@ from gpu_aug.ops import (
     WebP,
     ZoomBlur,
 )
-from gpu_aug.ops.blur.lens import zoom_window, zooms
+from gpu_aug.ops.imported.filters import zoom_window, zooms
 from gpu_aug.random_fields import normal_field, uniform_field
 
 Image = NDArray[Any]
@@ -43,7 +43,7 @@ def cpu_only_function(operation: Operation) -> tuple[Function, Dtype]:
 
 
 def cv2_sampling(name: str) -> int:
-    """Return OpenCV's number of a sampling; see gpu_aug.ops.blur.lens.Sampling."""
+    """Return OpenCV's number of a sampling; see gpu_aug.ops.imported.filters.Sampling."""
     import cv2
 
     flags = {

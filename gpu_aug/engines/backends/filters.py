@@ -45,7 +45,7 @@ from gpu_aug.ops import (
 )
 from gpu_aug.ops.blur.edges import THRESHOLD_MARGIN
 from gpu_aug.ops.blur.kernels import Kernels
-from gpu_aug.ops.blur.lens import zoom_window, zooms
+from gpu_aug.ops.imported.filters import zoom_window, zooms
 from gpu_aug.upload import upload
 
 

@@ -23,11 +23,11 @@ from gpu_aug.engines.backends.step import (
     torch_step,
 )
 from gpu_aug.engines.layout import to_unit_
-from gpu_aug.ops.color.lookup_tables import EqualizeLuma, HistogramTable, Table
+from gpu_aug.ops.color.lookup_tables import HistogramTable, Table
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
-from gpu_aug.ops.color.shading import PlasmaBrightnessContrast, Shading, per_image
-from gpu_aug.ops.color.stains import TISSUE_BELOW, HEStain
-from gpu_aug.ops.noise.plasma import plasma
+from gpu_aug.ops.imported.color import TISSUE_BELOW, HEStain
+from gpu_aug.ops.imported.shading import PlasmaBrightnessContrast, Shading, per_image, plasma
+from gpu_aug.ops.imported.tones import EqualizeLuma
 from gpu_aug.upload import upload
 
 _ONE = 2.0**32

@@ -1,4 +1,4 @@
-"""Operations that blur: convolutions with a kernel drawn per image."""
+"""Operations that blur: convolutions with a kernel drawn per image, and the median."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -22,9 +22,10 @@ from gpu_aug.ops.blur.kernels import (
     within,
 )
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Law, Numbers, Random, Uniform
-from gpu_aug.ops.distributions.uniform import Range, Sizes, between
+from gpu_aug.ops.distributions.uniform import Range, Sizes
+from gpu_aug.ops.operation import Operation
 
-__all__ = ["AdvancedBlur", "Blur", "GaussianBlur", "MotionBlur", "RandomGaussianBlur"]
+__all__ = ["Blur", "GaussianBlur", "MedianBlur", "MotionBlur", "RandomGaussianBlur"]
 
 
 def _odd_sides(operation: str, field: str, value: Any) -> int | tuple[int, int]:
@@ -34,18 +35,6 @@ def _odd_sides(operation: str, field: str, value: Any) -> int | tuple[int, int]:
         raise validation.fault(operation, field, value, allowed)
     height, width = (int(side) for side in sides)
     return height if height == width else (height, width)
-
-
-def _around_one(operation: str, field: str, value: Any) -> tuple[float, float]:
-    ends = validation.interval(operation, field, value, low=0, example="(0.5, 8.0)")
-    if not ends[0] <= 1 <= ends[1]:
-        raise validation.fault(operation, field, value, "a range around 1, such as (0.5, 8.0)")
-    return ends
-
-
-def _area(operation: "AdvancedBlur") -> int:
-    """Return the number of weights of the largest kernel."""
-    return largest_of(operation.kernel_size) ** 2
 
 
 @dataclass(frozen=True)
@@ -219,65 +208,33 @@ class MotionBlur(Filter):
         }
 
 
-@dataclass(frozen=True)
-class AdvancedBlur(Filter):
-    """Blur with a generalised, turned and noisy Gaussian.
-
-    Args:
-        kernel_size: Odd width of the kernel in pixels, or its smallest and largest value, odd too.
-        sigma_x: Range of the standard deviation along the kernel's first axis, in pixels, above 0.
-        sigma_y: The same along its second axis.
-        angle: Range of the kernel's turn in degrees.
-        beta: Range of the exponent, around 1: half the images get one below 1, half one above.
-        noise: Range of the numbers that each number of the kernel is multiplied by.
-        p: Share of the images that are changed.
-
-    Source: Albumentations AdvancedBlur (blur_limit, sigma_x_limit, sigma_y_limit, rotate_limit,
-    beta_limit, noise_limit).
-    """
-
-    # Measured 0.0002 on noise and photographs.
-    tolerance: ClassVar[float] = 0.001
-
-    random: ClassVar[Random] = {
-        "size": Law(odd_between, "kernel_size"),
-        "sigma_x": Uniform(at_least=1e-4),
-        "sigma_y": Uniform(at_least=1e-4),
-        "angle": Uniform(),
-        "beta": Numbers(2),
-        "noise": Uniform(count=_area, at_least=1e-9),
-    }
-
-    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
-    sigma_x: Annotated[Range, partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
-    sigma_y: Annotated[Range, partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
-    _: KW_ONLY
-    angle: Annotated[Range, validation.Interval(low=-np.inf, example="(-90, 90)")] = (-90.0, 90.0)
-    beta: Annotated[Range, _around_one] = (0.5, 8.0)
-    noise: Annotated[Range, partial(above_zero, example="(0.9, 1.1)")] = (0.9, 1.1)
-    p: float = 0.5
-
-    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``kernel``, float64 [B, k, k]."""
-        largest = largest_of(self.kernel_size)
-        sigma = np.stack([drawn["sigma_x"], drawn["sigma_y"]])
-        angle = np.deg2rad(drawn["angle"])
-        side, share = drawn["beta"].T
-        below, above = between(share, (self.beta[0], 1)), between(share, (1, self.beta[1]))
-        beta = np.where(side < 0.5, below, above)
-        y, x = np.mgrid[:largest, :largest] - largest // 2
-        cos, sin = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
-        along, across = x * cos + y * sin, y * cos - x * sin
-        squares = (along / sigma[0, :, None, None]) ** 2 + (across / sigma[1, :, None, None]) ** 2
-        kernel = np.exp(-0.5 * squares ** beta[:, None, None])
-        inside = within(drawn["size"], largest)
-        kernel *= drawn["noise"].reshape(kernel.shape)
-        kernel *= inside[:, :, None] * inside[:, None, :]
-        return {
-            "kernel": kernel / kernel.sum(axis=(1, 2), keepdims=True),
-        }
-
-
 def both(line: Kernels) -> Kernels:
     """Use the same numbers as column and as row."""
     return np.stack([line, line], axis=1)
+
+
+@dataclass(frozen=True)
+class MedianBlur(Operation):
+    """Take the median over a square around each pixel, in 8 bits; the image's edge is repeated.
+
+    Args:
+        kernel_size: Odd width of the square in pixels, or its smallest and largest value, odd too.
+        p: Share of the images that are changed.
+
+    Source: Albumentations MedianBlur (blur_limit), OpenCV medianBlur.
+    """
+
+    # Measured 0: whole numbers.
+    tolerance: ClassVar[float] = 0.001
+    needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
+    any_channels: ClassVar[bool] = True
+
+    moves_pixels_only: ClassVar[bool] = True
+    """Always: a median is one of the values."""
+
+    random: ClassVar[Random] = {"size": Law(odd_between, "kernel_size")}
+
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
+    _: KW_ONLY
+    p: float = 0.5

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,11 @@ from gpu_aug.ops.operation import Operation
 __all__ = ["Filter", "SeparableFilter"]
 
 Kernels = NDArray[np.float64]
+
+# The sampling methods of OpenCV that 8-bit operations take as they are.
+Sampling = Literal[
+    "nearest", "nearest_exact", "bilinear", "bilinear_exact", "bicubic", "area", "lanczos"
+]
 
 
 class Filter(Operation, abstract=True):

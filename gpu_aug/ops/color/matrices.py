@@ -3,7 +3,7 @@
 import math
 from dataclasses import KW_ONLY, dataclass
 from itertools import permutations
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.color.planckian import COLORS, TEMPERATURES
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import (
     Range,
@@ -26,7 +25,6 @@ from gpu_aug.ops.operation import Operation, WithProbability
 __all__ = [
     "ChannelDropout",
     "ChannelShuffle",
-    "PlanckianJitter",
     "RGBShift",
     "RandomBrightnessContrast",
     "ToSepia",
@@ -34,7 +32,6 @@ __all__ = [
 
 _SHUFFLES = np.eye(3)[np.array(list(permutations(range(3))))]
 _SEPIA = np.array([[0.393, 0.769, 0.189], [0.349, 0.686, 0.168], [0.272, 0.534, 0.131]])
-_WHITE = 6000  # kelvin
 
 
 class Statistics(NamedTuple):
@@ -229,68 +226,6 @@ class ToSepia(ColorMatrix, WithProbability):
         matrix = plain_matrices(len(sizes))
         matrix[:, :, :3] = _SEPIA
         return {"matrix": matrix}
-
-
-@dataclass(frozen=True)
-class PlanckianJitter(ColorMatrix):
-    """Change the colour of the light: red and blue are scaled as by lamps of another temperature.
-
-    Two of five images get light warmer than white (6000 kelvin), the others colder.
-
-    Args:
-        mode: "blackbody" radiators or "cied" daylight.
-        temperature: (smallest, largest) in kelvin, around 6000; None is all there is, from 3000
-            ("cied": 4000) to 15000.
-        sampling_method: "uniform" on either side of white; or "gaussian", half of a normal law that
-            has its three standard deviations at the ends.
-        p: Share of the images that are changed.
-
-    Source: Albumentations PlanckianJitter.
-    """
-
-    random: ClassVar[Random] = {"side": Numbers(), "distance": Numbers(2)}
-
-    mode: Literal["blackbody", "cied"] = "blackbody"
-    temperature: tuple[int, int] | None = None
-    sampling_method: Literal["uniform", "gaussian"] = "uniform"
-    _: KW_ONLY
-    p: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        name, known = "PlanckianJitter", TEMPERATURES[self.mode]
-        ends = validation.interval(
-            name,
-            "temperature",
-            (known[0], known[-1]) if self.temperature is None else self.temperature,
-            low=known[0],
-            high=known[-1],
-            example="(4000, 12000)",
-        )
-        if not ends[0] <= _WHITE <= ends[1]:
-            raise validation.fault(
-                name,
-                "temperature",
-                self.temperature,
-                "a range that contains 6000, for example (4000, 12000)",
-            )
-        self._set(temperature=ends)
-
-    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``temperature`` in whole kelvin, int64 [B], and its matrix."""
-        low, high = self.temperature  # type: ignore[misc]
-        reach = np.where(drawn["side"] < 0.4, low - _WHITE, high - _WHITE)
-        if self.sampling_method == "uniform":
-            distance = drawn["distance"][:, 0]
-        else:
-            distance = np.abs(normals(drawn["distance"])[:, 0]) / 3
-        temperature = np.clip(_WHITE + reach * distance, low, high).astype(np.int64)
-        known, colors = TEMPERATURES[self.mode], COLORS[self.mode]
-        light = np.stack([np.interp(temperature, known, column) for column in colors.T], axis=1)
-        matrix = plain_matrices(len(sizes))
-        matrix[:, 0, 0] = light[:, 0] / light[:, 1]
-        matrix[:, 2, 2] = light[:, 2] / light[:, 1]
-        return {"temperature": temperature, "matrix": matrix}
 
 
 def plain_matrices(num: int) -> NDArray[np.float64]:

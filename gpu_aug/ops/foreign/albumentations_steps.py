@@ -1,7 +1,14 @@
-"""Facts about transforms of Albumentations, by class name, so that it need not be imported."""
+"""Transforms of Albumentations: facts about them by class name, so that it need not be imported, and building them.
 
+Of a description nothing but a class of Albumentations itself is built.
+"""
+
+import json
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
+from gpu_aug.errors import RecipeError
 from gpu_aug.ops.foreign.code import describe_class, describe_code
 
 
@@ -56,3 +63,80 @@ def _without(modules: set[str], described: Any) -> Any:
             (described.removeprefix(m) for m in modules if described.startswith(m)), described
         )
     return described
+
+
+def short_name(full: str) -> str:
+    """Return ``A.save``'s name of a class; one of another package keeps its module's name."""
+    return full.rpartition(".")[2] if full.startswith("albumentations.") else full
+
+
+def build_transform(described: Mapping[str, Any]) -> Any:
+    """Build a transform, or a Compose with all that is in it.
+
+    Args:
+        described: As ``to_dict()["transform"]`` returned it.
+
+    Raises:
+        RecipeError: It is not one of Albumentations' classes, or its arguments are not right.
+    """
+    values = {str(key): value for key, value in described.items()}
+    name = short_name(str(values.pop("__class_fullname__", "")))
+    cls = _find_class(name)
+    if "transforms" in values:
+        values["transforms"] = [build_transform(child) for child in values["transforms"]]
+    if "p" not in values and name not in ("Compose", "Sequential"):
+        values["p"] = 0.5  # as A.from_dict does
+    return call(cls, name, values)
+
+
+def call(cls: Any, name: str, values: dict[str, Any]) -> Any:
+    """Call a constructor of Albumentations; arguments that it would ignore are an error.
+
+    Raises:
+        RecipeError: An argument is unknown or has a bad value.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            transform = cls(**values)
+        except Exception as error:
+            raise RecipeError(
+                f"{name} cannot be built with these arguments: {' '.join(str(error).split())}"
+            ) from error
+    own = transform.to_dict_private() if hasattr(transform, "invalid_args") else {}
+    ignored = [
+        argument
+        for argument in getattr(transform, "invalid_args", ())
+        # Some write what their base class is made with, which follows from their own arguments.
+        if argument not in own or _plain(own[argument]) != _plain(values[argument])
+    ]
+    if ignored:
+        raise RecipeError(
+            f"Albumentations {_version()} has no argument {', '.join(ignored)} of {name}, and would ignore "
+            "it: write the pipeline again with this version"
+        )
+    return transform
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a file gives it back: lists for tuples, and -0.0 is equal to 0."""
+    return json.loads(json.dumps(value, default=repr))
+
+
+def _version() -> str:
+    import albumentations
+
+    return str(albumentations.__version__)
+
+
+def _find_class(name: str) -> Any:
+    import albumentations as A
+    import albumentations.pytorch
+    from albumentations.core.serialization import Serializable
+
+    cls = getattr(A, name, None) or getattr(albumentations.pytorch, name, None)
+    if not isinstance(cls, type) or not issubclass(cls, Serializable):
+        raise RecipeError(f"{name} is not a class of Albumentations {_version()}")
+    if name == "Lambda":
+        raise RecipeError("Lambda holds functions, which are not in its description")
+    return cls

@@ -2,13 +2,16 @@
 
 import json
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import fields
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError, TargetsError
+from gpu_aug.names import ALIASES
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
@@ -16,7 +19,8 @@ from gpu_aug.ops.validation import fault
 
 __all__ = ["Foreign"]
 
-_SEED_PARTS = (2.0**30, 2.0**32)
+_SEED_PARTS = (2.0**30, 2.0**32)  # int64 holds seeds below 2**62
+_MIXING = ("CutMix", "MixUp", "Mosaic")
 
 
 class Foreign(Operation, abstract=True):
@@ -120,3 +124,33 @@ class Named(Foreign, abstract=True):
 def comes_from(package: str, value: object) -> bool:
     """Whether a class of this package is among those of ``value``, which need not be importable."""
     return any(base.__module__.partition(".")[0] == package for base in type(value).__mro__)
+
+
+def check_single(steps: Iterable[Any]) -> None:
+    """Refuse steps that would silently mean something else on a single image.
+
+    Args:
+        steps: Modules or transforms, with all that they are made of.
+
+    Raises:
+        RecipeError: One mixes the images of its batch, or draws once for its batch.
+    """
+    for step in steps:
+        name = type(step).__name__
+        library = type(step).__module__.partition(".")[0]
+        ours = ALIASES.get(name, name.removeprefix("Random"))
+        if library in ("kornia", "torchvision") and ours in _MIXING:
+            raise RecipeError(
+                f"{name} must get a batch to mix, got one image at a time as every step that is not ours: "
+                f"use gpu_aug.{ours}()"
+            )
+        if library == "kornia" and getattr(step, "same_on_batch", None) is True and _asks(step):
+            raise RecipeError(
+                f"{name} same_on_batch must be False in a recipe, which draws for each sample, got True: "
+                "leave it out (the frames of a clip get one draw anyway)"
+            )
+
+
+def _asks(step: Any) -> bool:
+    """Whether a user can say ``same_on_batch``; modules without chance have it of themselves."""
+    return "same_on_batch" in signature(type(step)).parameters

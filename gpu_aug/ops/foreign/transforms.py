@@ -4,20 +4,19 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.foreign.albumentations_steps import (
+    build_transform,
     changes_values_only,
     is_code,
     leaves_of,
     with_code,
 )
-from gpu_aug.ops.foreign.batchwise import check_single
 from gpu_aug.ops.foreign.code import describe_class, describe_code
-from gpu_aug.ops.foreign.description import build_transform
-from gpu_aug.ops.foreign.foreign import Foreign, Named, comes_from
+from gpu_aug.ops.foreign.foreign import Foreign, Named, check_single, comes_from
 from gpu_aug.ops.foreign.source import without_address
 
 __all__ = ["AlbumentationsTransform", "KorniaModule", "TorchvisionTransform"]
@@ -38,6 +37,15 @@ class _Taking(Foreign, abstract=True):
     needs_unit_range = rounds_to_8_bits
 
 
+def _albumentations(operation: str, field: str, value: Any) -> Any:
+    """Return a transform of Albumentations, built if its description is given."""
+    transform = build_transform(value) if isinstance(value, dict) else value
+    if not comes_from("albumentations", transform):
+        allowed = "a transform of Albumentations such as A.Blur()"
+        raise validation.fault(operation, field, transform, allowed)
+    return transform
+
+
 @dataclass(frozen=True, eq=False)
 class AlbumentationsTransform(_Taking):
     """A transform or a Compose of Albumentations, called unchanged on the CPU.
@@ -51,21 +59,9 @@ class AlbumentationsTransform(_Taking):
             they are.
     """
 
-    transform: Any
+    transform: Annotated[Any, _albumentations]
     _: KW_ONLY
     takes: Takes = "uint8"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.transform, dict):
-            self._set(transform=build_transform(self.transform))
-        if not comes_from("albumentations", self.transform):
-            raise validation.fault(
-                "AlbumentationsTransform",
-                "transform",
-                self.transform,
-                "a transform of Albumentations such as A.Blur()",
-            )
 
     @property
     def title(self) -> str:

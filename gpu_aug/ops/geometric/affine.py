@@ -58,6 +58,14 @@ def _scales(operation: str, field: str, value: Any) -> tuple[float, float]:
     return validation.interval(operation, field, ends, low=0, above=True, example="(0.8, 1.2)")
 
 
+def _factors(operation: str, field: str, value: Any) -> Ranges:
+    """Return ranges from 0 along x and y, of which neither is 0 alone."""
+    along = xy_ranges(operation, field, value, low=0, example="(0.8, 1.2)")
+    if min(largest for _, largest in along) <= 0:
+        raise validation.fault(operation, field, along, "above 0, for example (0.8, 1.2)")
+    return along
+
+
 def _shifts(operation: str, field: str, value: Any) -> Any:
     ranges = xy_ranges(operation, field, value, low=-np.inf, example="(-10, 10)")
     return tuple((int(first), int(last)) for first, last in ranges)
@@ -155,7 +163,7 @@ class Affine(WarpWithBorder, Warp):
         "rotate": Uniform(),
     }
 
-    scale: Annotated[Any, partial(xy_ranges, low=0, example="(0.8, 1.2)")] = 1.0
+    scale: Annotated[Any, _factors] = 1.0
     translate_percent: Annotated[
         Any, validation.optional(partial(xy_ranges, low=-np.inf, example="(-0.1, 0.1)"))
     ] = None
@@ -170,15 +178,14 @@ class Affine(WarpWithBorder, Warp):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        name, scale = "Affine", self.scale
+        name = "Affine"
         if self.translate_percent is not None and self.translate_px is not None:
             raise validation.fault(
                 name, "translate_px", self.translate_px, "None where translate_percent is given"
             )
-        if min(scale[0][1], scale[1][1]) <= 0:
-            raise validation.fault(name, "scale", scale, "above 0, for example (0.8, 1.2)")
-        if self.keep_ratio and scale[0] != scale[1]:
-            raise validation.fault(name, "scale", scale, "alike for x and y with keep_ratio=True")
+        if self.keep_ratio and self.scale[0] != self.scale[1]:
+            allowed = "alike for x and y with keep_ratio=True"
+            raise validation.fault(name, "scale", self.scale, allowed)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``matrix``, float64 [B, 3, 3], and with ``fit_output`` ``shape``; see Warp."""

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, whole_below
@@ -19,13 +18,19 @@ from gpu_aug.ops.geometric.borders import (
     paddings,
     place_columns,
 )
-from gpu_aug.ops.geometric.spatial import Crop, Pair
+from gpu_aug.ops.geometric.spatial import Pair, ToOneSize
 
-__all__ = ["CenterCrop", "FixedCrop", "RandomCrop", "RandomCropFromBorders"]
+__all__ = ["CenterCrop", "FixedCrop", "RandomCrop"]
+
+
+def _paddings(operation: str, field: str, value: Any) -> tuple[int, int, int, int] | None:
+    """Return (left, top, right, bottom); None if all are 0, which is the same recipe."""
+    around = paddings(operation, field, value)
+    return around if any(around) else None
 
 
 @dataclass(frozen=True)
-class RandomCrop(PaddedCrop):
+class RandomCrop(ToOneSize, PaddedCrop):
     """Crop a fixed size at a random location; an image that is too small is padded.
 
     Args:
@@ -44,14 +49,9 @@ class RandomCrop(PaddedCrop):
     random: ClassVar[Random] = {"place": Numbers(2)}
 
     size: Pair
-    padding: Annotated[int | tuple[int, ...] | None, validation.optional(paddings)] = None
+    padding: Annotated[int | tuple[int, ...] | None, validation.optional(_paddings)] = None
     _: KW_ONLY
     position: Position = "random"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.padding == (0, 0, 0, 0):
-            self._set(padding=None)
 
     @property
     def may_pad(self) -> bool:  # type: ignore[override]
@@ -66,13 +66,9 @@ class RandomCrop(PaddedCrop):
         before = borders(np.maximum(-room, 0), self.position, drawn["place"])
         return crop_params(inside - before - (top, left), self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every image becomes ``size``."""
-        return np.array([self.size])
-
 
 @dataclass(frozen=True)
-class CenterCrop(PaddedCrop):
+class CenterCrop(ToOneSize, PaddedCrop):
     """Cut out the middle; an image that is too small is padded.
 
     Args:
@@ -103,10 +99,6 @@ class CenterCrop(PaddedCrop):
             cut - borders(np.maximum(-room, 0), self.position, drawn["place"]), self.size
         )
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every image becomes ``size``."""
-        return np.array([self.size])
-
 
 def _fixed_position(operation: str, field: str, value: Any) -> str | tuple[int, int]:
     if isinstance(value, str):
@@ -118,7 +110,7 @@ def _fixed_position(operation: str, field: str, value: Any) -> str | tuple[int, 
 
 
 @dataclass(frozen=True)
-class FixedCrop(PaddedCrop):
+class FixedCrop(ToOneSize, PaddedCrop):
     """Crop a fixed size at a fixed location; the part outside the image is padded.
 
     Args:
@@ -145,51 +137,3 @@ class FixedCrop(PaddedCrop):
         else:
             start = room * np.array([self.position[:3] == "bot", self.position[-5:] == "right"])
         return crop_params(start, self.size)
-
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every image becomes ``size``."""
-        return np.array([self.size])
-
-
-@dataclass(frozen=True)
-class RandomCropFromBorders(Crop):
-    """Cut a random number of rows and columns off each side.
-
-    Args:
-        crop_left: Largest share of the width that is cut off at the left; the others likewise.
-
-    Source: Albumentations RandomCropFromBorders.
-    """
-
-    random: ClassVar[Random] = {"start": Numbers(2), "stop": Numbers(2)}
-
-    crop_left: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
-    crop_right: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
-    crop_top: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
-    crop_bottom: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if max(self.crop_left + self.crop_right, self.crop_top + self.crop_bottom) > 1:
-            raise RecipeError(
-                f"RandomCropFromBorders must not cut off more than there is, got {self!r}"
-            )
-
-    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start`` and ``shape``, int64 [B, 2]."""
-        earliest, latest = self._ends(sizes)
-        start = np.minimum(whole_below(drawn["start"], earliest + 1), sizes - 1)
-        low = np.maximum(start + 1, latest)
-        stop = low + whole_below(drawn["stop"], sizes - low + 1)
-        return crop_params(start, stop - start)
-
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The smallest and the largest result."""
-        earliest, latest = self._ends(sizes)
-        return np.concatenate([np.maximum(latest - earliest, 1), sizes])
-
-    def _ends(self, sizes: Sizes) -> tuple[Sizes, Sizes]:
-        """The last row and column it may start with, and the first it may stop before."""
-        before = np.array([self.crop_top, self.crop_left])
-        after = np.array([self.crop_bottom, self.crop_right])
-        return (before * sizes).astype(np.int64), ((1 - after) * sizes).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Operations that mirror and turn images by quarters."""
+"""Operations that mirror images, turn them by quarters, or leave them as they are."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.spatial import Reorient
 from gpu_aug.ops.operation import WithProbability
 
-__all__ = ["D4", "HorizontalFlip", "RandomRotate90", "Transpose", "VerticalFlip"]
+__all__ = ["D4", "HorizontalFlip", "Identity", "RandomRotate90", "Transpose", "VerticalFlip"]
 
 # Quarter turns counterclockwise, of 0 to 3.
 _TURNS = {
@@ -132,3 +132,21 @@ def reorient_params(
 def turned_sizes(sizes: Sizes, *, always: bool = False) -> Sizes:
     """Return the sizes after a transposition, and those before unless it is ``always`` done."""
     return sizes[:, ::-1] if always else np.unique(np.concatenate([sizes, sizes[:, ::-1]]), axis=0)
+
+
+@dataclass(frozen=True)
+class Identity(Reorient):
+    """Leave the image unchanged: a choice for OneOf or SomeOf.
+
+    Source: torchvision v2 Identity; Albumentations NoOp.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(224), OneOf([Identity(), Grayscale(1.0)])])
+    """
+
+    tolerance: ClassVar[float] = 0.0
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Close every gate."""
+        names = ("apply", "transpose", "top_bottom", "left_right")
+        return {name: np.zeros(len(sizes), bool) for name in names}

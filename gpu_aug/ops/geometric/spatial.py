@@ -97,6 +97,15 @@ class Reorient(Moving, abstract=True):
         return matrix
 
 
+class ToOneSize(Operation, abstract=True):
+    """An operation whose results all have the size of its field ``size``."""
+
+    size: tuple[int, int]
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        return np.array([self.size])
+
+
 class Crop(Moving, abstract=True):
     """Keeps a rectangle; where it leaves the image there is padding.
 

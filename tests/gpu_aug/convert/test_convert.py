@@ -43,7 +43,7 @@ from gpu_aug.convert import convert, from_albumentations, from_torchvision
 from gpu_aug.ops.combine import SomeOfRepeated
 from gpu_aug.ops.foreign.transforms import AlbumentationsTransform, TorchvisionTransform
 from gpu_aug.ops.geometric.crops import FixedCrop
-from gpu_aug.ops.identity import Identity
+from gpu_aug.ops.geometric.flips import Identity
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 from gpu_aug.views import Views
 from tests.support.engines import ENGINES, render

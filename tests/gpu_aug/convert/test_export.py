@@ -29,7 +29,7 @@ from gpu_aug import (
 )
 from gpu_aug.convert import convert
 from gpu_aug.ops.combine import SomeOfRepeated
-from gpu_aug.ops.identity import Identity
+from gpu_aug.ops.geometric.flips import Identity
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 from tests.gpu_aug.convert.test_convert import build_albumentations
 from tests.support.engines import noise, planar, render

@@ -18,7 +18,7 @@ from gpu_aug import (
     RecipeError,
 )
 from gpu_aug.convert import from_albumentations, from_torchvision
-from gpu_aug.ops.noise.plasma import plasma
+from gpu_aug.ops.imported.shading import plasma
 from gpu_aug.ops.operation import Operation
 from tests.support.engines import render
 from tests.support.laws import albumentations_draws, apart, imported

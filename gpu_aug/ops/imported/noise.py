@@ -4,7 +4,8 @@ As in noise.py the host draws a key per image, and the rest follows from it on t
 """
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, ClassVar
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -12,14 +13,15 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.columns import Drawn, Key, Random, Uniform
+from gpu_aug.ops.blur.kernels import Sampling, whole_range
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Key, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Range, Sizes
 from gpu_aug.ops.noise.noise import Size
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import normal_field, uniform_field
 from gpu_aug.upload import upload
 
-__all__ = ["ISONoise", "SaltAndPepper", "ShotNoise"]
+__all__ = ["ISONoise", "SaltAndPepper", "ShotNoise", "Spatter", "Superpixels"]
 
 
 @dataclass(frozen=True)
@@ -164,3 +166,94 @@ class ShotNoise(Operation):
     def dice(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Return the uniform numbers that become Poisson numbers, float32 [B, 3, H, W]."""
         return uniform_field(params["key"], (3, *size), device)
+
+
+_SPATTERED = ("mean", "std", "gauss_sigma", "cutout_threshold", "intensity")
+
+
+Share = Annotated[Range, validation.Interval(low=0, high=1, example="(0.6, 0.6)")]
+
+
+@dataclass(frozen=True)
+class Spatter(Operation):
+    """Spatter rain or mud on the lens; runs on the CPU in every engine.
+
+    Args:
+        mean: Range of the mean of the normal field that becomes the liquid, within [0, 1].
+        std: Range of its standard deviation within [0, 1].
+        gauss_sigma: Range of the standard deviation of its blur, in pixels.
+        cutout_threshold: Range of the value below which there is no liquid, within [0, 1].
+        intensity: Range of the strength within [0, 1].
+        mode: "rain" or "mud".
+        color: Colour of the liquid, three numbers in [0, 1]; None is a light blue or a brown.
+        p: Share of the images that are changed.
+
+    Source: Albumentations Spatter.
+    """
+
+    # The same code in all engines.
+    tolerance: ClassVar[float] = 0.0
+    needs_unit_range: ClassVar[bool] = True
+
+    random: ClassVar[Random] = {"key": Key(), **{name: Uniform() for name in _SPATTERED}}
+
+    mean: Share = (0.65, 0.65)
+    std: Share = (0.3, 0.3)
+    gauss_sigma: Annotated[Range, validation.Interval(low=0, example="(0.6, 0.6)")] = (2.0, 2.0)
+    cutout_threshold: Share = (0.68, 0.68)
+    intensity: Share = (0.6, 0.6)
+    _: KW_ONLY
+    mode: Literal["rain", "mud"] = "rain"
+    color: Annotated[
+        tuple[float, float, float] | None,
+        validation.optional(partial(validation.numbers, count=3, example="(0.1, 0.2, 0.2)")),
+    ] = None
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class Superpixels(Operation):
+    """Give the pixels of some segments their mean, in 8 bits; runs on the CPU in every engine.
+
+    Args:
+        p_replace: Range of the probability that a segment is replaced.
+        n_segments: Smallest and largest number of segments, about.
+        max_size: A larger image is segmented at this length of its longer side; None is never.
+        sampling: Interpolation for that resize.
+        p: Share of the images that are changed.
+
+    Source: Albumentations Superpixels.
+    """
+
+    # The same code in all engines.
+    tolerance: ClassVar[float] = 0.0
+    needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
+
+    random: ClassVar[Random] = {
+        "share": Uniform("p_replace"),
+        "num_segments": Integer("n_segments"),
+        "dice": Numbers(lambda self: self.n_segments[1]),
+    }
+
+    p_replace: Annotated[Range, validation.Interval(low=0, high=1, example="(0.0, 0.1)")] = (
+        0.0,
+        0.1,
+    )
+    n_segments: Annotated[tuple[int, int], partial(whole_range, low=1, example="(100, 100)")] = (
+        100,
+        100,
+    )
+    _: KW_ONLY
+    max_size: Annotated[
+        int | None, validation.optional(validation.Integer(low=1, example="128"))
+    ] = 128
+    sampling: Sampling = "bilinear"
+    p: float = 0.5
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``num_segments``, int64 [B], and ``replace``, bool [B, largest n_segments]."""
+        return {
+            "num_segments": drawn["num_segments"],
+            "replace": drawn["dice"] < drawn["share"][:, None],
+        }

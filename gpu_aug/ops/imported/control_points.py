@@ -13,9 +13,9 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Range, Sizes
-from gpu_aug.ops.geometric.distortion import GridDistortion
 from gpu_aug.ops.geometric.spatial import Remap
 from gpu_aug.ops.geometric.warps import WarpWithBorder, normals, pixel_indices
+from gpu_aug.ops.imported.distortion import GridDistortion
 from gpu_aug.upload import upload
 
 __all__ = ["PiecewiseAffine", "ThinPlateSpline"]

@@ -1,20 +1,27 @@
-"""Operations on a grid of cells that divides the image."""
+"""Operations on a grid of cells, and those that paint stripes or pixels."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.columns import Drawn, Key, Numbers, Random
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, orders, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Key, Numbers, Random
+from gpu_aug.ops.distributions.uniform import (
+    Sizes,
+    Uniforms,
+    orders,
+    whole_below,
+    whole_between,
+)
 from gpu_aug.ops.dropout.erase import Dropout, keyed_uniforms
+from gpu_aug.ops.geometric.borders import is_whole_fill
 from gpu_aug.ops.operation import Operation
 
-__all__ = ["GridDropout", "GridMask", "RandomGridShuffle"]
+__all__ = ["GridDropout", "PixelDropout", "RandomGridShuffle", "XYMasking"]
 
 
 def _pair(operation: str, field: str, value: Any, *, low: int) -> tuple[int, int]:
@@ -101,60 +108,6 @@ class GridDropout(Dropout):
 
 
 @dataclass(frozen=True)
-class GridMask(Dropout):
-    """Paint the squares of a regular grid, with probability ``p``.
-
-    Args:
-        d: Smallest period of the grid in pixels, at least 2, and the first that is not drawn.
-        ratio: Share of each period, between 0 and 1, that is kept along a side.
-        mode: "squares" paints the squares between the kept stripes; "stripes" paints the stripes
-            instead, and keeps the squares.
-        fill: See Dropout; and so the others.
-
-    Source: Chen et al. 2020, "GridMask data augmentation", https://arxiv.org/abs/2001.04086, and the
-    authors' code with mode=1 (or 0 for "stripes") and no rotation; d and ratio are their values
-    for ImageNet.
-    """
-
-    random: ClassVar[Random] = {"period": Numbers(), "shift": Numbers(2), "key": Key()}
-
-    d: Annotated[tuple[int, int], validation.IntegerRange(low=2, example="(96, 224)")] = (96, 224)
-    ratio: Annotated[
-        float, validation.Number(low=0, high=1, above=True, below=True, example="0.6")
-    ] = 0.6
-    mode: Literal["squares", "stripes"] = "squares"
-
-    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``holes``."""
-        low, high = self.d
-        period = low + whole_below(drawn["period"], max(high - low, 1))
-        kept = np.ceil(period * self.ratio).astype(np.int64)[:, None]
-        # The authors' grid covers a square as large as the diagonal, centred on the image.
-        diagonal = np.ceil(np.sqrt((sizes**2).sum(axis=1))).astype(np.int64)[:, None]
-        shift = whole_below(drawn["shift"], period[:, None]) - (diagonal - sizes) // 2
-        first = shift % period[:, None] - period[:, None]  # of a stripe, at or before 0
-        count = int((sizes.max(axis=1, initial=0) // period).max(initial=0)) + 2
-        starts = first[:, None] + np.arange(count)[:, None] * period[:, None, None]
-        stripes = np.stack([starts, starts + kept[:, None]], axis=1)  # [B, 2, count, axis]
-        gaps = np.stack([starts + kept[:, None], starts + period[:, None, None]], axis=1)
-        holes = self._rectangles(stripes, gaps, sizes)
-        limits = np.concatenate([sizes, sizes], axis=1)[:, None]
-        return self._params(np.clip(holes, 0, limits), drawn["key"])
-
-    def _rectangles(self, stripes: Sizes, gaps: Sizes, sizes: Sizes) -> Sizes:
-        num, _, count, _ = gaps.shape
-        if self.mode == "squares":
-            rows = np.repeat(gaps[..., 0].transpose(0, 2, 1), count, axis=1)
-            columns = np.tile(gaps[..., 1].transpose(0, 2, 1), (1, count, 1))
-        else:
-            whole = np.stack([np.zeros_like(sizes), sizes], axis=1)[:, :, None]
-            whole = np.broadcast_to(whole, (num, 2, count, 2))
-            rows = np.concatenate([stripes[..., 0], whole[..., 0]], axis=2).transpose(0, 2, 1)
-            columns = np.concatenate([whole[..., 1], stripes[..., 1]], axis=2).transpose(0, 2, 1)
-        return np.stack([rows[..., 0], columns[..., 0], rows[..., 1], columns[..., 1]], axis=2)
-
-
-@dataclass(frozen=True)
 class RandomGridShuffle(Operation):
     """Divide the image into tiles and shuffle tiles of equal size, with probability ``p``.
 
@@ -208,3 +161,111 @@ def split_sides(size: int, u: Uniforms) -> Sizes:
     parts[: size % len(u)] += 1
     shuffled = parts[orders(u[None])[0]]
     return np.concatenate([[0], np.cumsum(shuffled)])
+
+
+@dataclass(frozen=True)
+class XYMasking(Dropout):
+    """Paint random vertical and horizontal stripes, with probability ``p``.
+
+    Args:
+        num_masks_x: Smallest and largest number of vertical stripes.
+        num_masks_y: Smallest and largest number of horizontal stripes.
+        mask_x_length: Smallest and largest width of the vertical ones, in pixels.
+        mask_y_length: Smallest and largest height of the horizontal ones, in pixels.
+        fill: See Dropout; and so the others.
+
+    Source: Albumentations XYMasking. A stripe that is longer than the image covers it; there it
+    is an error.
+    """
+
+    random: ClassVar[Random] = {
+        "number_x": Integer("num_masks_x"),
+        "number_y": Integer("num_masks_y"),
+        "masks": Numbers(lambda self: 2 * (self.num_masks_x[1] + self.num_masks_y[1])),
+        "key": Key(),
+    }
+
+    num_masks_x: Annotated[
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
+    ] = 0
+    num_masks_y: Annotated[
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
+    ] = 0
+    mask_x_length: Annotated[
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
+    ] = 0
+    mask_y_length: Annotated[
+        int | tuple[int, int], validation.IntegerRange(low=0, example="(0, 10)")
+    ] = 0
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``holes``."""
+        most = self.num_masks_x[1]  # type: ignore[index]
+        numbers = drawn["masks"].reshape(len(sizes), -1, 2)
+        holes = np.concatenate(
+            [
+                stripes(numbers[:, :most], drawn["number_x"], self.mask_x_length, sizes, axis=1),
+                stripes(numbers[:, most:], drawn["number_y"], self.mask_y_length, sizes, axis=0),
+            ],
+            axis=1,
+        )
+        return self._params(holes, drawn["key"])
+
+
+@dataclass(frozen=True)
+class PixelDropout(Operation):
+    """Paint random pixels, with probability ``p``.
+
+    Args:
+        dropout_prob: Share of the pixels that are painted.
+        per_channel: Whether each channel draws its own pixels.
+        drop_value: What is painted, one value or three, in the values of this place in the
+            recipe; None draws a colour per image, a whole number of 1/255 per channel.
+        p: Share of the images that are changed.
+
+    Masks, boxes and keypoints stay as they are.
+
+    Source: Albumentations PixelDropout. Which pixels is a function of the drawn ``key``.
+    """
+
+    random: ClassVar[Random] = {"key": Key(), "colour": Numbers(3)}
+
+    dropout_prob: Annotated[float, validation.Number(low=0, high=1, example="0.01")] = 0.01
+    _: KW_ONLY
+    per_channel: bool = False
+    drop_value: Annotated[
+        float | tuple[float, float, float] | None, validation.optional(validation.fill)
+    ] = 0.0
+    p: float = 0.5
+
+    @property
+    def any_channels(self) -> bool:  # type: ignore[override]
+        """Unless colours are drawn, which are RGB, or the pixels of each channel."""
+        return self.drop_value is not None and not self.per_channel
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Where a whole 1/255 is painted."""
+        return self.drop_value is None or is_whole_fill(self.drop_value)
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``key``, uint32 [B, 2], and ``colour``, float64 [B, 3]."""
+        if self.drop_value is None:
+            colour = whole_below(drawn["colour"], 256) / 255
+        else:
+            colour = np.array(
+                np.broadcast_to(np.array(self.drop_value, np.float64), (len(sizes), 3))
+            )
+        return {"key": drawn["key"], "colour": colour}
+
+
+def stripes(u: Uniforms, number: Sizes, length: Any, sizes: Sizes, *, axis: int) -> Sizes:
+    """Return rectangles, int64 [B, n, 4], that cross the image; ``axis`` 0 are horizontal ones."""
+    size = sizes[:, axis : axis + 1]
+    wide = np.minimum(whole_between(u[:, :, 0], length), size)
+    start = whole_below(u[:, :, 1], size - wide + 1)
+    used = np.arange(u.shape[1]) < number[:, None]
+    holes = np.zeros((*u.shape[:2], 4), np.int64)
+    holes[:, :, 2:] = sizes[:, None]
+    holes[:, :, axis], holes[:, :, axis + 2] = start, start + wide
+    return np.where(used[:, :, None], holes, 0)

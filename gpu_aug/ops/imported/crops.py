@@ -1,0 +1,216 @@
+"""Crops of a random part, a random border or random sides."""
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
+from gpu_aug.ops.geometric.borders import crop_params, is_whole_fill
+from gpu_aug.ops.geometric.resizes import Resampling
+from gpu_aug.ops.geometric.spatial import Crop, Fill, MaskValue, PaddingMode, Pair, ToOneSize
+
+__all__ = ["CropAndPad", "RandomCropFromBorders", "RandomSizedCrop"]
+
+
+@dataclass(frozen=True)
+class RandomCropFromBorders(Crop):
+    """Cut a random number of rows and columns off each side.
+
+    Args:
+        crop_left: Largest share of the width that is cut off at the left; the others likewise.
+
+    Source: Albumentations RandomCropFromBorders.
+    """
+
+    random: ClassVar[Random] = {"start": Numbers(2), "stop": Numbers(2)}
+
+    crop_left: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+    crop_right: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+    crop_top: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+    crop_bottom: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if max(self.crop_left + self.crop_right, self.crop_top + self.crop_bottom) > 1:
+            raise RecipeError(
+                f"RandomCropFromBorders must not cut off more than there is, got {self!r}"
+            )
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2]."""
+        earliest, latest = self._ends(sizes)
+        start = np.minimum(whole_below(drawn["start"], earliest + 1), sizes - 1)
+        low = np.maximum(start + 1, latest)
+        stop = low + whole_below(drawn["stop"], sizes - low + 1)
+        return crop_params(start, stop - start)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """The smallest and the largest result."""
+        earliest, latest = self._ends(sizes)
+        return np.concatenate([np.maximum(latest - earliest, 1), sizes])
+
+    def _ends(self, sizes: Sizes) -> tuple[Sizes, Sizes]:
+        """The last row and column it may start with, and the first it may stop before."""
+        before = np.array([self.crop_top, self.crop_left])
+        after = np.array([self.crop_bottom, self.crop_right])
+        return (before * sizes).astype(np.int64), ((1 - after) * sizes).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class RandomSizedCrop(ToOneSize, Resampling):
+    """Cut out a part of random height and fixed ratio, and resample it to one size.
+
+    Args:
+        min_max_height: Smallest and largest height of the part in pixels, both included; what
+            is larger than the image is cut to it.
+        size: (height, width) of the result; one number is a square.
+        w2h_ratio: Width / height of the part.
+        interpolation: See Resampling; and so the others.
+
+    Source: Albumentations RandomSizedCrop.
+    """
+
+    random: ClassVar[Random] = {"height": Integer("min_max_height"), "place": Numbers(2)}
+
+    min_max_height: Annotated[tuple[int, int], validation.IntegerRange(low=1, example="(64, 128)")]
+    size: Pair
+    _: KW_ONLY
+    w2h_ratio: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+        height = drawn["height"]
+        wanted = np.stack([height, (height * self.w2h_ratio).astype(np.int64)], axis=1)
+        shape = np.clip(wanted, 1, sizes)
+        return self._params(whole_below(drawn["place"], sizes - shape + 1), shape, self.size)
+
+
+def _sides(operation: str, field: str, value: Any, *, fits: Callable[[Any], bool]) -> Any:
+    """Return a number, (low, high), or four of these: (top, right, bottom, left)."""
+
+    def side(item: Any) -> Any:
+        if fits(item):
+            return int(item) if fits is validation.is_whole else float(item)
+        if validation.is_sequence(item, 2) and all(map(fits, item)) and item[0] <= item[1]:
+            return side(item[0]), side(item[1])
+        allowed = "a number, (low, high), or four of these, such as (-8, 8)"
+        raise validation.fault(operation, field, value, allowed)
+
+    return tuple(map(side, value)) if validation.is_sequence(value, 4) else side(value)
+
+
+@dataclass(frozen=True)
+class CropAndPad(Resampling):
+    """Cut off or add a drawn number of rows and columns at each side; resample to the old size.
+
+    Args:
+        px: In pixels, negative cuts off: a number for all sides, (low, high) to draw from, or
+            four of these: (top, right, bottom, left). ``high`` is not drawn itself.
+        percent: The same in shares of height and width, (low, high) drawn uniformly and rounded
+            towards 0. Give one of ``px`` and ``percent``.
+        independent: Whether each side draws for itself, where one (low, high) is given.
+        keep_size: Whether the result is resampled to the size that the image had.
+        padding_mode: Values outside the image: see PaddedCrop.
+        fill: See PaddedCrop.
+        fill_mask: See PaddedCrop.
+        interpolation: See Resampling.
+        antialias: See Resampling.
+        mask_interpolation: See Resampling.
+
+    Source: Albumentations CropAndPad.
+    """
+
+    tolerance: ClassVar[float] = 0.01
+
+    may_pad: ClassVar[bool] = True
+    """Always."""
+
+    random: ClassVar[Random] = {"sides": Numbers(4)}
+
+    px: Annotated[Any, validation.optional(partial(_sides, fits=validation.is_whole))] = None
+    percent: Annotated[Any, validation.optional(partial(_sides, fits=validation.is_number))] = None
+    _: KW_ONLY
+    independent: bool = True
+    keep_size: bool = True
+    padding_mode: PaddingMode = "constant"
+    fill: Fill = 0.0
+    fill_mask: MaskValue = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.px is None) == (self.percent is None):
+            raise RecipeError(
+                "CropAndPad needs either px or percent, "
+                f"got px={self.px!r} and percent={self.percent!r}: for example px=(-8, 8)"
+            )
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Unless it interpolates, or pads with a value between two whole 1/255."""
+        moves = not self.keep_size or super().moves_pixels_only
+        return moves and (self.padding_mode != "constant" or is_whole_fill(self.fill))
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        added = self._added(drawn["sides"], sizes)
+        cut = _leave_one(np.maximum(-added, 0), sizes)
+        # (top, right, bottom, left): rows of one side that are cut off or added.
+        change = np.maximum(added, 0) - cut
+        shape = sizes + np.stack([change[:, 0] + change[:, 2], change[:, 1] + change[:, 3]], axis=1)
+        return self._params(-change[:, [0, 3]], shape, sizes if self.keep_size else shape)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """The smallest and the largest result."""
+        if self.keep_size:
+            return sizes
+        ends = [np.zeros((len(sizes), 4)), np.full((len(sizes), 4), np.nextafter(1, 0))]
+        return np.concatenate([self.draw(u, sizes)["shape"] for u in ends])
+
+    def _added(self, u: Uniforms, sizes: Sizes) -> Sizes:
+        spans = self.px if self.px is not None else self.percent
+        if not isinstance(spans, tuple):
+            spans = (spans,) * 4
+        elif len(spans) == 2:
+            u = u if self.independent else np.repeat(u[:, :1], 4, axis=1)
+            spans = (spans,) * 4
+        ends = [span if isinstance(span, tuple) else (span, None) for span in spans]
+        columns = []
+        for side, (low, high) in enumerate(ends):
+            if high is None:
+                drawn = np.full(len(u), low, np.float64)
+            elif self.px is not None:
+                drawn = low + whole_below(u[:, side], max(high - low, 1)).astype(np.float64)
+            else:
+                drawn = low + u[:, side] * (high - low)
+            columns.append(drawn if self.px is not None else drawn * sizes[:, side % 2])
+        added: Sizes = np.stack(columns, axis=1).astype(np.int64)  # towards 0
+        return added
+
+
+def _leave_one(cut: Sizes, sizes: Sizes) -> Sizes:
+    """Cut less, (top, right, bottom, left), where no row or no column would be left."""
+    cut = cut.copy()
+    for axis, (first, last) in enumerate(((0, 2), (3, 1))):
+        size = sizes[:, axis]
+        gone = size - cut[:, first] - cut[:, last] < 1
+        # Albumentations gives back size + 1 rows, the odd one of the first side.
+        back = np.stack([(size + 2) // 2, (size + 1) // 2], axis=1)
+        have = cut[:, [first, last]]
+        short = back - have
+        back = np.where(short[:, :1] > 0, np.stack([have[:, 0], back[:, 1] + short[:, 0]], 1), back)
+        late = (short[:, :1] <= 0) & (short[:, 1:] > 0)
+        back = np.where(late, np.stack([back[:, 0] + short[:, 1], have[:, 1]], 1), back)
+        kept = np.maximum(have - back, 0)
+        cut[:, first] = np.where(gone, kept[:, 0], cut[:, first])
+        cut[:, last] = np.where(gone, kept[:, 1], cut[:, last])
+        # What it gives back may not do, and there it fails.
+        cut[:, first] = np.minimum(cut[:, first], size - 1)
+        cut[:, last] = np.minimum(cut[:, last], size - 1 - cut[:, first])
+    return cut
