@@ -12,6 +12,7 @@ from torch import Tensor
 from gpu_aug.draws import Draws
 from gpu_aug.engines.choose import EngineChoice, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
+from gpu_aug.engines.run_stages import run_stages
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
 from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.frame_times import decoded_order
@@ -19,7 +20,6 @@ from gpu_aug.image_kind import Depth, ImageKind
 from gpu_aug.ops import validation
 from gpu_aug.ops.mix import Mixing
 from gpu_aug.recipe import Recipe
-from gpu_aug.resampling.crop_and_resize import resample
 from gpu_aug.samples import Sample, read_sample
 from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.soft_labels import soft_labels
@@ -199,19 +199,51 @@ def apply_drawn(
     if not samples:
         return []
     _check_fit(recipe, given)
-    if recipe.temporal_operations:
-        samples = [_retimed(recipe, sample, draws, row) for row, sample in enumerate(samples)]
-    results = _run(recipe, samples, draws, engine, device)
+    images = run_samples(recipe, samples, draws, engine, device)
     moved = move_batch(recipe, draws, [sample.targets for sample in samples])
     labels = _labels(recipe, draws, samples)
     return [
         _result(sample, frames, targets, label)
-        for sample, frames, targets, label in zip(samples, results, moved, labels, strict=True)
+        for sample, frames, targets, label in zip(samples, images, moved, labels, strict=True)
+    ]
+
+
+def run_samples(
+    recipe: Recipe, samples: list[Sample], draws: Draws, engine: Engine, device: torch.device
+) -> Tensor | list[Tensor]:
+    """Return the images of every sample, float32 [B, n, C, H', W'], or B tensors where sizes or counts differ.
+
+    Args:
+        recipe: The recipe.
+        samples: At least one.
+        draws: Of these samples.
+        engine: Carries out the recipe's batch stage.
+        device: The engine's.
+    """
+    if recipe.temporal_operations:
+        samples = [_retimed(recipe, sample, draws, row) for row, sample in enumerate(samples)]
+    counts = {len(sample.frames) for sample in samples}
+    if (recipe.group > 1 or takes_batches(recipe)) and len(counts) > 1:
+        raise RecipeError(
+            "samples must have equally many images where they are mixed or given to a function together, "
+            f"got {sorted(counts)}: give clips of one length"
+        )
+    if recipe.size is not None and len(counts) == 1:
+        frames = [frame for sample in samples for frame in sample.frames]
+        out = run_stages(recipe, engine, frames, draws.repeat(*counts), device)
+        return out.unflatten(0, (len(samples), -1))
+    if recipe.group > 1:
+        recipe.fixed_size  # noqa: B018 - says what is missing
+    return [
+        torch.cat([run_stages(recipe, engine, [frame], own, device) for frame in sample.frames])
+        for sample, own in zip(
+            samples, (draws.rows(row, row + 1) for row in range(len(samples))), strict=True
+        )
     ]
 
 
 def _retimed(recipe: Recipe, sample: Sample, draws: Draws, row: int) -> Sample:
-    """Move the frames of a sample's clips in time; all are drawn alike."""
+    """Return a sample with the frames of its clips moved in time, all by the same draw."""
     frames: list[Tensor] = []
     start = 0
     for key, count in sample.shapes.items():
@@ -225,54 +257,6 @@ def _retimed(recipe: Recipe, sample: Sample, draws: Draws, row: int) -> Sample:
         frames += [sample.frames[start + frame] for frame in order.tolist()]
         start += count
     return replace(sample, frames=frames)
-
-
-def _run(
-    recipe: Recipe, samples: list[Sample], draws: Draws, engine: Engine, device: torch.device
-) -> list[Tensor]:
-    """Return the images of every sample, float32 [n, C, H', W']."""
-    counts = {len(sample.frames) for sample in samples}
-    if (recipe.group > 1 or takes_batches(recipe)) and len(counts) > 1:
-        raise RecipeError(
-            "samples must have equally many images where they are mixed or given to a function together, "
-            f"got {sorted(counts)}: give clips of one length"
-        )
-    sizes = recipe.result_sizes(draws)
-    if recipe.size is not None and len(counts) == 1:
-        count = counts.pop()
-        frames = [frame for row in range(len(samples)) for frame in _decoded(samples, draws, row)]
-        out = torch.empty(len(frames), frames[0].shape[-1], *recipe.size, device=device)
-        engine.run(_batch(recipe, frames, device), draws.repeat(count), out)
-        return [out[at : at + count] for at in range(0, len(out), count)]
-    if recipe.group > 1:
-        recipe.fixed_size  # noqa: B018 - says what is missing
-    results = []
-    for row in range(len(samples)):
-        own, frames = draws.rows(row, row + 1), _decoded(samples, draws, row)
-        out = torch.empty(len(frames), frames[0].shape[-1], *sizes[row].tolist(), device=device)
-        for number, frame in enumerate(frames):
-            engine.run(_batch(recipe, [frame], device), own, out[number : number + 1])
-        results.append(out)
-    return results
-
-
-def _decoded(samples: list[Sample], draws: Draws, row: int) -> list[Tensor]:
-    """Carry out the decode stage on all images of a sample."""
-    canvas = draws.crops.canvas[row].tolist()
-    decoded = []
-    for frame in samples[row].frames:
-        out = torch.empty(*canvas, frame.shape[-1], dtype=frame.dtype)
-        resample(frame, draws.crops, row, out)
-        decoded.append(out)
-    return decoded
-
-
-def _batch(recipe: Recipe, frames: list[Tensor], device: torch.device) -> Tensor | list[Tensor]:
-    if len({frame.dtype for frame in frames}) > 1:
-        frames = [frame if frame.is_floating_point() else frame.float() / 255 for frame in frames]
-    if recipe.decode_size is None:
-        return [frame.to(device) for frame in frames]
-    return torch.stack(frames).to(device)
 
 
 def _labels(recipe: Recipe, draws: Draws, samples: list[Sample]) -> list[Any]:

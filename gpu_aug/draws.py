@@ -7,9 +7,9 @@ Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3",
 https://doi.org/10.1145/2063384.2063405.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.errors import RecipeError
-from gpu_aug.resampling.crops import Crops
+from gpu_aug.resampling.crops import Crops, columns_of
 
 Params = dict[str, NDArray[Any]]
 """The drawn parameters of one operation: name -> array whose first axis is the batch."""
@@ -79,38 +79,23 @@ class Draws:
 
         Partners that stay behind are replaced by the row itself.
         """
-        rows = slice(start, stop)
-        partners = self.partners[rows]
+        partners = self.partners[start:stop]
         if partners.size:
             own = np.arange(stop - start)[:, None]
             inside = (partners >= start) & (partners < stop)
             partners = np.where(inside, partners - start, own)
-        return Draws(
-            self.crops.rows(start, stop),
-            _rows(self.params, rows),
-            _rows(self.decode_params, rows),
-            self.sizes[rows],
-            partners,
-            _rows(self.temporal, rows),
-        )
+        return self._changed(lambda values: values[start:stop], partners)
 
     def replaced(self, start: int, part: "Draws") -> "Draws":
         """Return these draws with those of ``part`` in the rows from ``start`` on; partners stay as they are."""
-        mine, new = self.crops, part.crops
+        crops = map(partial(_replaced, start), columns_of(self.crops), columns_of(part.crops))
         return Draws(
-            Crops(
-                _replaced(mine.start, start, new.start),
-                _replaced(mine.shape, start, new.shape),
-                _replaced(mine.resize, start, new.resize),
-                _replaced(mine.paste, start, new.paste),
-                _replaced(mine.canvas, start, new.canvas),
-                mine.antialias,
-            ),
-            _replaced_params(self.params, start, part.params),
-            _replaced_params(self.decode_params, start, part.decode_params),
-            _replaced(self.sizes, start, part.sizes),
+            Crops(*crops, self.crops.antialias),
+            _replaced_params(start, self.params, part.params),
+            _replaced_params(start, self.decode_params, part.decode_params),
+            _replaced(start, self.sizes, part.sizes),
             self.partners,
-            _replaced_params(self.temporal, start, part.temporal),
+            _replaced_params(start, self.temporal, part.temporal),
         )
 
     def repeat(self, times: int) -> "Draws":
@@ -119,21 +104,28 @@ class Draws:
         Frame t of clip b is row ``b * times + t``; the partner of a frame is the same frame of
         the partner clip.
         """
+        if times == 1:
+            return self
         frame = np.tile(np.arange(times), len(self))[:, None]
-        return Draws(
-            self.crops.repeat(times),
-            _repeat(self.params, times),
-            _repeat(self.decode_params, times),
-            np.repeat(self.sizes, times, axis=0),
-            np.repeat(self.partners, times, axis=0) * times + frame,
-            _repeat(self.temporal, times),
+        partners = np.repeat(self.partners, times, axis=0) * times + frame
+        return self._changed(lambda values: np.repeat(values, times, axis=0), partners)
+
+    def _changed(
+        self, change: Callable[[NDArray[Any]], NDArray[Any]], partners: NDArray[np.int64]
+    ) -> "Draws":
+        """Return draws whose arrays are changed alike, but for the partners."""
+        params, decode_params, temporal = (
+            tuple({name: change(values) for name, values in drawn.items()} for drawn in part)
+            for part in (self.params, self.decode_params, self.temporal)
         )
+        crops = Crops(*map(change, columns_of(self.crops)), self.crops.antialias)
+        return Draws(crops, params, decode_params, change(self.sizes), partners, temporal)
 
 
-def _replaced(values: NDArray[Any], start: int, part: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of ``values`` with ``part`` in the rows from ``start`` on; what is shorter ends with zeros.
+def _replaced(start: int, values: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy of ``values`` with ``part`` in the rows from ``start`` on.
 
-    Lists of rectangles are longer for larger images, and end with empty ones.
+    Larger images have longer lists of rectangles; zeros, which are empty rectangles, fill the shorter ones.
     """
     inner = np.maximum(values.shape[1:], part.shape[1:]).tolist()
     copy = np.zeros((len(values), *inner), values.dtype)
@@ -145,22 +137,11 @@ def _replaced(values: NDArray[Any], start: int, part: NDArray[Any]) -> NDArray[A
 
 
 def _replaced_params(
-    params: tuple[Params, ...], start: int, part: tuple[Params, ...]
+    start: int, params: tuple[Params, ...], part: tuple[Params, ...]
 ) -> tuple[Params, ...]:
     return tuple(
-        {name: _replaced(values, start, new[name]) for name, values in mine.items()}
+        {name: _replaced(start, values, new[name]) for name, values in mine.items()}
         for mine, new in zip(params, part, strict=True)
-    )
-
-
-def _rows(params: tuple[Params, ...], rows: slice) -> tuple[Params, ...]:
-    return tuple({name: values[rows] for name, values in drawn.items()} for drawn in params)
-
-
-def _repeat(params: tuple[Params, ...], times: int) -> tuple[Params, ...]:
-    return tuple(
-        {name: np.repeat(values, times, axis=0) for name, values in drawn.items()}
-        for drawn in params
     )
 
 

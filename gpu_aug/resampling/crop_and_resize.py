@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from gpu_aug.resampling.crops import Crops
+from gpu_aug.resampling.crops import Crops, Cut, cuts_of
 
-# Scratch of each thread: new memory would be cleared by the system each time.
+# Scratch of each thread: the system would clear new memory each time.
 _KEPT = threading.local()
 
 
@@ -21,13 +21,13 @@ def resize_on_canvas(
     *,
     antialias: bool,
 ) -> None:
-    """Resize a cut and lay it on a canvas, by our own kernel, which gives what `resample` gives for uint8.
+    """Resize a cut and lay it on a canvas, by our own kernel, which gives what torch's gives.
 
     Args:
         cut: uint8 [height, width, 3] of any strides.
         size: Height and width that it becomes.
         paste: Top and left on the canvas; may be negative.
-        canvas: uint8 [canvas height, canvas width, 3], pixels side by side, written whole.
+        canvas: uint8 [canvas height, canvas width, 3], pixels side by side, all of it is written.
         antialias: Whether a shrinking side is averaged.
     """
     from gpu_aug.resampling.bilinear import resize_into, scratch_bytes
@@ -54,27 +54,59 @@ def resample(
     This is torchvision's antialiased bilinear resize, for uint8 its own uint8 kernel.
 
     Args:
-        image: [height, width, 3] on the CPU, uint8 or float32, upright: the whole image, or a part of
+        image: [height, width, channels], uint8 or floating, upright: the full image, or a part of
             it that holds the crop.
         crops: The batch's crops, one row of which is used.
         row: That row.
-        out: [canvas height, canvas width, 3] of the same type, written whole.
-        origin: Top and left of ``image`` in the whole image.
+        out: [canvas height, canvas width, channels] of the same type and on the same device, all of it is written.
+        origin: Top and left of ``image`` in the full image.
     """
-    top, left = (crops.start[row] - origin).tolist()
-    height, width = crops.shape[row].tolist()
-    size = (int(crops.resize[row, 0]), int(crops.resize[row, 1]))
-    # Contiguous and channels last: torch then resamples the three channels together, twice as fast.
-    cut = image[top : top + height, left : left + width].contiguous()
-    if size != tuple(cut.shape[:2]):
-        planar = cut[None].permute(0, 3, 1, 2)
-        planar = F.interpolate(planar, size=size, mode="bilinear", antialias=crops.antialias)
-        cut = planar[0].permute(1, 2, 0)
-    top, left = int(crops.paste[row, 0]), int(crops.paste[row, 1])
-    if (top, left) == (0, 0) and size == tuple(out.shape[:2]):
-        out.copy_(cut)
+    [cut] = cuts_of(crops, row, row + 1)
+    render(image, cut, out, origin=origin)
+
+
+def render(
+    image: torch.Tensor, cut: Cut, out: torch.Tensor, *, origin: tuple[int, int] = (0, 0)
+) -> None:
+    """Do the same for a row of Crops in Python's numbers."""
+    (top, left), (height, width) = cut.start, cut.shape
+    top, left = top - origin[0], left - origin[1]
+    part = image[top : top + height, left : left + width]
+    if cut.is_plain:
+        out.copy_(part)
+        return
+    if part.dtype == torch.uint8 and part.shape[2] == 3 and part.device.type == "cpu":
+        # Neighbouring bytes: the kernel would gather those of planes one by one.
+        packed = part if part.stride()[1:] == (3, 1) else part.contiguous()
+        resize_on_canvas(
+            packed.numpy(), cut.resize, cut.paste, out.numpy(), antialias=cut.antialias
+        )
+        return
+    if cut.resize != cut.shape:
+        # Contiguous and channels last: torch then resamples the three channels together, twice as fast.
+        planar = part.contiguous()[None].permute(0, 3, 1, 2)
+        planar = F.interpolate(planar, size=cut.resize, mode="bilinear", antialias=cut.antialias)
+        part = planar[0].permute(1, 2, 0)
+    if cut.paste == (0, 0) and cut.resize == cut.canvas:
+        out.copy_(part)
     else:
-        paste(cut, top, left, out)
+        paste(part, *cut.paste, out)
+
+
+def render_bytes(
+    pixels: NDArray[np.uint8], cut: Cut, canvas: NDArray[np.uint8] | None = None
+) -> NDArray[np.uint8]:
+    """Do the same for an array, uint8 [height, width, 3]; without a canvas a plain cut is a view of the image."""
+    (top, left), (height, width) = cut.start, cut.shape
+    part = pixels[top : top + height, left : left + width]
+    if cut.is_plain and canvas is None:
+        return part
+    canvas = np.empty((*cut.canvas, 3), np.uint8) if canvas is None else canvas
+    if cut.is_plain:
+        canvas[...] = part
+    else:
+        resize_on_canvas(part, cut.resize, cut.paste, canvas, antialias=cut.antialias)
+    return canvas
 
 
 def paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
@@ -84,7 +116,7 @@ def paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
         image: The images.
         top: Row of the canvas where the first row comes; may be negative.
         left: Column of the canvas where the first column comes; may be negative.
-        out: [..., canvas height, canvas width, channels], written whole.
+        out: [..., canvas height, canvas width, channels], all of it is written.
     """
     rows = _common(top, image.shape[-3], out.shape[-3])
     columns = _common(left, image.shape[-2], out.shape[-2])
@@ -95,6 +127,6 @@ def paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
 
 
 def _common(start: int, length: int, limit: int) -> slice:
-    """The part of [start, start + length) in [0, limit); empty where there is none."""
+    """Return the part of [start, start + length) in [0, limit), which may be empty."""
     first = max(start, 0)
     return slice(first, max(min(start + length, limit), first))

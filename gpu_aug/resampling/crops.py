@@ -6,7 +6,7 @@ paste, computed on the host from the sizes in the image headers.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,29 @@ from numpy.typing import NDArray
 from gpu_aug.compiled.first_call import CompiledAtFirstCall
 
 Rows = NDArray[np.int32]
+Pair = tuple[int, int]
+
+
+class Cut(NamedTuple):
+    """One row of Crops in Python's numbers, which cost less to use than elements of arrays.
+
+    Attributes:
+        start: See Crops.
+        shape: See Crops.
+        resize: See Crops.
+        paste: See Crops.
+        canvas: See Crops.
+        antialias: See Crops.
+        is_plain: Whether the cut is the canvas: nothing is resampled or padded.
+    """
+
+    start: Pair
+    shape: Pair
+    resize: Pair
+    paste: Pair
+    canvas: Pair
+    antialias: bool
+    is_plain: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +72,28 @@ class Crops:
 
     def rows(self, start: int, stop: int) -> "Crops":
         """Return the crops of samples ``start`` to ``stop`` (half open) as views."""
-        rows = slice(start, stop)
-        return Crops(
-            self.start[rows],
-            self.shape[rows],
-            self.resize[rows],
-            self.paste[rows],
-            self.canvas[rows],
-            self.antialias,
-        )
+        return Crops(*(column[start:stop] for column in columns_of(self)), self.antialias)
 
     def repeat(self, times: int) -> "Crops":
         """Return every crop ``times`` times in a row."""
-        return Crops(
-            np.repeat(self.start, times, axis=0),
-            np.repeat(self.shape, times, axis=0),
-            np.repeat(self.resize, times, axis=0),
-            np.repeat(self.paste, times, axis=0),
-            np.repeat(self.canvas, times, axis=0),
-            self.antialias,
-        )
+        repeated = (np.repeat(column, times, axis=0) for column in columns_of(self))
+        return Crops(*repeated, self.antialias)
+
+
+def columns_of(crops: Crops) -> tuple[Rows, ...]:
+    """Return the arrays of crops."""
+    return crops.start, crops.shape, crops.resize, crops.paste, crops.canvas
+
+
+def cuts_of(crops: Crops, start: int = 0, stop: int | None = None) -> list[Cut]:
+    """Return the rows ``start`` to ``stop`` (half open) in Python's numbers."""
+    cuts = []
+    columns = (column[start:stop].tolist() for column in columns_of(crops))
+    for row in zip(*columns, strict=True):
+        first, shape, resize, paste, canvas = map(tuple, row)
+        is_plain = shape == resize == canvas and paste == (0, 0)
+        cuts.append(Cut(first, shape, resize, paste, canvas, crops.antialias, is_plain))
+    return cuts
 
 
 def compose_crops(

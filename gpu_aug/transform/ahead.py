@@ -1,6 +1,5 @@
 """Draws made ahead: calls that follow one another share the cost of drawing and of making programs."""
 
-from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -11,35 +10,13 @@ from gpu_aug.draw_operations import draw_operations, slot_numbers
 from gpu_aug.engines.fused.compile.plan import Plan
 from gpu_aug.engines.fused.prepared import PreparedPrograms, prepare
 from gpu_aug.recipe import Recipe
-from gpu_aug.resampling.crops import Crops, compose_crops
+from gpu_aug.resampling.crops import Cut, compose_crops, cuts_of
 from gpu_aug.transform.numbering import Run
 
 _BLOCK = 128  # calls
 _MAX_KEPT = 4  # blocks, and in each sizes of images whose crops are drawn for the whole block
 
 Size = tuple[int, int]
-
-
-class Cut(NamedTuple):
-    """A row of Crops in whole numbers.
-
-    Attributes:
-        start: Top and left.
-        shape: Height and width.
-        resize: What that becomes.
-        paste: Where it goes.
-        canvas: Height and width of the result.
-        is_plain: Whether the cut is the canvas.
-        antialias: Whether shrinking averages.
-    """
-
-    start: Size
-    shape: Size
-    resize: Size
-    paste: Size
-    canvas: Size
-    is_plain: bool
-    antialias: bool
 
 
 class Drawn(NamedTuple):
@@ -151,18 +128,6 @@ class _Block:
         sizes = _tiled(size, count)
         params, _ = draw_operations(self._recipe.decode_operations, iter(numbers), sizes)
         return cuts_of(compose_crops(params, sizes, antialias=self._recipe.antialias))
-
-
-def cuts_of(crops: Crops) -> list[Cut]:
-    """Return crops in whole numbers."""
-    plain = (
-        (crops.shape == crops.resize).all(axis=1)
-        & (crops.resize == crops.canvas).all(axis=1)
-        & (crops.paste == 0).all(axis=1)
-    )
-    cut = partial(Cut, antialias=crops.antialias)
-    columns = (crops.start, crops.shape, crops.resize, crops.paste, crops.canvas, plain)
-    return [cut(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _tiled(size: Size, count: int) -> NDArray[np.int64]:

@@ -1,27 +1,31 @@
 """Transform: a recipe that is called with images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from gpu_aug.apply import apply_drawn
+from gpu_aug.apply import apply_drawn, run_samples
+from gpu_aug.draws import Draws
 from gpu_aug.engines.choose import EngineChoice, best_engine, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
+from gpu_aug.engines.run_stages import run_stages
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.normalize import ToDtype
 from gpu_aug.output import GRAY, converted
 from gpu_aug.recipe import Recipe
+from gpu_aug.resampling.crop_and_resize import render_bytes
+from gpu_aug.resampling.crops import cuts_of
 from gpu_aug.samples import read_sample
 from gpu_aug.targets.soft_labels import soft_labels
 from gpu_aug.targets.targets import as_array
 from gpu_aug.transform.ahead import Drawn, DrawnAhead
-from gpu_aug.transform.batches import render, run_batch, run_images
 from gpu_aug.transform.numbering import Numbering, Run
 from gpu_aug.transform.pictures import (
     Kind,
@@ -34,6 +38,9 @@ from gpu_aug.transform.pictures import (
     plain_size,
     room_for,
 )
+
+Draw = Callable[[NDArray[np.int64]], Draws]
+"""Returns the draws for images of sizes (height, width), int64 [B, 2]."""
 
 
 class Transform:
@@ -102,6 +109,8 @@ class Transform:
         plan = getattr(on_cpu, "plan", None)
         timed = bool(recipe.temporal_operations)
         self._ahead = None if plan is None or timed else DrawnAhead(recipe, plan, view)
+        # A list of plain images is rendered onto one array.
+        self._is_plain = recipe.decode_size is not None and not timed
 
     def __repr__(self) -> str:
         return f"Transform({self.recipe!r}, seed={self._numbering.seed})"
@@ -192,7 +201,7 @@ class Transform:
         result, out = room_for(
             kind, programs.sizes[row], np.uint8 if dtype == "uint8" else np.float32
         )
-        programs.run(row, render(as_pixels(image), cut), out)
+        programs.run(row, render_bytes(as_pixels(image), cut), out)
         return finished(result, kind, dtype, gray=self._gray)
 
     def _form(self, kind: str, dtype: str) -> tuple[Any, str]:
@@ -235,10 +244,15 @@ class Transform:
                 raise TargetsError(
                     f"indices must be one whole number for each of the {len(images)} images, got {len(numbers)}"
                 )
-        on = images.device if isinstance(images, Tensor) else torch.device("cpu")
-        carry_out = run_batch if isinstance(images, Tensor) else run_images
         draw = partial(self.recipe.draw, run.seed, run.epoch, numbers, view=self._view)
-        batch, draws = carry_out(self.recipe, self._engine(on), images, draw)
+        on = images.device if isinstance(images, Tensor) else torch.device("cpu")
+        if isinstance(images, Tensor):
+            batch, draws = self._run_tensor(images, draw)
+        elif None in (sizes := [plain_size(image) for image in images]) or not self._is_plain:
+            batch, draws = self._run_any(images, draw)
+        else:
+            draws = draw(np.array(sizes))
+            batch = self._run_plain(images, draws)
         if self.recipe.output:
             batch = as_dtype(batch, self._form(*_given_form(images[0]))[1])
             batch = batch[:, :1] if self._gray else batch
@@ -246,6 +260,39 @@ class Transform:
             mixed = soft_labels(self.recipe, draws, as_array(labels))
             return batch, torch.from_numpy(mixed).to(on)
         return batch, labels
+
+    def _run_tensor(self, batch: Tensor, draw: Draw) -> tuple[Tensor, Draws]:
+        """Augment a batch [B, 3, H, W] on its device; also return its draws."""
+        if batch.shape[1] != 3 or not (batch.dtype == torch.uint8 or batch.is_floating_point()):
+            dtype = str(batch.dtype).removeprefix("torch.")
+            raise TargetsError(
+                f"a batch must be uint8 or float in [0, 1] [B, 3, H, W], got {dtype} {list(batch.shape)}"
+            )
+        on, pixels = batch.device, batch.permute(0, 2, 3, 1)
+        if pixels.is_floating_point():
+            pixels = pixels.float()
+        elif on.type != "cpu" and self.recipe.decode_operations:
+            pixels = pixels.float() / 255  # only the CPU resizes uint8
+        draws = draw(np.tile(np.array(pixels.shape[1:3]), (len(pixels), 1)))
+        return run_stages(self.recipe, self._engine(on), pixels, draws, on), draws
+
+    def _run_plain(self, images: Sequence[Any], draws: Draws) -> Tensor:
+        """Augment plain images, each of which is read just before it is rendered, while it is in the cache."""
+        canvases = np.empty((len(images), *draws.crops.canvas[0], 3), np.uint8)
+        for image, cut, canvas in zip(images, cuts_of(draws.crops), canvases, strict=True):
+            render_bytes(as_pixels(image), cut, canvas)
+        size = self.recipe.fixed_size
+        out = torch.empty(len(images), 3, *size, memory_format=torch.channels_last)
+        self._engine(out.device).run(torch.from_numpy(canvases), draws, out)
+        return out
+
+    def _run_any(self, images: Sequence[Any], draw: Draw) -> tuple[Tensor, Draws]:
+        """Augment images of any kinds, or clips; also return their draws."""
+        samples = [read_sample({"image": image}, row) for row, image in enumerate(images)]
+        draws, on = draw(np.array([sample.size for sample in samples])), torch.device("cpu")
+        results = run_samples(self.recipe, samples, draws, self._engine(on), on)
+        batch = results if isinstance(results, Tensor) else torch.stack(results)
+        return batch if samples[0].shapes["image"] else batch[:, 0], draws
 
     def _engine(self, device: torch.device) -> Engine:
         if device not in self._engines:
