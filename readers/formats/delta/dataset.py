@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.detect.registry import require
+from readers.formats.columns import ColumnOptions
 from readers.formats.parquet.files import Location
 from readers.formats.parquet.table import TableDataset, TableFile, inside, partition_text
 from readers.sample import PathLike, SourceError
@@ -156,11 +157,5 @@ class DeltaDataset(TableDataset):
     ) -> None:
         root = str(Path(os.fspath(source)).absolute())
         number, files = read_version(root, version)
-        options = {
-            "image": image,
-            "label": label,
-            "key": key,
-            "columns": columns,
-            "decoded_bytes": decoded_bytes,
-        }
-        super().__init__(root, number, files, options)
+        options = ColumnOptions(image, label, key, columns)
+        super().__init__(root, number, files, options, decoded_bytes)

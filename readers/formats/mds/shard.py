@@ -19,10 +19,12 @@ from readers.formats.mds.columns import Plan
 from readers.formats.mds.index import NAME, MdsShard, inside
 from readers.sample import Payload, SourceError
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
+from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mapped import copied
 from readers.storage.cache_folder import cache_folder
 from readers.storage.limits import check_bytes
 from readers.storage.lock import one_at_a_time
+from readers.storage.unreadable import oserror_as_source_error
 
 _BY_PYARROW = {"zstd": "zstd", "br": "brotli", "snappy": "snappy"}
 _MOST_BYTES = 1 << 32  # the offsets in a shard have 32 bits
@@ -152,6 +154,18 @@ class Shard:
             SourceError: It is not there.
         """
         return self._blob or open_blob(self.location)
+
+    def identity(self) -> str:
+        """Return text that tells whether the shard is the same: what the index says of it, and pieces of its content.
+
+        Raises:
+            SourceError: It cannot be read.
+        """
+        raw = self.info.raw
+        with oserror_as_source_error(self.location):
+            content = pin_content(self.stored())
+        hashes = sorted(raw.hashes.items())
+        return f"{raw.path!r} {raw.num_bytes} {hashes} {self.info.columns}\n{content}\n"
 
     def read(self, rows: Sequence[int]) -> list[Payload]:
         """Return samples, empty where the shard tells nonsense; of this machine views into its map.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.located import Located, Reads
+from readers.fingerprint import fingerprint_of
 from readers.formats.boxes.checks import Coords, require_stated_size
 from readers.formats.files import FileDataset, Names
 from readers.formats.files.packed import Packed
@@ -144,19 +145,15 @@ class PathTableDataset(FileDataset):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over names and sizes of the files, labels and names of classes, keys, boxes and columns."""
-        digest = hashlib.sha256(
-            f"{_VERSION} {super().fingerprint} {self._table.identity}\n".encode()
-        )
-        digest.update(f"{list(self._class_names)}\n".encode("utf-8", "surrogateescape"))
-        keys = () if self._keys is self._names else self._keys
-        digest.update("\n".join(keys).encode("utf-8", "surrogateescape"))
+        parts: list[str | bytes] = [
+            f"{_VERSION} {super().fingerprint} {self._table.identity}\n",
+            f"{list(self._class_names)}\n",
+            "\n".join(() if self._keys is self._names else self._keys),
+        ]
         for name, column in (*self._columns.items(), ("json", self._boxes)):
             if column is not None:
-                digest.update(f"\n{name!r} ".encode("utf-8", "surrogateescape"))
-                digest.update(hashlib.sha256(column.identity).digest())
-        for files in self._files:
-            digest.update(f"\n{sorted(files.items())}".encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()[:32]
+                parts += [f"\n{name!r} ", hashlib.sha256(column.identity).digest()]
+        return fingerprint_of(*parts, *(f"\n{sorted(files.items())}" for files in self._files))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""

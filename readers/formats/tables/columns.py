@@ -1,9 +1,9 @@
 """Columns of Arrow data in memory or in mapped files, and the Python values in them. For Parquet and Arrow files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,34 @@ class Column:
         except ValueError:  # text within lists or structs that is not UTF-8, times beyond year 9999
             return [_python_value(scalar) for scalar in taken]
         return values
+
+
+class Columns(dict[str, Column | UnreadableValue]):
+    """Columns of a row group or record batch by name."""
+
+    @classmethod
+    def unreadable(cls, names: Iterable[str], reason: str, error: Exception) -> Self:
+        """Return columns that cannot be read because of an error."""
+        return cls(dict.fromkeys(names, UnreadableValue(reason, is_transient(error))))
+
+    @property
+    def has_unreadable(self) -> bool:
+        """Whether one of the columns cannot be read."""
+        return any(isinstance(column, UnreadableValue) for column in self.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, about."""
+        return 500 + sum(
+            1500 + column.nbytes for column in self.values() if isinstance(column, Column)
+        )
+
+    def values_of(self, rows: Sequence[int]) -> dict[str, Sequence[Any]]:
+        """Return one value per row for each column, an UnreadableValue if it cannot be read."""
+        return {
+            name: column.values(rows) if isinstance(column, Column) else [column] * len(rows)
+            for name, column in self.items()
+        }
 
 
 def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = None) -> Column:
