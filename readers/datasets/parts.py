@@ -60,6 +60,7 @@ class PartsDataset(IndexedDataset):
     def _pool(self, numbers: Sequence[int]) -> Executor | None:
         """Return threads to read these parts with, None to read them one after another."""
         del numbers
+        return None
 
     def _on_parts(
         self, work: Callable[..., None], numbers: Sequence[int], *arguments: Sequence[Any]

@@ -111,11 +111,11 @@ def expand_braces(pattern: str) -> list[str]:
     """
     if "{" not in pattern:
         return [pattern]
-    from braceexpand import UnbalancedBracesError, braceexpand  # comes with webdataset
+    from braceexpand import braceexpand  # comes with webdataset
 
     try:
         return list(braceexpand(pattern, escape=False))
-    except UnbalancedBracesError:
+    except ValueError:  # UnbalancedBracesError, which the package's types lack
         return [pattern]
 
 

@@ -15,12 +15,11 @@ from readers.formats.boxes.checks import Coords, require_stated_size
 from readers.formats.files import FileDataset, Names
 from readers.formats.files.packed import Packed
 from readers.formats.folder import find_root
-from readers.formats.path_table.contents import Asked, read_contents
+from readers.formats.path_table.contents import read_contents
 from readers.formats.path_table.metadata_folder import METADATA_NAMES, is_named_split
 from readers.formats.path_table.read import read_table
-from readers.formats.path_table.row_boxes import BoxFormat
-from readers.formats.path_table.row_labels import LabelOptions
-from readers.formats.path_table.split_rows import choose_rows
+from readers.formats.path_table.roles import choose_rows
+from readers.formats.path_table.table import BoxFormat, TableOptions
 from readers.image.header import image_size
 from readers.labels.classes import Classes, read_classes
 from readers.labels.label_vector import LabelShape
@@ -117,10 +116,19 @@ class PathTableDataset(FileDataset):
         table = read_table(path, delimiter, header)
         is_metadata = path.name in METADATA_NAMES and root is None and image is None
         folder = path.parent if root is None else Path(root).absolute()
-        options = LabelOptions(read_classes(classes), label_separator, multi_label)
-        asked = Asked(image, label, key, boxes, box_format, coords, options)
+        options = TableOptions(
+            image,
+            label,
+            key,
+            read_classes(classes),
+            label_separator,
+            multi_label,
+            boxes,
+            box_format,
+            coords,
+        )
         rows, split_remark = choose_rows(table, split, split_column, is_named_split(path, split))
-        found = read_contents(table, rows, folder, asked, is_metadata=is_metadata)
+        found = read_contents(table, rows, folder, options, is_metadata=is_metadata)
         labels, class_names = found.labels.table, found.labels.class_names
         super().__init__(*find_root(folder, found.names), labels.class_numbers(), class_names)
         self._table, self._files = labels, found.files

@@ -217,6 +217,14 @@ def holds_images(kind: Any) -> bool:
     return _is_binary(kind)
 
 
+def is_text(kind: Any) -> bool:
+    """Whether a column of a type holds text, also as a dictionary."""
+    test = require("pyarrow", extra="arrow").types
+    if test.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(test.is_string(kind) or test.is_large_string(kind) or test.is_string_view(kind))
+
+
 def _holds_integers(kind: Any) -> bool:
     return bool(require("pyarrow", extra="arrow").types.is_integer(kind))
 
@@ -231,9 +239,7 @@ def _holds_labels(kind: Any) -> bool:
         test.is_integer(kind)
         or test.is_boolean(kind)
         or test.is_floating(kind)
-        or test.is_string(kind)
-        or test.is_large_string(kind)
-        or test.is_string_view(kind)
+        or is_text(kind)
         or test.is_null(kind)
         or (test.is_decimal(kind) and kind.scale <= 0)
     )
