@@ -14,13 +14,20 @@ from readers.formats.tables.layout import Layout
 from readers.storage.blob.mapped import MappedFile
 from readers.storage.unreadable import is_transient, reason_of
 
+_MAX_MESSAGE = 200  # characters; some messages hold the whole query or log entry
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadableValue:
-    """Stands for a value that could not be read; the reason is one for people."""
+    """Stands for a value that could not be read.
+
+    Attributes:
+        reason: Why, for people.
+        transient: Whether another attempt may succeed; see `BadSample`.
+    """
 
     reason: str
-    transient: bool = False  # as of a BadSample
+    transient: bool = False
 
     def __str__(self) -> str:
         """The reason, and whether another attempt may succeed."""
@@ -143,8 +150,8 @@ def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = N
 
 
 def one_line(error: Exception) -> str:
-    """The message of a pyarrow error, without its source lines."""
-    return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+    """Return the message of an error of pyarrow, deltalake or pyiceberg without the source lines behind it."""
+    return str(error).partition("\n")[0][:_MAX_MESSAGE].rstrip(". ") or type(error).__name__
 
 
 def _private(array: Any, file: MappedFile) -> Any:
