@@ -15,8 +15,8 @@ from readers.formats.path_table.metadata_folder import (
     about_files,
     about_objects,
     image_column,
-    read_json_lines,
 )
+from readers.formats.path_table.read import read_json_lines
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.yolo.config import looks_like_config
 from readers.sample import SourceError, is_image_file

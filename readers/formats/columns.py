@@ -13,145 +13,148 @@ from readers.sample import VIDEO_FIELDS, Payload, SourceError
 
 IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp", "image/encoded", "picture", "bytes")
 LABEL_NAMES = ("label", "cls", "class", "target", "labels", "image/class/label")
-# Names that may as well mean something else: taken where the values may be an encoded image, or are whole numbers.
+KEY_NAMES = ("__key__", "key", "id", "name", "filename", "file_name", "image/filename", "path")
+VIDEO_NAMES = ("video", *VIDEO_FIELDS)
+# Names that may as well mean something else: taken if the values may be encoded images, or are whole numbers.
 FURTHER_IMAGE_NAMES = (
-    *(
-        "image_png",
-        "image_jpg",
-        "image_jpeg",
-        "image_bytes",
-        "image_data",
-        "image_raw",
-        "img_bytes",
-    ),
-    *("photo", "x", "X"),
+    *("image_png", "image_jpg", "image_jpeg", "image_bytes", "image_data", "image_raw"),
+    *("img_bytes", "photo", "x", "X"),
 )
 FURTHER_LABEL_NAMES = (
     *("fine_label", "class_id", "class_idx", "class_label", "label_id", "category", "digit"),
     *("y", "Y", "coarse_label"),
 )
-VIDEO_NAMES = ("video", *VIDEO_FIELDS)
-LABEL_LIMIT = 1 << 63  # class numbers are smaller
-UNREADABLE = -2
-"""In arrays of labels: the sample has a label that cannot be read. No sample is ever labelled so; -1 is "no label"."""
-_WHOLE = re.compile(r"[-+]?[0-9]+")
-_LONGEST_NUMBER = (
-    1024  # bytes; so much white space is no number's, and files of any size are called cls
+# An HDF5 file holds one array of all images, so plural names are usual there, and "data" means the images.
+HDF5_IMAGE_NAMES = (
+    *(*IMAGE_NAMES, "images", "imgs", "data", "x", "X", *FURTHER_IMAGE_NAMES),
+    *(*VIDEO_NAMES, "videos"),
 )
-_MAX_SHOWN = 60
-KEY_NAMES = ("__key__", "key", "id", "name", "filename", "file_name", "image/filename", "path")
+LABEL_LIMIT = 1 << 63  # class numbers are smaller, as labels are int64
+UNREADABLE = -2
+"""In arrays of labels: the sample has a label that cannot be read. -1 is "no label", and no class number is negative."""
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+# No number is longer with its white space; a field cls may hold a file of any size.
+_MAX_NUMBER_BYTES = 1024
+_MAX_SHOWN = 60  # characters of a value in a message, which is one line
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Roles:
-    """Which column of a record plays which part.
+    """Which column of a record is the image, the label and the key.
 
     Attributes:
-        image: Holds the encoded image, None where no column looks like one.
-        label: Holds the class number, or None.
-        key: Names the sample for people, or None: then its number does.
+        image: Column of the encoded image, None if there is none.
+        label: Column of the class number, or None.
+        key: Column that names the sample for people; None if its number does.
     """
 
-    image: str | None
-    label: str | None
-    key: str | None
+    image: str | None = None
+    label: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class ColumnOptions(Roles):
+    """The columns that a caller names. A role that is None goes to the first column of a usual name.
+
+    Attributes:
+        columns: The columns that become fields, None for all.
+
+    Raises:
+        SourceError: The columns are a single text.
+    """
+
+    columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str):
+            raise SourceError(
+                f"columns must be a sequence of names, got {self.columns!r}: write [{self.columns!r}]"
+            )
+        if self.columns is not None:  # hashable, and safe from changes of the caller's list
+            object.__setattr__(self, "columns", tuple(self.columns))
+
+    def takes(self, name: str) -> bool:
+        """Whether a column becomes a field."""
+        return self.columns is None or name in self.columns
+
+    def require_columns(self, available: Collection[str], source: str) -> None:
+        """Check that the data has all columns that the caller names.
+
+        Args:
+            available: The columns of the data.
+            source: The data, for the error.
+
+        Raises:
+            SourceError: One is missing.
+        """
+        roles = {"image": self.image, "label": self.label, "key": self.key}
+        named = [*roles.items(), *(("columns", name) for name in self.columns or ())]
+        for option, name in named:
+            if name is not None and name not in available:
+                raise SourceError(
+                    f"{source} has no column {name!r} for {option}=: its columns are {', '.join(available)}"
+                )
 
 
 def find_roles(
-    names: Iterable[str],
+    options: ColumnOptions,
+    images: Collection[str],
+    others: Collection[str],
     *,
-    image: str | None,
-    label: str | None,
-    key: str | None,
-    source: str,
     encoded: Collection[str] = (),
-    whole: Collection[str] = (),
+    integers: Collection[str] = (),
 ) -> Roles:
-    """Take the columns that were named, and for the others the first of the usual names.
+    """Return the columns that the caller names, and for the other roles the first of the usual names.
 
     Args:
-        names: The columns that there are.
-        image: Asked for by the caller, or None.
-        label: Likewise.
-        key: Likewise.
-        source: The data, for the error.
-        encoded: The columns that may hold encoded images; further names are looked for among them.
-        whole: The columns that hold whole numbers, likewise.
-
-    Raises:
-        SourceError: A column that was asked for is not there.
+        options: The columns that the caller names.
+        images: Columns among which the image is looked for.
+        others: Columns among which label and key are looked for.
+        encoded: Columns that may hold encoded images; the further names of images count for these.
+        integers: Columns of whole numbers; the further names of labels count for these.
     """
-    there = list(names)
-    images = [name for name in FURTHER_IMAGE_NAMES if name in encoded]
-    labels = [name for name in FURTHER_LABEL_NAMES if name in whole]
-
-    def pick(role: str, asked: str | None, usual: tuple[str, ...]) -> str | None:
-        if asked is not None and asked not in there:
-            raise SourceError(
-                f"{source} has no column {asked!r} for {role}=: its columns are {', '.join(there)}"
-            )
-        return asked or next((name for name in usual if name in there), None)
-
+    image_names = (*IMAGE_NAMES, *(name for name in FURTHER_IMAGE_NAMES if name in encoded))
+    label_names = (*LABEL_NAMES, *(name for name in FURTHER_LABEL_NAMES if name in integers))
     return Roles(
-        pick("image", image, (*IMAGE_NAMES, *images)),
-        pick("label", label, (*LABEL_NAMES, *labels)),
-        pick("key", key, KEY_NAMES),
+        options.image or first_of(image_names, images),
+        options.label or first_of(label_names, others),
+        options.key or first_of(KEY_NAMES, others),
     )
 
 
-def usual_roles(pictures: Collection[str], others: Iterable[str], whole: Collection[str]) -> Roles:
-    """The roles that columns have by their names.
-
-    Args:
-        pictures: Those that may hold encoded images.
-        others: Those that may hold labels and keys.
-        whole: Those of them that hold whole numbers.
-    """
-    image = find_roles(pictures, image=None, label=None, key=None, source="", encoded=pictures)
-    found = find_roles(others, image=None, label=None, key=None, source="", whole=whole)
-    return Roles(image.image, found.label, found.key)
+def first_of(usual: Iterable[str], available: Collection[str]) -> str | None:
+    """Return the first of some names that is available, or None."""
+    return next((name for name in usual if name in available), None)
 
 
-def require_columns(asked: Collection[str] | None, there: Collection[str], source: str) -> None:
-    """See that the columns are there that shall become fields.
-
-    Raises:
-        SourceError: One is not.
-    """
-    missing = [name for name in asked or () if name not in there]
-    if missing:
-        raise SourceError(
-            f"{source} has no column {missing[0]!r} for columns=: its columns are {', '.join(there)}"
-        )
-
-
-def remarks_on(
+def ambiguity_warnings(
     source: str,
+    options: ColumnOptions,
+    taken: Roles,
     *,
-    image: str | None,
-    label: str | None,
     encoded: Collection[str],
-    whole: Collection[str],
+    integers: Collection[str],
 ) -> tuple[str, ...]:
-    """Sentences about columns of which another one might have been meant.
+    """Return warnings about columns that were taken although others may be meant.
 
     Args:
         source: The data.
-        image: The column that was taken without having been asked for, else None.
-        label: Likewise.
+        options: The columns that the caller named, about which there is no warning.
+        taken: The columns that were taken; no warning about a role without a column.
         encoded: Columns that may hold encoded images.
-        whole: Columns of whole numbers.
+        integers: Columns of whole numbers.
     """
     found = []
-    for role, taken, able, usual in (
-        ("image", image, encoded, (*IMAGE_NAMES, *FURTHER_IMAGE_NAMES)),
-        ("label", label, whole, (*LABEL_NAMES, *FURTHER_LABEL_NAMES)),
+    for role, asked, name, able, usual in (
+        ("image", options.image, taken.image, encoded, (*IMAGE_NAMES, *FURTHER_IMAGE_NAMES)),
+        ("label", options.label, taken.label, integers, (*LABEL_NAMES, *FURTHER_LABEL_NAMES)),
     ):
-        others = [name for name in usual if name in able and name != taken]
-        if taken not in (None, role) and others:  # what is called label is the label
+        others = [other for other in usual if other in able and other != name]
+        if asked is None and name not in (None, role) and others:  # a column "label" is the label
             found.append(
-                f"{source}: of the columns {', '.join([str(taken), *others])}, which may each be the {role}, {taken} was "
-                f"taken; say {role}={taken!r}, or name another one"
+                f"{source}: of the columns {', '.join([str(name), *others])}, which may each be the {role}, {name} was "
+                f"taken; say {role}={name!r}, or name another one"
             )
     return tuple(found)
 
@@ -190,7 +193,7 @@ def to_payload(value: Any, plain: Callable[[Any], Any] | None = None) -> Payload
 
 
 CORNERS = {"box_format": "xyxy"}
-"""What the field json says of boxes that a reader made, so that a recipe for boxes of another form does not misread them."""
+"""Mark in the field json of boxes that a reader made: a recipe for boxes of another format then does not misread them."""
 
 
 def to_key(value: Any) -> str:
@@ -223,7 +226,7 @@ def to_label(value: Any) -> int:
     if value is None:
         return -1
     if isinstance(value, bytes | bytearray | memoryview):
-        value = bytes(value[:_LONGEST_NUMBER]).decode("utf-8", "replace")
+        value = bytes(value[:_MAX_NUMBER_BYTES]).decode("utf-8", "replace")
     if isinstance(value, np.ndarray) and value.ndim:  # one of length 1 would become a number
         raise LabelError(f"the label is an array of shape {list(value.shape)}, not a class number")
     number = _digits_of(value) if isinstance(value, str) else value
@@ -261,7 +264,7 @@ def _label_or_mark(value: Any) -> int:
 
 def _digits_of(text: str) -> str:
     digits = text.strip().removeprefix("\ufeff").strip()
-    return digits if _WHOLE.fullmatch(digits) else ""  # Python takes 1_000 and other scripts, too
+    return digits if _INTEGER.fullmatch(digits) else ""  # Python takes 1_000 and other scripts, too
 
 
 def _refusal_of(value: Any) -> str:

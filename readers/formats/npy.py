@@ -1,6 +1,5 @@
 """Rows of a NumPy array in a .npy file."""
 
-import hashlib
 import math
 from collections.abc import Sequence
 from functools import cached_property, partial
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
+from readers.fingerprint import fingerprint_of
 from readers.formats.columns import to_label, to_labels
 from readers.image.raw_pixels import RowFile, row_file
 from readers.python_parser import call_parser
@@ -72,9 +72,7 @@ class NpyDataset(IndexedDataset):
         """32 hex digits over the array's name, length and content, and the labels; see `pin_content`."""
         with oserror_as_source_error(str(self._path)):
             content = pin_content(open_blob(self._path))
-        digest = hashlib.sha256(f"{self._path.name!r} {content}\n".encode())
-        digest.update(self._marked_labels().tobytes())
-        return digest.hexdigest()[:32]
+        return fingerprint_of(f"{self._path.name!r} {content}\n", self._marked_labels().tobytes())
 
     @property
     def block_size(self) -> int:

@@ -1,6 +1,5 @@
 """Resolving paths, patterns and URLs to files and folders."""
 
-import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -16,8 +15,6 @@ from readers.storage.unreadable import OptionalFile, listed
 if TYPE_CHECKING:
     from readers.storage.remote import StorageOptions
 
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -58,12 +55,12 @@ def find_paths(text: str, storage: "StorageOptions | None") -> list[str]:
 
 
 def has_wildcards(text: str) -> bool:
-    """Whether what a pattern stands for depends on what is there; that of braces does not."""
+    """Whether a pattern stands for the files that exist, as stars do; braces stand for the same names everywhere."""
     if is_url(text):
         text = text.partition("://")[2] if text[:4].lower() != "http" else ""
     elif Path(text).exists():
         return False
-    return has_magic(_BRACES.sub("", text))
+    return has_magic(text)
 
 
 def _matched(name: str) -> list[str]:
@@ -107,27 +104,19 @@ def _matched_away(url: str, storage: "StorageOptions") -> list[str]:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Return the names that a pattern expands to, the last brace counting fastest.
+    """Return the names that a pattern stands for, as WebDataset and bash expand braces; the last brace counts fastest.
 
-    ``{000..099}`` counts, both ends included, with leading zeros if an end has them; ``{a,b}``
-    lists. Other braces are left as they are, and braces do not nest.
+    ``{000..099}`` counts, both ends included, with leading zeros if an end has them; ``{0..9..3}`` has a step; ``{a,b}``
+    lists; braces nest. A backslash is a character like others, and a pattern whose braces do not pair stays as it is.
     """
-    pieces = _BRACES.split(pattern)
-    choices = [
-        _alternatives(piece) if number % 2 else [piece] for number, piece in enumerate(pieces)
-    ]
-    return ["".join(choice) for choice in itertools.product(*choices)]
+    if "{" not in pattern:
+        return [pattern]
+    from braceexpand import braceexpand  # comes with webdataset
 
-
-def _alternatives(text: str) -> list[str]:
-    counted = _RANGE.fullmatch(text)
-    if counted:
-        first, last = map(int, counted.groups())
-        padded = any(len(end) > 1 and end[0] == "0" for end in counted.groups())
-        width = max(map(len, counted.groups())) if padded else 0
-        step = 1 if first <= last else -1
-        return [f"{number:0{width}d}" for number in range(first, last + step, step)]
-    return text.split(",") if "," in text else ["{" + text + "}"]
+    try:
+        return list(braceexpand(pattern, escape=False))
+    except ValueError:  # UnbalancedBracesError, which the package's types lack
+        return [pattern]
 
 
 def with_path(location: str, change: Callable[[str], str]) -> str:

@@ -213,11 +213,29 @@ def test_empty_and_mixed_sequences_are_refused(tmp_path: Path) -> None:
         "{5..5}",
         "a{x}b{}c",
         "{train,val}/{00..01}-{a,b}.tar",
+        "{a,b{1..2}}.tar",
+        "{0..9..3}.tar",
     ],
 )
 def test_braces_agree_with_braceexpand(pattern: str) -> None:
     """Patterns stand for the names that webdataset takes them for."""
     assert expand_braces(pattern) == list(braceexpand(pattern))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("a{0..1.tar", ["a{0..1.tar"]),  # braceexpand raises an error
+        ("{a,b}}.tar", ["{a,b}}.tar"]),
+        (
+            r"a\{0,1}.tar",
+            [r"a\0.tar", r"a\1.tar"],
+        ),  # for WebDataset the backslash takes a brace its meaning
+    ],
+)
+def test_braces_differ_from_braceexpand(pattern: str, names: list[str]) -> None:
+    """Names of files with single braces stay, and so do backslashes."""
+    assert expand_braces(pattern) == names
 
 
 def test_public_names_are_what_they_say() -> None:

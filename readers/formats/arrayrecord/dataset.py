@@ -1,41 +1,34 @@
 """ArrayRecord files, read at random through the package array_record."""
 
-import hashlib
 import os
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
-from itertools import accumulate, groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.datasets.dataset import IndexedDataset
+from readers.datasets.parts import PartsDataset, samples_in_block
+from readers.fingerprint import fingerprint_of
 from readers.formats.arrayrecord.files import OpenFiles
 from readers.formats.columns import UNREADABLE
 from readers.formats.protobuf.example import ExampleReader, decode_fields
+from readers.formats.tables.layout import unknown_column
 from readers.image.header import image_size
-from readers.sample import (
-    BadSample,
-    ColumnName,
-    PathLike,
-    Payload,
-    Sample,
-    SourceError,
-    checked_indices,
-)
+from readers.sample import BadSample, ColumnName, PathLike, Payload, Sample, SourceError
 from readers.storage.blob import is_url, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.unreadable import is_transient
 
-_BLOCK_BYTES = 8_000_000
-_MOST_FIRST_RECORDS = 16
+_MAX_FIRST_RECORDS = (
+    16  # that tell the kind of the records; if all of these are damaged, the file is
+)
 
 
-class ArrayRecordDataset(IndexedDataset):
+class ArrayRecordDataset(PartsDataset):
     """Records of ArrayRecord files.
 
     Where records are tf.train.Examples, their features become fields as in `TfRecordDataset`; else each
@@ -68,12 +61,12 @@ class ArrayRecordDataset(IndexedDataset):
     ) -> None:
         self._paths = _check_paths(shards)
         self._names = [Path(path).name for path in self._paths]
-        self._reader = ExampleReader(image, label, key, None if columns is None else tuple(columns))
+        self._reader = ExampleReader(image, label, key, columns)
         self._files = OpenFiles(self._paths)
         counts = [
             _count_records(self._files, number, path) for number, path in enumerate(self._paths)
         ]
-        self._starts = list(accumulate(counts, initial=0))
+        self._starts = np.cumsum([0, *counts])
         self._has_examples = self._look()
         if not self._has_examples:
             self.unlabelled = len(self), (), ""
@@ -82,45 +75,24 @@ class ArrayRecordDataset(IndexedDataset):
         """Another process opens the files itself."""
         return partial(type(self), **asdict(self._reader)), (self._paths,)
 
-    def __len__(self) -> int:
-        return self._starts[-1]
-
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over names, numbers of records, sizes and pieces of the files; see `readers.storage.blob.content_hash`."""
-        digest = hashlib.sha256()
-        for name, path, stop in zip(self._names, self._paths, self._starts[1:], strict=True):
-            digest.update(f"{name!r} {stop} {pin_content(open_blob(path))}\n".encode())
-        return digest.hexdigest()[:32]
+        files = zip(self._names, self._paths, self._starts[1:].tolist(), strict=True)
+        return fingerprint_of(
+            *(f"{name!r} {stop} {pin_content(open_blob(path))}\n" for name, path, stop in files)
+        )
 
     @property
     def block_size(self) -> int:
         """Records in about 8 MB of a file."""
-        num_bytes = sum(Path(path).stat().st_size for path in self._paths)
-        return max(1, min(len(self), _BLOCK_BYTES * len(self) // max(1, num_bytes)))
+        return samples_in_block(len(self), sum(Path(path).stat().st_size for path in self._paths))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`: only labels are known, and all records are read for them, once."""
         if name == "label":
             return self._readable(self._labels.copy())
-        return np.full(len(self), -1 if name == "num_bytes" else 0, np.int64)
-
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the records; see `Dataset.fetch`."""
-        wanted = checked_indices(indices, len(self))
-        result: list[Any] = [None] * len(wanted)
-        order = sorted(range(len(wanted)), key=wanted.__getitem__)
-        for number, group in groupby(order, lambda at: bisect_right(self._starts, wanted[at]) - 1):
-            positions = list(group)
-            start = self._starts[number]
-            rows = list(dict.fromkeys(wanted[position] - start for position in positions))
-            records = dict(zip(rows, self._read(number, rows), strict=True))
-            for position in positions:
-                row = wanted[position] - start
-                result[position] = self._sample(
-                    wanted[position], self._names[number], row, records[row]
-                )
-        return result
+        return unknown_column(name, len(self))
 
     def verify(self) -> Iterator[BadSample]:
         """Read all records; each chunk of a file has a checksum, which is compared whenever it is read.
@@ -128,16 +100,23 @@ class ArrayRecordDataset(IndexedDataset):
         Yields:
             Every sample that cannot be read.
         """
-        for start in range(0, len(self), 256):
-            samples = self.fetch(range(start, min(start + 256, len(self))))
-            yield from (sample for sample in samples if isinstance(sample, BadSample))
+        yield from self._bad_samples(0, len(self))
+
+    def _fetch_part(self, number: int, indices: NDArray[np.int64]) -> Iterator[Sample | BadSample]:
+        start = int(self._starts[number])
+        rows = list(dict.fromkeys((indices - start).tolist()))
+        records = dict(zip(rows, self._read(number, rows), strict=True))
+        for index in indices.tolist():
+            yield self._sample(index, self._names[number], index - start, records[index - start])
 
     @cached_property
     def _labels(self) -> NDArray[np.int64]:
         labels = np.full(len(self), -1, np.int64)
-        step = self.block_size if self._has_examples else len(self)
-        for number, (start, stop) in enumerate(pairwise(self._starts)):
-            for first in range(start, stop if self._has_examples else start, step):
+        if not self._has_examples:
+            return labels
+        step = self.block_size
+        for number, (start, stop) in enumerate(pairwise(self._starts.tolist())):
+            for first in range(start, stop, step):
                 rows = range(first - start, min(first + step, stop) - start)
                 records = self._read(number, [*rows])
                 labels[first : first + len(rows)] = [self._label(record) for record in records]
@@ -151,12 +130,12 @@ class ArrayRecordDataset(IndexedDataset):
 
     def _look(self) -> bool:
         """Whether the records are Examples."""
-        for row in range(min(_MOST_FIRST_RECORDS, self._starts[1])):
+        for row in range(min(_MAX_FIRST_RECORDS, self._starts[1])):
             (record,) = self._read(0, [row])
             if isinstance(record, bytes):
                 return self._reader.accepts(record, self._paths[0])
         raise SourceError(
-            f"{self._paths[0]} has no record among its first {_MOST_FIRST_RECORDS} that can be read: "
+            f"{self._paths[0]} has no record among its first {_MAX_FIRST_RECORDS} that can be read: "
             "it is damaged, copy it again"
         )
 

@@ -20,6 +20,7 @@ from readers.sample import PathLike, SourceError
 from readers.storage.blob import LocalBlob, is_url
 from readers.storage.blob.mapped import ReadView, mapped_file
 from readers.storage.limits import TooLargeError
+from readers.storage.per_process import PerProcess
 from readers.storage.unreadable import oserror_as_source_error
 from readers.storage.whole_files import read_text
 
@@ -120,7 +121,8 @@ class ArrowFile:
     """
 
     def __init__(self, path: str) -> None:
-        self._path, self._lock, self._pid = path, threading.Lock(), os.getpid()
+        self._path, self._lock = path, PerProcess(threading.Lock)
+        self._lock.get()  # now, since threads that call first at once may get one each
         with oserror_as_source_error(path):
             self._blob = LocalBlob(path)
             view = self._blob.view()
@@ -183,9 +185,7 @@ class ArrowFile:
         if self._offsets is not None:
             message = self._message(self._offsets[number])
             return self._ipc.read_record_batch(message, self.schema)
-        if self._pid != os.getpid():  # a fork may have been made while another thread held it
-            self._lock, self._pid = threading.Lock(), os.getpid()
-        with self._lock:
+        with self._lock.get():
             return self._reader.get_batch(number)
 
     def _open(self, file_format: bool) -> list[int]:

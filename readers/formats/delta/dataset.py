@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.detect.registry import require
+from readers.formats.columns import ColumnOptions
 from readers.formats.parquet.files import Location
 from readers.formats.parquet.table import TableDataset, TableFile, inside, partition_text
+from readers.formats.tables.columns import one_line
 from readers.sample import PathLike, SourceError
 
 _MAPPING = "delta.columnMapping.mode"
@@ -69,7 +71,7 @@ def _open(root: str, version: int | None) -> Any:
     try:
         newest = deltalake.DeltaTable(uri)
     except Exception as error:  # noqa: BLE001, deltalake has errors of several kinds
-        raise SourceError(f"{root} cannot be opened: {_one_line(error)}") from None
+        raise SourceError(f"{root} cannot be opened: {one_line(error)}") from None
     if version is None:
         return newest
     if not 0 <= version <= newest.version():
@@ -80,7 +82,7 @@ def _open(root: str, version: int | None) -> Any:
         return deltalake.DeltaTable(uri, version=version)
     except Exception as error:  # noqa: BLE001
         raise SourceError(
-            f"version {version} of {root} cannot be opened, its log may have been cleaned up ({_one_line(error)}): "
+            f"version {version} of {root} cannot be opened, its log may have been cleaned up ({one_line(error)}): "
             f"open a later one, up to {newest.version()}"
         ) from None
 
@@ -106,17 +108,13 @@ def _valid_rows(root: str, table: Any) -> dict[str, NDArray[np.bool_]]:
         told = pa.table(table.deletion_vectors())
     except Exception as error:  # noqa: BLE001
         raise SourceError(
-            f"the deletion vectors of {root} cannot be read ({_one_line(error)}): copy the table again"
+            f"the deletion vectors of {root} cannot be read ({one_line(error)}): copy the table again"
         ) from None
     found = {}
     for path, keeps in zip(told["filepath"].to_pylist(), told["selection_vector"], strict=True):
         name = unquote(path).removeprefix(unquote(table.table_uri))
         found[name] = keeps.values.to_numpy(zero_copy_only=False)
     return found
-
-
-def _one_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200].rstrip(". ") or type(error).__name__
 
 
 class DeltaDataset(TableDataset):
@@ -156,11 +154,5 @@ class DeltaDataset(TableDataset):
     ) -> None:
         root = str(Path(os.fspath(source)).absolute())
         number, files = read_version(root, version)
-        options = {
-            "image": image,
-            "label": label,
-            "key": key,
-            "columns": columns,
-            "decoded_bytes": decoded_bytes,
-        }
-        super().__init__(root, number, files, options)
+        options = ColumnOptions(image, label, key, columns)
+        super().__init__(root, number, files, options, decoded_bytes)

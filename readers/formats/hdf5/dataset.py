@@ -1,11 +1,9 @@
 """Datasets of equal length in an HDF5 file, as the columns of samples."""
 
-import hashlib
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
@@ -16,15 +14,16 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
 from readers.detect.registry import require
+from readers.fingerprint import fingerprint_of
 from readers.formats.columns import (
-    FURTHER_IMAGE_NAMES,
-    IMAGE_NAMES,
+    HDF5_IMAGE_NAMES,
     LABEL_NAMES,
     UNREADABLE,
-    VIDEO_NAMES,
+    ColumnOptions,
     Roles,
+    ambiguity_warnings,
     find_roles,
-    remarks_on,
+    first_of,
     to_label,
 )
 from readers.formats.hdf5.column import Column, Found
@@ -39,10 +38,9 @@ from readers.sample import (
 )
 from readers.storage.blob import LocalBlob, open_blob
 from readers.storage.blob.content_hash import pin_content
+from readers.storage.per_process import PerProcess
 from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
-_MORE_IMAGE_NAMES = ("images", "imgs", "data", "x", "X")
-_VIDEO_NAMES = (*VIDEO_NAMES, "videos")
 Rows = Sequence[Any] | NDArray[Any]
 _LABELS_AT_ONCE = 1 << 16
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError, OverflowError)
@@ -85,6 +83,7 @@ class Hdf5Dataset(IndexedDataset):
         key: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
+        options = ColumnOptions(image, label, key, columns)
         self._path = Path(file).absolute()
         self._h5py = require("h5py", extra="hdf5")
         if not self._path.is_file():
@@ -93,18 +92,18 @@ class Hdf5Dataset(IndexedDataset):
             self._stamp = LocalBlob(self._path).stamp
             with self._h5py.File(self._path, "r") as opened:
                 found = Found(self._h5py, opened)
-                for name in (image, label, key, *(columns or ())):
+                for name in (image, label, key, *(options.columns or ())):
                     if name is not None:
                         found.check(name, self._path)
-                self._roles, self._fields = _choose(found, image, label, key, columns, self._path)
+                self._roles, self._fields = _choose(found, options, self._path)
                 assert self._roles.image is not None
                 self._length = found.lengths[self._roles.image]
-                self._remarks = remarks_on(
+                self._remarks = ambiguity_warnings(
                     str(self._path),
-                    image=None,
-                    label=self._roles.label if label is None else None,
+                    options,
+                    self._roles,
                     encoded=(),
-                    whole=[name for name in found.whole if found.lengths[name] == self._length],
+                    integers=[name for name in found.whole if found.lengths[name] == self._length],
                 )
                 if self._roles.label is None:
                     self._remarks += self._other_labels(found)
@@ -116,9 +115,14 @@ class Hdf5Dataset(IndexedDataset):
             )
         if self._roles.label is None:
             self.unlabelled = self._length, self._fields, ""
+        names = dict.fromkeys((*self._fields, self._roles.label, self._roles.key))
+        self._columns_read = [name for name in names if name is not None]
         self._pixels = pixels.file
         self._num_chunk_rows = pixels.num_chunk_rows
-        self._open_file: _OpenFile | None = None
+        # HDF5 keeps its state in memory that a fork copies.
+        self._file = PerProcess(
+            partial(_open, self._h5py, self._path, self._stamp, self._columns_read)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the file itself."""
@@ -144,10 +148,9 @@ class Hdf5Dataset(IndexedDataset):
         roles = (
             f"Roles({image=}, {label=}, {key=})"  # these words stay, whatever the class is called
         )
-        digest = hashlib.sha256(f"{self._path.name!r} {roles} {self._fields}\n".encode())
         with oserror_as_source_error(str(self._path)):
-            digest.update(pin_content(open_blob(self._path)).encode())
-        return digest.hexdigest()[:32]
+            content = pin_content(open_blob(self._path))
+        return fingerprint_of(f"{self._path.name!r} {roles} {self._fields}\n", content)
 
     @property
     def block_size(self) -> int:
@@ -168,7 +171,7 @@ class Hdf5Dataset(IndexedDataset):
         labels = np.full(self._length, -1, np.int64)
         for start in range(0, self._length, _LABELS_AT_ONCE):
             stop = min(start + _LABELS_AT_ONCE, self._length)
-            opened = self._opened()
+            opened = self._file.get()
             with opened.lock, suppress(*_DAMAGE):
                 numbers = opened.columns[label].labels(start, stop)
                 if numbers is not None:
@@ -187,9 +190,8 @@ class Hdf5Dataset(IndexedDataset):
         """Read the rows in the order in which they are stored; see `Dataset.fetch`."""
         wanted = np.asarray(checked_indices(indices, self._length), np.int64)
         rows, inverse = np.unique(wanted, return_inverse=True)
-        names = dict.fromkeys((*self._fields, self._roles.label, self._roles.key))
         try:
-            columns, values = self._read([name for name in names if name is not None], rows)
+            columns, values = self._read(self._columns_read, rows)
         except SourceError as error:
             transient = is_transient(error)
             return [
@@ -233,40 +235,32 @@ class Hdf5Dataset(IndexedDataset):
         """Read rows of some datasets; an OSError stands for a row that is damaged.
 
         Raises:
-            SourceError: See `_opened`.
+            SourceError: See `_open`.
         """
-        opened = self._opened()
+        opened = self._file.get()
         with opened.lock:
             return opened.columns, {name: _read_all(opened.columns[name], rows) for name in names}
-
-    def _opened(self) -> "_OpenFile":
-        """Return what this process reads from.
-
-        Raises:
-            SourceError: The file is gone or has changed, or is damaged as a whole.
-        """
-        opened = self._open_file
-        if opened is None or opened.process != os.getpid():
-            # HDF5 keeps its state in memory that a fork copies, and another thread may hold the lock.
-            every = dict.fromkeys((*self._fields, self._roles.label, self._roles.key))
-            wanted = [name for name in every if name is not None]
-            with _damage(self._path):
-                if not self._path.is_file() or LocalBlob(self._path).stamp != self._stamp:
-                    raise SourceError(
-                        "the file is gone or has changed since it was opened, open it anew"
-                    )
-                self._open_file = opened = _OpenFile(self._h5py, self._path, wanted)
-        return opened
 
 
 class _OpenFile:
     """A file in use by one process."""
 
     def __init__(self, h5py: ModuleType, path: Path, names: Sequence[str]) -> None:
-        self.process = os.getpid()
         self.lock = threading.Lock()
         self.file = h5py.File(path, "r")
         self.columns = {name: Column(h5py, self.file[name], path) for name in names}
+
+
+def _open(h5py: ModuleType, path: Path, stamp: str, names: Sequence[str]) -> _OpenFile:
+    """Open a file again.
+
+    Raises:
+        SourceError: The file is missing, has changed since it had the stamp, or is damaged as a whole.
+    """
+    with _damage(path):
+        if not path.is_file() or LocalBlob(path).stamp != stamp:
+            raise SourceError("the file is gone or has changed since it was opened, open it anew")
+        return _OpenFile(h5py, path, names)
 
 
 @contextmanager
@@ -283,43 +277,34 @@ def _damage(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _choose(
-    found: Found,
-    image: str | None,
-    label: str | None,
-    key: str | None,
-    columns: Sequence[str] | None,
-    path: Path,
-) -> tuple[Roles, tuple[str, ...]]:
+def _choose(found: Found, options: ColumnOptions, path: Path) -> tuple[Roles, tuple[str, ...]]:
     """Return the datasets by role, and those that become fields."""
-    usual = (*IMAGE_NAMES, *_MORE_IMAGE_NAMES, *FURTHER_IMAGE_NAMES, *_VIDEO_NAMES)
-    image = image or next((name for name in usual if found.lengths.get(name)), None)
+    filled = [name for name, length in found.lengths.items() if length]
+    image = options.image or first_of(HDF5_IMAGE_NAMES, filled)
     if image is None or not found.lengths[image]:
         have = ", ".join(found.lengths) or "none"
-        name = next((name for name in usual if name in found.refused), None)
+        name = first_of(HDF5_IMAGE_NAMES, found.refused)
         if name is not None:
             raise SourceError(f"{path}: {name} {found.refused[name]}")
         raise SourceError(
             f"{path} has no dataset of images or videos with any rows (its datasets are {have}): name it with image="
         )
     length = found.lengths[image]
-    for name in (label, key, *(columns or ())):
+    for name in (options.label, options.key, *(options.columns or ())):
         if name is not None and found.lengths[name] != length:
             raise SourceError(
                 f"{path}: {name} has {found.lengths[name]} rows and {image} has {length}: name datasets of "
                 "equal length"
             )
     there = [name for name, rows in found.lengths.items() if rows == length]
-    whole = found.whole.intersection(there)
-    roles = find_roles(there, image=image, label=label, key=key, source=str(path), whole=whole)
-    bad = next((name for name in LABEL_NAMES if name in found.refused), None)
-    if bad is not None and roles.label is None and columns is None:
+    integers = found.whole.intersection(there)
+    roles = find_roles(replace(options, image=image), (), there, integers=integers)
+    bad = first_of(LABEL_NAMES, found.refused)
+    if bad is not None and roles.label is None and options.columns is None:
         raise SourceError(
             f"{path}: {bad} {found.refused[bad]}, or name the datasets to read with columns="
         )
-    return roles, tuple(
-        name for name in there if columns is None or name in columns or name == image
-    )
+    return roles, tuple(name for name in there if options.takes(name) or name == image)
 
 
 def _read_all(column: Column, rows: NDArray[np.int64]) -> Rows:

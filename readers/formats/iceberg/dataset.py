@@ -1,10 +1,12 @@
 """Iceberg tables: the Parquet files of one snapshot."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from readers.formats.columns import ColumnOptions
 from readers.formats.iceberg.snapshots import read_snapshot
 from readers.formats.parquet.table import TableDataset
-from readers.sample import PathLike, SourceError
+from readers.sample import PathLike
 
 
 class IcebergDataset(TableDataset):
@@ -45,16 +47,7 @@ class IcebergDataset(TableDataset):
         columns: Sequence[str] | None = None,
         decoded_bytes: int = 512 << 20,
     ) -> None:
-        if isinstance(columns, str):
-            raise SourceError(
-                f"columns must be a sequence of names, got {columns!r}: write [{columns!r}]"
-            )
-        root, number, files, columns, names = read_snapshot(source, snapshot, columns)
-        options = {
-            "image": image,
-            "label": label,
-            "key": key,
-            "columns": columns,
-            "decoded_bytes": decoded_bytes,
-        }
-        super().__init__(root, number, files, options, names)
+        options = ColumnOptions(image, label, key, columns)
+        root, number, files, columns, names = read_snapshot(source, snapshot, options.columns)
+        options = replace(options, columns=columns)
+        super().__init__(root, number, files, options, decoded_bytes, names)

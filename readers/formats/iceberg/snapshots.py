@@ -20,6 +20,7 @@ from readers.detect.registry import require
 from readers.formats.iceberg.columns import columns_of
 from readers.formats.parquet.files import Location
 from readers.formats.parquet.table import TableFile, inside, partition_text
+from readers.formats.tables.columns import one_line
 from readers.sample import PathLike, SourceError
 from readers.storage.limits import check_bytes
 from readers.storage.whole_files import read_text
@@ -117,7 +118,7 @@ def read_snapshot(
     except SourceError:
         raise
     except Exception as error:  # noqa: BLE001, pyiceberg has errors of many kinds
-        reason = _one_line(error)
+        reason = one_line(error)
         if "equality deletes" in reason:
             reason = "it deletes rows by their values (equality deletes), which is not read"
         raise SourceError(
@@ -163,9 +164,7 @@ def _open(root: str, file: Path) -> Any:
     except SourceError:
         raise
     except Exception as error:  # noqa: BLE001
-        raise SourceError(
-            f"{file} is no metadata of an Iceberg table: {_one_line(error)}"
-        ) from None
+        raise SourceError(f"{file} is no metadata of an Iceberg table: {one_line(error)}") from None
     # Not by StaticTable, which imports what the table's own properties name.
     return tables.Table(
         ("table",),
@@ -241,10 +240,6 @@ def _valid_rows(root: str, name: str, task: Any, moved: MovedFiles) -> NDArray[n
         except (OSError, ValueError, KeyError, IndexError) as error:
             raise SourceError(
                 f"{root}: {moved.name_of(deletes.file_path)}, which deletes rows of {name}, cannot be read "
-                f"({_one_line(error)}): copy the table again"
+                f"({one_line(error)}): copy the table again"
             ) from None
     return keeps
-
-
-def _one_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200].rstrip(". ") or type(error).__name__

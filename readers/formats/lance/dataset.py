@@ -1,10 +1,10 @@
 """Lance datasets: rows at one version, read at random."""
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
 from readers.detect.registry import require
+from readers.fingerprint import fingerprint_of
+from readers.formats.columns import ColumnOptions
 from readers.formats.lance.library import (
     LanceError,
     blob_columns,
@@ -23,7 +25,7 @@ from readers.formats.lance.library import (
     open_version,
 )
 from readers.formats.tables.columns import UnreadableValue, column_of
-from readers.formats.tables.layout import Layout, find_layout
+from readers.formats.tables.layout import Layout, find_layout, unknown_column
 from readers.formats.tables.values import make_samples
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 from readers.storage.limits import TooLargeError, check_bytes
@@ -66,21 +68,11 @@ class LanceDataset(IndexedDataset):
         key: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        if isinstance(columns, str):
-            raise SourceError(
-                f"columns must be a sequence of names, got {columns!r}: write [{columns!r}]"
-            )
+        self._options = ColumnOptions(image, label, key, columns)
         self._path = str(Path(os.fspath(source)).absolute())
         self._lance = open_version(self._path, version)
         self.version = int(self._lance.version)
         self._name = Path(self._path).name
-        self._options: dict[str, Any] = {
-            "version": self.version,
-            "image": image,
-            "label": label,
-            "key": key,
-            "columns": None if columns is None else list(columns),
-        }
         self._blobs = blob_columns(self._lance.schema)
         self._layout = self._find_layout()
         self._length = int(self._lance.count_rows())
@@ -94,7 +86,8 @@ class LanceDataset(IndexedDataset):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the same version itself."""
-        return _reopen, (type(self), self._path, self._options, self.fingerprint)
+        options = {**asdict(self._options), "version": self.version}
+        return _reopen, (type(self), self._path, options, self.fingerprint)
 
     def __repr__(self) -> str:
         """As of other datasets, with the version."""
@@ -121,10 +114,8 @@ class LanceDataset(IndexedDataset):
         content. The number of the version is no part of it: a commit that changes no rows, such as a new index, makes
         a new number for the same samples.
         """
-        digest = hashlib.sha256(f"lance 1 {self._layout.identity}".encode())
-        for fragment in fragments_of(self._lance):
-            digest.update(json.dumps(fragment, sort_keys=True).encode())
-        return digest.hexdigest()[:32]
+        fragments = (json.dumps(one, sort_keys=True) for one in fragments_of(self._lance))
+        return fingerprint_of(f"lance 1 {self._layout.identity}", *fragments)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; labels are read from their column, sizes are not known.
@@ -134,7 +125,7 @@ class LanceDataset(IndexedDataset):
         """
         label = self._layout.label
         if name != "label" or label is None:
-            return np.full(len(self), -1 if name in ("label", "num_bytes") else 0, np.int64)
+            return unknown_column(name, len(self))
         lance()
         try:
             with one_line_errors():
@@ -166,11 +157,8 @@ class LanceDataset(IndexedDataset):
             pa.field(field.name, pa.large_binary()) if field.name in self._blobs else field
             for field in self._lance.schema
         ]
-        return find_layout(
-            pa.schema(fields, self._lance.schema.metadata),
-            **{name: self._options[name] for name in ("image", "label", "key", "columns")},
-            source=self._path,
-        )
+        schema = pa.schema(fields, self._lance.schema.metadata)
+        return find_layout(schema, self._options, self._path)
 
     def _read(self, rows: list[int]) -> _Values:
         """One value per row for each column; where that fails row by row, so that a bad row takes no other with it."""

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from readers.formats.columns import find_roles, remarks_on, require_columns, to_label, usual_roles
+from readers.formats.columns import ColumnOptions, Roles, ambiguity_warnings, find_roles, to_label
 from readers.formats.mds.encoding import IMAGES, LISTS, get_decoder, scalar_type, split_list
 from readers.sample import Payload, SourceError
 from readers.storage.blob.mapped import copied, copied_if_small
@@ -120,48 +120,37 @@ class Plan(NamedTuple):
 
 
 def make_plan(
-    stored: tuple[tuple[str, str, int], ...],
-    chosen: tuple[str, ...] | None,
-    image: str | None,
-    label: str | None,
-    key: str | None,
-    source: str,
+    stored: tuple[tuple[str, str, int], ...], options: ColumnOptions, source: str
 ) -> Plan:
     """Decide how the samples of a shard are read.
 
     Args:
         stored: (name, encoding, size or 0) of its columns, in stored order.
-        chosen: The columns that become fields, None for all.
-        image: Name of the column that holds the image, None for the first that looks like it.
-        label: Likewise.
-        key: Likewise.
+        options: The columns that the caller names.
         source: The data, for errors.
 
     Raises:
         SourceError: A column is missing, pickled or of an unfit or unknown encoding.
     """
     encodings = {name: encoding for name, encoding, _ in stored}
-    require_columns(chosen, encodings, source)
-    wanted = [name for name in encodings if chosen is None or name in chosen]
-    asked = find_roles(encodings, image=image, label=label, key=key, source=source)
+    options.require_columns(encodings, source)
+    wanted = list(filter(options.takes, encodings))
     pictures = [name for name in encodings if encodings[name] in (*IMAGES, "bytes")]
     plain = [name for name in encodings if _is_plain(encodings[name])]
     for role, taken, fit in (
-        ("image", image, pictures),
-        ("label", label, plain),
-        ("key", key, plain),
+        ("image", options.image, pictures),
+        ("label", options.label, plain),
+        ("key", options.key, plain),
     ):
         if taken is not None and taken not in fit:
             raise SourceError(
                 f"{source} has {encodings[taken]} values in the column {taken}, which is unfit for {role}="
             )
-    whole = [name for name in wanted if _is_whole(encodings[name])]
-    able = [name for name in pictures if name in wanted]
-    roles = usual_roles(able, [name for name in plain if name in wanted], whole)
-    first = next((name for name in able if encodings[name] in IMAGES), None)
-    picture = asked.image if image else roles.image or first
-    number = asked.label if label else roles.label
-    title = asked.key if key else roles.key
+    integers = [name for name in wanted if _is_integer(encodings[name])]
+    able = list(filter(options.takes, pictures))
+    others = list(filter(options.takes, plain))
+    roles = find_roles(options, able, others, encoded=able, integers=integers)
+    image = roles.image or next((name for name in able if encodings[name] in IMAGES), None)
 
     def column(name: str) -> Column:
         encoding = encodings[name]
@@ -173,20 +162,16 @@ def make_plan(
         tuple(size for _, _, size in stored),
         struct.Struct(f"<{sum(not size for _, _, size in stored)}I"),
         tuple(map(column, wanted)),
-        column(number) if number else None,
-        column(title) if title else None,
-        f"{picture}.0" if picture and encodings[picture] in LISTS else picture,
-        remarks_on(
-            source,
-            image=picture if image is None else None,
-            label=number if label is None else None,
-            encoded=able,
-            whole=whole,
+        column(roles.label) if roles.label else None,
+        column(roles.key) if roles.key else None,
+        f"{image}.0" if image and encodings[image] in LISTS else image,
+        ambiguity_warnings(
+            source, options, Roles(image, roles.label), encoded=able, integers=integers
         ),
     )
 
 
-def _is_whole(encoding: str) -> bool:
+def _is_integer(encoding: str) -> bool:
     return "int" in encoding and (scalar_type(encoding) is not None or encoding == "str_int")
 
 

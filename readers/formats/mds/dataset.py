@@ -1,36 +1,25 @@
 """Folders of MDS shards, as mosaicml-streaming writes them, read at random and without that package."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.datasets.dataset import IndexedDataset
-from readers.formats.columns import UNREADABLE
+from readers.datasets.parts import PartsDataset, samples_in_block
+from readers.fingerprint import fingerprint_of
+from readers.formats.columns import UNREADABLE, ColumnOptions
 from readers.formats.mds.columns import make_plan
 from readers.formats.mds.index import folder_of, read_mds_index
 from readers.formats.mds.shard import Shard
-from readers.formats.tables.parts import by_part
-from readers.sample import (
-    BadSample,
-    ColumnName,
-    PathLike,
-    ReadersError,
-    Sample,
-    SourceError,
-    checked_indices,
-)
-from readers.storage.blob.content_hash import pin_content
+from readers.sample import BadSample, ColumnName, PathLike, ReadersError, Sample, SourceError
 from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
-_BLOCK_BYTES = 8_000_000
 
-
-class MdsDataset(IndexedDataset):
+class MdsDataset(PartsDataset):
     """Samples in a folder of MDS shards (version 2), read at the offsets that the shards themselves tell.
 
     Nothing is indexed: opening reads ``index.json`` and looks at the size of every shard. Fields whose
@@ -67,16 +56,8 @@ class MdsDataset(IndexedDataset):
         columns: Sequence[str] | None = None,
     ) -> None:
         self._folder = folder_of(folder)
-        chosen = None if columns is None else tuple(columns)
-        self._options: dict[str, Any] = {
-            "image": image,
-            "label": label,
-            "key": key,
-            "columns": chosen,
-        }
-        planned = lru_cache(
-            lambda columns: make_plan(columns, chosen, image, label, key, self._folder)
-        )
+        self._options = ColumnOptions(image, label, key, columns)
+        planned = lru_cache(lambda stored: make_plan(stored, self._options, self._folder))
         self._shards = [
             Shard(self._folder, shard, planned(shard.columns))
             for shard in read_mds_index(self._folder)
@@ -92,10 +73,7 @@ class MdsDataset(IndexedDataset):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the shards itself."""
-        return partial(type(self), **self._options), (self._folder,)
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
+        return partial(type(self), **asdict(self._options)), (self._folder,)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -108,21 +86,12 @@ class MdsDataset(IndexedDataset):
 
         See `readers.storage.blob.content_hash`: a change that keeps the size of a shard of more than 1 MiB may go unseen.
         """
-        digest = hashlib.sha256()
-        for shard in self._shards:
-            raw = shard.info.raw
-            digest.update(
-                f"{raw.path!r} {raw.num_bytes} {sorted(raw.hashes.items())} {shard.info.columns}\n".encode()
-            )
-            with oserror_as_source_error(shard.location):
-                digest.update(f"{pin_content(shard.stored())}\n".encode())
-        return digest.hexdigest()[:32]
+        return fingerprint_of(*(shard.identity() for shard in self._shards))
 
     @property
     def block_size(self) -> int:
         """Samples in about 8 MB of a shard."""
-        num_bytes = sum(shard.info.raw.num_bytes for shard in self._shards)
-        return max(1, min(len(self), _BLOCK_BYTES * len(self) // max(1, num_bytes)))
+        return samples_in_block(len(self), sum(shard.info.raw.num_bytes for shard in self._shards))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; heights and widths are not known.
@@ -137,16 +106,6 @@ class MdsDataset(IndexedDataset):
         numbers = np.concatenate([_numbers(shard, name) for shard in self._shards])
         return self._readable(numbers) if name == "label" else numbers
 
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the samples; see `Dataset.fetch`."""
-        wanted = np.array(checked_indices(indices, len(self)), np.int64)
-        result: list[Any] = [None] * len(wanted)
-        for number, positions in by_part(wanted, self._starts):
-            samples = self._fetch_shard(number, wanted[positions].tolist())
-            for position, sample in zip(positions.tolist(), samples, strict=True):
-                result[position] = sample
-        return result
-
     def verify(self) -> Iterator[BadSample]:
         """Read everything, and compare the hashes of the shards where the index has some.
 
@@ -160,19 +119,17 @@ class MdsDataset(IndexedDataset):
                 fault = shard.wrong_hash()
             if fault:
                 yield BadSample(start, shard.info.raw.path, "read", fault)
-            for first in range(start, stop, 256):
-                samples = self.fetch(range(first, min(first + 256, stop)))
-                yield from (sample for sample in samples if isinstance(sample, BadSample))
+            yield from self._bad_samples(start, stop)
 
-    def _fetch_shard(self, number: int, indices: list[int]) -> Iterator[Sample | BadSample]:
+    def _fetch_part(self, number: int, indices: NDArray[np.int64]) -> Iterator[Sample | BadSample]:
         shard, start = self._shards[number], int(self._starts[number])
         plan, path = shard.plan, shard.info.raw.path
         lost, transient = "", False
         try:
-            payloads = shard.read([index - start for index in indices])
+            payloads = shard.read((indices - start).tolist())
         except (OSError, ReadersError) as error:
             lost, payloads, transient = _unread(error), [b""] * len(indices), is_transient(error)
-        for index, payload in zip(indices, payloads, strict=True):
+        for index, payload in zip(indices.tolist(), payloads, strict=True):
             name = f"{path}/{index - start}"
             try:
                 if lost:

@@ -20,9 +20,11 @@ from readers.formats.mds.index import NAME, MdsShard, inside
 from readers.sample import Payload, SourceError
 from readers.storage.atomic_file import build_once
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
+from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mapped import copied
 from readers.storage.cache_folder import cache_folder
 from readers.storage.limits import check_bytes
+from readers.storage.unreadable import oserror_as_source_error
 
 _BY_PYARROW = {"zstd": "zstd", "br": "brotli", "snappy": "snappy"}
 _MOST_BYTES = 1 << 32  # the offsets in a shard have 32 bits
@@ -148,6 +150,18 @@ class Shard:
             SourceError: It is not there.
         """
         return self._blob or open_blob(self.location)
+
+    def identity(self) -> str:
+        """Return text that tells whether the shard is the same: what the index says of it, and pieces of its content.
+
+        Raises:
+            SourceError: It cannot be read.
+        """
+        raw = self.info.raw
+        with oserror_as_source_error(self.location):
+            content = pin_content(self.stored())
+        hashes = sorted(raw.hashes.items())
+        return f"{raw.path!r} {raw.num_bytes} {hashes} {self.info.columns}\n{content}\n"
 
     def read(self, rows: Sequence[int]) -> list[Payload]:
         """Return samples, empty where the shard tells nonsense; of this machine views into its map.

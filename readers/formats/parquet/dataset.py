@@ -1,34 +1,33 @@
 """Parquet files: image and other columns of one row each, read at random."""
 
-import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.datasets.dataset import IndexedDataset
 from readers.detect.registry import require
-from readers.formats.columns import UNREADABLE, to_labels
+from readers.fingerprint import fingerprint_of
+from readers.formats.columns import ColumnOptions, to_labels
 from readers.formats.parquet.files import File, Location, find_files
 from readers.formats.parquet.groups import RowGroups
 from readers.formats.tables.columns import Column, UnreadableValue
 from readers.formats.tables.layout import Layout, find_layout
-from readers.formats.tables.parts import by_part, median_rows
-from readers.formats.tables.values import make_samples
+from readers.formats.tables.rows import RowFilesDataset
 from readers.jpeg_seek_points.sample_file import SampleFile
-from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
+from readers.sample import PathLike, SourceError
+from readers.storage.per_process import PerProcess
 from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import oserror_as_source_error
 
-_MANY = 8
-_MOST_THREADS = 8
+_MANY = 8  # files from which threads pay, and as many threads: opening a file waits for the disk
+_MAX_THREADS = 8  # decompressing and fetching gain little from more
 
 
-class ParquetDataset(IndexedDataset):
+class ParquetDataset(RowFilesDataset):
     """Rows of Parquet files.
 
     The image is a column of bytes, or the struct of bytes and path that Hugging Face writes. Opening reads
@@ -66,52 +65,22 @@ class ParquetDataset(IndexedDataset):
         decoded_bytes: int = 512 << 20,
     ) -> None:
         require("pyarrow.parquet", extra="arrow")
-        if isinstance(columns, str):
-            raise SourceError(
-                f"columns must be a sequence of names, got {columns!r}: write [{columns!r}]"
-            )
-        self._options: dict[str, Any] = {
-            "image": image,
-            "label": label,
-            "key": key,
-            "columns": None if columns is None else list(columns),
-            "decoded_bytes": decoded_bytes,
-        }
-        self._locations = find_files(files)
+        self._options = ColumnOptions(image, label, key, columns)
+        self._source = self._locations = find_files(files)
         self._files = _open_all(self._locations)
-        self._layout, lacking = _common_layout(
-            self._locations, self._files, image, label, key, columns
-        )
-        num_groups = [len(file.rows) for file in self._files]
-        self._first_groups = np.cumsum([0, *num_groups])
-        rows = np.concatenate([file.rows for file in self._files])
-        self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
-        self._file_starts = self._starts[self._first_groups]
+        self._layout, lacking = _common_layout(self._locations, self._files, self._options)
+        names = [location.name for location in self._locations]
+        rows = [file.rows for file in self._files]
+        self._set_parts(names, rows, (file.nulls for file in self._files), lacking)
         if not len(self):
             raise SourceError(
                 f"{self._locations[0].shown} holds no rows: leave it out, or write it again"
             )
-        nulls = (file.nulls for file in self._files)
-        self.unlabelled = self._layout.unlabelled(len(self), nulls, lacking)
         self._decoded_bytes = decoded_bytes
-        self._live = _ProcessState(self._open_groups())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the files itself."""
-        return _reopen, (type(self), self._locations, self._options)
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """From Hugging Face's ClassLabel; else empty."""
-        return self._layout.class_names
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
-        return self._layout.remarks
+        make = partial(RowGroups, self._locations, self._files, self._layout, decoded_bytes)
+        self._groups = PerProcess(make)
+        num_threads = min(_MAX_THREADS, os.cpu_count() or 1)
+        self._threads = PerProcess(partial(CountingThreads, num_threads, "parquet"))
 
     @property
     def label_column(self) -> str | None:
@@ -144,102 +113,26 @@ class ParquetDataset(IndexedDataset):
         A footer tells the schema and, for each column of each row group, its offset, size and usually its
         smallest and largest value. An image replaced by another one of the same length goes unseen.
         """
-        digest = hashlib.sha256(self._layout.identity.encode())
-        for location, file in zip(self._locations, self._files, strict=True):
-            digest.update(f"{location.name!r} {file.digest}\n".encode())
-        return digest.hexdigest()[:32]
+        pairs = zip(self._locations, self._files, strict=True)
+        files = (f"{location.name!r} {file.digest}\n" for location, file in pairs)
+        return fingerprint_of(self._layout.identity, *files)
 
-    @property
-    def block_size(self) -> int:
-        """Rows of the median row group."""
-        return median_rows(self._starts)
+    def _pool(self, numbers: Sequence[int]) -> CountingThreads | None:
+        """Return threads if a row group is decompressed or fetched from afar; views alone are faster one by one."""
+        waits = (self._files[self._place_of(number)[0]].waits for number in numbers)
+        return self._threads.get() if any(waits) else None
 
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read each row group once that the batch touches; see `Dataset.fetch`."""
-        wanted = np.array(checked_indices(indices, len(self)), np.int64)
-        result: list[Any] = [None] * len(wanted)
+    def _values(self, file: int, part: int, rows: list[int]) -> dict[str, Sequence[Any]]:
+        return self._groups.get().values(file, part, rows)
 
-        def fetch(task: tuple[int, NDArray[np.int64]]) -> None:
-            number, positions = task
-            samples = self._fetch_group(number, wanted[positions])
-            for position, sample in zip(positions.tolist(), samples, strict=True):
-                result[position] = sample
-
-        tasks = by_part(wanted, self._starts)
-        live = self._process_state()
-        if len(tasks) > 1 and any(self._waits(number) for number, _ in tasks):
-            list(live.pool.map(fetch, tasks))
-        else:
-            for task in tasks:
-                fetch(task)
-        return result
-
-    def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; labels are read from their column, sizes are not known."""
-        if name != "label" or self._layout.label is None:
-            return np.full(len(self), -1 if name in ("label", "num_bytes") else 0, np.int64)
-        result = np.empty(len(self), np.int64)
-        reasons: dict[int, str] = {}
-
-        def read(number: int) -> None:
-            start, stop = self._starts[number : number + 2].tolist()
-            found = self._labels(number)
-            if isinstance(found, UnreadableValue):
-                reasons[start] = str(found)
-            result[start:stop] = UNREADABLE if isinstance(found, UnreadableValue) else found
-
-        list(self._process_state().pool.map(read, range(len(self._starts) - 1)))
-        return self._readable(result, reasons)
-
-    def _waits(self, number: int) -> bool:
-        """Whether a row group is decompressed or fetched from afar; views are faster had one by one."""
-        file = int(np.searchsorted(self._first_groups, number, "right")) - 1
-        return self._files[file].waits
-
-    def _labels(self, number: int) -> "NDArray[np.int64] | UnreadableValue":
-        """The labels of a row group; of a partition the one of all its rows."""
+    def _labels(self, file: int, part: int) -> NDArray[np.int64] | UnreadableValue:
+        """Return the labels of a row group; of a partition the one label of all its rows."""
         assert self._layout.label is not None
-        file = int(np.searchsorted(self._first_groups, number, "right")) - 1
-        group = number - int(self._first_groups[file])
         with oserror_as_source_error(self._locations[file].text):
-            found = self._process_state().groups.whole(file, group, self._layout.label)
+            found = self._groups.get().whole(file, part, self._layout.label)
         if isinstance(found, Column):
             return found.labels()
         return found if isinstance(found, UnreadableValue) else to_labels([found])
-
-    def _process_state(self) -> "_ProcessState":
-        """State of this process alone; a forked process starts without it."""
-        if self._live.pid != os.getpid():
-            self._live = _ProcessState(self._open_groups())
-        return self._live
-
-    def _open_groups(self) -> RowGroups:
-        return RowGroups(self._locations, self._files, self._layout, self._decoded_bytes)
-
-    def _fetch_group(self, number: int, indices: NDArray[np.int64]) -> list[Sample | BadSample]:
-        file = int(np.searchsorted(self._first_groups, number, "right")) - 1
-        group = number - int(self._first_groups[file])
-        values = self._process_state().groups.values(
-            file, group, (indices - self._starts[number]).tolist()
-        )
-        in_file = (indices - self._file_starts[file]).tolist()
-        return make_samples(
-            self._layout, indices.tolist(), in_file, self._locations[file].name, values
-        )
-
-
-class _ProcessState:
-    """Per-process state of a dataset, neither pickled nor inherited."""
-
-    def __init__(self, groups: RowGroups) -> None:
-        self.pid, self.groups = os.getpid(), groups
-        self.pool = CountingThreads(min(_MOST_THREADS, os.cpu_count() or 1), "parquet")
-
-
-def _reopen(
-    kind: type[ParquetDataset], locations: list[Location], options: dict[str, Any]
-) -> ParquetDataset:
-    return kind(locations, **options)
 
 
 def _open_all(locations: list[Location]) -> list[File]:
@@ -270,17 +163,14 @@ def _open_all(locations: list[Location]) -> list[File]:
 
 
 def _common_layout(
-    locations: list[Location],
-    files: list[File],
-    image: str | None,
-    label: str | None,
-    key: str | None,
-    columns: Sequence[str] | None,
+    locations: list[Location], files: list[File], options: ColumnOptions
 ) -> tuple[Layout, list[tuple[str, int]]]:
-    """Decide from the columns of all files together, and see that each has an image of the same kind.
+    """Return the layout of all files together, and the name and number of rows of each file without labels.
 
-    Where a file lacks another column, its samples lack the field. Return also the names and numbers of rows of the files that
-    lack labels.
+    If a file lacks another column than the image, its samples lack the field.
+
+    Raises:
+        SourceError: The image is missing in a file, or of another kind.
     """
     schema = files[0].schema
     for file in files:
@@ -288,27 +178,17 @@ def _common_layout(
         for field in file.schema if file.schema is not schema else ():
             if field.name not in known:
                 schema = schema.append(field)
-    layout = find_layout(
-        schema,
-        image=image,
-        label=label,
-        key=key,
-        columns=columns,
-        source=locations[0].shown,
-        further=locations[0].partitions,
-    )
+    layout = find_layout(schema, options, locations[0].shown, locations[0].partitions)
     for location, file in zip(locations, files, strict=True):
         if file.schema is not schema and not file.schema.equals(schema):
             there = {*file.schema.names, *location.partitions}
-            other = find_layout(
-                file.schema,
-                image=layout.image,
-                label=layout.label if layout.label in there else None,
-                key=layout.key if layout.key in there else None,
-                columns=[name for name in layout.columns if name in there],
-                source=location.shown,
-                further=location.partitions,
+            own = ColumnOptions(
+                layout.image,
+                layout.label if layout.label in there else None,
+                layout.key if layout.key in there else None,
+                [name for name in layout.columns if name in there],
             )
+            other = find_layout(file.schema, own, location.shown, location.partitions)
             if other.image_in_struct != layout.image_in_struct:
                 raise SourceError(
                     f"column {layout.image!r} is of another type in {location.shown} than in "

@@ -1,6 +1,5 @@
 """The values of columns in the row groups of Parquet files: small ones by pyarrow, large ones page by page."""
 
-import os
 from bisect import bisect_left
 from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
@@ -25,7 +24,7 @@ from readers.formats.parquet.values import (
     decompress_whole,
     take,
 )
-from readers.formats.tables.columns import Column, UnreadableValue, column_of, one_line
+from readers.formats.tables.columns import Column, Columns, UnreadableValue, column_of, one_line
 from readers.formats.tables.layout import Layout
 from readers.sample import SourceError
 from readers.storage.limits import TooLargeError, check_bytes
@@ -55,7 +54,6 @@ class RowGroups:
         layout: Layout,
         decoded_bytes: int,
     ) -> None:
-        self.pid = os.getpid()
         self._locations, self._files, self._layout = locations, files, layout
         self._footers: Recent[Footer] = Recent(_FOOTERS_BYTES)
         self._columns: Recent[Columns] = Recent(decoded_bytes // 4)
@@ -115,30 +113,28 @@ class RowGroups:
 
     # Small columns, by pyarrow, a row group at a time.
 
-    def _small(self, file: int, group: int, names: tuple[str, ...]) -> "Columns":
+    def _small(self, file: int, group: int, names: tuple[str, ...]) -> Columns:
         if not names:
             return Columns()
         key = (file, group, names)
         found = self._columns.get(key, lambda: self._read_small(file, group, names))
-        if any(isinstance(column, UnreadableValue) for column in found.values()):
+        if found.has_unreadable:
             self._columns.drop(key)  # what failed once may not fail again
         return found
 
-    def _read_small(self, file: int, group: int, names: tuple[str, ...]) -> "Columns":
+    def _read_small(self, file: int, group: int, names: tuple[str, ...]) -> Columns:
         try:
             return self._decode_small(file, group, names)
         except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
             if len(names) == 1:
-                reason = (
-                    f"column {names[0]!r} of row group {group} cannot be read: {one_line(error)}"
-                )
-                return Columns({names[0]: UnreadableValue(reason, is_transient(error))})
+                reason = f"column {names[0]!r} of row group {group} cannot be read: "
+                return Columns.unreadable(names, reason + one_line(error), error)
         found = Columns()
         for name in names:  # what is damaged takes no other column with it
             found.update(self._read_small(file, group, (name,)))
         return found
 
-    def _decode_small(self, file: int, group: int, names: tuple[str, ...]) -> "Columns":
+    def _decode_small(self, file: int, group: int, names: tuple[str, ...]) -> Columns:
         parquet = require("pyarrow.parquet", extra="arrow")
         footer, blob = self._footer(file), self._files[file].blob
         paths = [footer.path(name, self._layout) for name in names]
@@ -229,15 +225,6 @@ class RowGroups:
             return _Walked(chunk, walk(self._files[file].blob.read, chunk))
         except (UnknownPagesError, DamagedPageError, TooLargeError):
             return _Walked()  # pyarrow may understand it, or says what is wrong
-
-
-class Columns(dict[str, Column | UnreadableValue]):
-    """Columns of a row group by name."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory, about."""
-        return 500 + sum(each.nbytes for each in self.values() if isinstance(each, Column))
 
 
 class _Walked:

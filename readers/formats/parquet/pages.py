@@ -17,6 +17,7 @@ Read = Callable[[Sequence[tuple[int, int]]], list[Payload]]
 
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 _DATA, _INDEX, _DICTIONARY, _DATA_2 = 0, 1, 2, 3
+_DETAILS = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}  # fields of the header that describe these kinds
 _HEADER_BYTES = 4096
 _MAX_HEADER_BYTES = 1 << 20
 
@@ -54,7 +55,7 @@ class Page:
 
     Attributes:
         first_row: Its first row, counted in the row group.
-        num_rows: At least 0.
+        num_rows: Rows that it holds; of a dictionary the number of values.
         start: Byte in the file behind its header.
         stop: The byte behind its last one.
         text_bytes: Length of the page when decompressed.
@@ -105,51 +106,19 @@ def walk(read: Read, chunk: Chunk) -> PageTable:
     dictionary, row, offset = None, 0, chunk.start
     pages: list[Page] = []
     while row < chunk.num_values:
-        header, begin = _header(read, offset, chunk.file_bytes)
-        try:
-            kind, text_bytes, stop = header[1], header[2], begin + header[3]
-            checksum = header.get(4)
-            if kind == _DATA:
-                told = header[5]
-                num_rows, encoding = told[1], told[2]
-                if chunk.max_level and told[3] != RLE:
-                    raise UnknownPagesError
-                page = Page(row, num_rows, begin, stop, text_bytes, encoding, None, True, checksum)
-            elif kind == _DATA_2:
-                told = header[8]
-                num_rows, encoding, levels = told[3], told[4], told[5] + told[6]
-                page = Page(
-                    row,
-                    num_rows,
-                    begin,
-                    stop,
-                    text_bytes,
-                    encoding,
-                    levels,
-                    told.get(7, True),
-                    checksum,
-                )
-            elif kind == _DICTIONARY and not pages:
-                told = header[7]
-                dictionary = Page(
-                    0, told[1], begin, stop, text_bytes, told[2], None, True, checksum
-                )
-                if told[2] not in (PLAIN, PLAIN_DICTIONARY):
-                    raise UnknownPagesError
-            elif kind != _INDEX:
-                raise UnknownPagesError
-        except (KeyError, TypeError):
-            raise DamagedPageError("a page header lacks a number") from None
-        if not begin <= stop <= chunk.file_bytes or text_bytes < 0:
-            raise DamagedPageError("a page header tells an impossible length")
-        if chunk.codec != "UNCOMPRESSED":  # else it is looked at where it lies
-            check_bytes(text_bytes, "a page")
+        kind, page = _page_at(read, offset, chunk.file_bytes, row, chunk.max_level)
+        if chunk.codec != "UNCOMPRESSED":  # uncompressed pages are views into the file
+            check_bytes(page.text_bytes, "a page")
         if kind in (_DATA, _DATA_2):
-            if num_rows < 0 or encoding not in (PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY):
+            if page.num_rows < 0 or page.encoding not in (PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY):
                 raise UnknownPagesError
             pages.append(page)
-            row += num_rows
-        offset = stop
+            row += page.num_rows
+        elif kind == _DICTIONARY and not pages and page.encoding in (PLAIN, PLAIN_DICTIONARY):
+            dictionary = page
+        elif kind != _INDEX:
+            raise UnknownPagesError
+        offset = page.stop
     if row != chunk.num_values:
         raise DamagedPageError(f"the pages hold {row} rows instead of {chunk.num_values}")
     return PageTable(dictionary, pages)
@@ -174,23 +143,54 @@ def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | No
     """
     dictionary, offset, found = None, start, 0
     while offset < stop:
-        header, begin = _header(read, offset, stop)
-        try:
-            kind, text_bytes, end = header[1], header[2], begin + header[3]
-            check_bytes(text_bytes, "a page")
-            if kind == _DICTIONARY and offset == start:
-                told, checksum = header[7], header.get(4)
-                dictionary = Page(0, told[1], begin, end, text_bytes, told[2], None, True, checksum)
-            elif kind in (_DATA, _DATA_2):
-                found += max(0, header[5 if kind == _DATA else 8][1])
-        except (KeyError, TypeError):
-            raise DamagedPageError("a page header lacks a number") from None
-        if not begin <= end <= stop or text_bytes < 0:
-            raise DamagedPageError("a page header tells an impossible length")
-        offset = end
+        kind, page = _page_at(read, offset, stop)
+        check_bytes(page.text_bytes, "a page")
+        if kind == _DICTIONARY and offset == start:
+            dictionary = page
+        elif kind in (_DATA, _DATA_2):
+            found += max(0, page.num_rows)
+        offset = page.stop
     if found != num_values:
         raise DamagedPageError(f"its pages hold {found} values instead of {num_values}")
     return dictionary
+
+
+def _page_at(
+    read: Read, offset: int, stop: int, first_row: int = 0, max_level: int = 0
+) -> tuple[int, Page]:
+    """Return the kind and the page whose header begins at an offset; of other kinds than data and dictionaries only its size.
+
+    Args:
+        read: Reads bytes of the file.
+        offset: Where the header begins.
+        stop: The byte behind the last page.
+        first_row: See `Page`.
+        max_level: See `Chunk`; 0 if the levels of the page are not read.
+
+    Raises:
+        UnknownPagesError: The levels have an encoding that is not read.
+        DamagedPageError: The header is damaged.
+        OSError: As `read`.
+    """
+    header, begin = _header(read, offset, stop)
+    try:
+        kind, text_bytes, end = header[1], header[2], begin + header[3]
+        details = header[_DETAILS[kind]] if kind in _DETAILS else {1: 0, 2: PLAIN}
+        if kind == _DATA and max_level and details[3] != RLE:
+            raise UnknownPagesError
+        encoding, level_bytes = details[2], None
+        if kind == _DATA_2:
+            encoding, level_bytes = details[4], details[5] + details[6]
+        compressed = kind != _DATA_2 or details.get(7, True)
+        if not begin <= end <= stop or text_bytes < 0:
+            raise DamagedPageError("a page header tells an impossible length")
+        num_rows = int(details[1])
+    except (KeyError, TypeError):
+        raise DamagedPageError("a page header lacks a number") from None
+    checksum = header.get(4)
+    return kind, Page(
+        first_row, num_rows, begin, end, text_bytes, encoding, level_bytes, compressed, checksum
+    )
 
 
 def _header(read: Read, offset: int, file_bytes: int) -> tuple[dict[int, Any], int]:

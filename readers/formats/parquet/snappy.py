@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.formats.parquet.thrift import read_varint
 from readers.sample import Payload
 
 BLOCK_BYTES = 1 << 16
@@ -26,7 +27,7 @@ def block_starts(compressed: Payload) -> NDArray[np.int64] | None:
     Raises:
         IndexError: It is cut off.
     """
-    length, offset = _length(compressed)
+    length, offset = read_varint(compressed, 0)
     stop = len(compressed)
     starts = [offset]
     left = _MAX_ELEMENTS_PER_BLOCK * (length // BLOCK_BYTES + 1)
@@ -82,17 +83,6 @@ def decompress_blocks(
         decompress: Snappy's own, of (compressed, length of the text).
     """
     return decompress(_varint(text_bytes) + blocks, text_bytes)
-
-
-def _length(compressed: Payload) -> tuple[int, int]:
-    length = shift = offset = 0
-    while True:
-        byte = compressed[offset]
-        offset += 1
-        length |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return length, offset
 
 
 def _varint(number: int) -> bytes:

@@ -1,9 +1,8 @@
 """Parquet files as a table format lists them: some of their rows may be deleted."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,6 +11,8 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import Subset
 from readers.datasets.selection import Selection, pick_taken
+from readers.fingerprint import fingerprint_of
+from readers.formats.columns import ColumnOptions
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.parquet.files import Location
 from readers.plural import counted
@@ -34,31 +35,28 @@ class TableFile:
 
 
 class RenamedParquet(ParquetDataset):
-    """Parquet files of which some columns are called otherwise than in the table.
+    """Parquet files in which some columns have other names than in the table.
 
     Args:
         files: The files.
-        names: Names that the table has, by those in the files; both are known in ``options``.
-        options: As for `ParquetDataset`.
+        names: The table's name of a column by its name in the files.
+        options: As for `ParquetDataset`, with the names in the files.
     """
 
     def __init__(
         self, files: Sequence[Location], *, names: Mapping[str, str], **options: Any
     ) -> None:
-        stored = {name: column for column, name in names.items()}
-        for role in ("image", "label", "key"):
-            options[role] = stored.get(options[role], options[role])
-        if options["columns"] is not None:
-            options["columns"] = [stored.get(name, name) for name in options["columns"]]
         super().__init__(files, **options)
-        self._options["names"] = dict(names)
         self._layout = replace(self._layout, names=dict(names))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        reopen, files = super().__reduce__()
+        return partial(reopen, names=self._layout.names), files
 
     @cached_property
     def fingerprint(self) -> str:
         """As of `ParquetDataset`, with the names."""
-        text = f"{super().fingerprint} {sorted(self._layout.names.items())}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return fingerprint_of(f"{super().fingerprint} {sorted(self._layout.names.items())}")
 
     def has_column(self, name: str) -> bool:
         """Whether a column of this name is read."""
@@ -82,7 +80,8 @@ class TableDataset(Subset):
         root: str,
         version: int,
         files: Sequence[TableFile],
-        options: Mapping[str, Any],
+        options: ColumnOptions,
+        decoded_bytes: int,
         names: Mapping[str, str] | None = None,
     ) -> None:
         if not files:
@@ -95,11 +94,9 @@ class TableDataset(Subset):
             )
         self.version = version
         locations = [file.location for file in files]
-        self._all = (
-            RenamedParquet(locations, names=names, **options)
-            if names
-            else ParquetDataset(locations, **options)
-        )
+        open_files = partial(RenamedParquet, names=names) if names else ParquetDataset
+        stored = asdict(_names_in_files(options, names or {}))
+        self._all = open_files(locations, **stored, decoded_bytes=decoded_bytes)
         super().__init__(self._all, _pick_valid(root, self._all, files))
         self.unlabelled = self._of_whole()
 
@@ -114,13 +111,22 @@ class TableDataset(Subset):
 
         A commit that changes no rows makes a new number for the same samples.
         """
-        text = f"{self._kind} 1 {self._all.fingerprint} {self._picked.identity}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return fingerprint_of(f"{self._kind} 1 {self._all.fingerprint} {self._picked.identity}")
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`."""
         return self._all.remarks
+
+
+def _names_in_files(options: ColumnOptions, names: Mapping[str, str]) -> ColumnOptions:
+    """Return options with the names that columns have in the files."""
+    stored = {name: column for column, name in names.items()}
+    image, label, key = (
+        stored.get(name or "", name) for name in (options.image, options.label, options.key)
+    )
+    columns = options.columns and [stored.get(name, name) for name in options.columns]
+    return ColumnOptions(image, label, key, columns)
 
 
 def inside(root: str, path: str) -> str:

@@ -62,7 +62,7 @@ def _behind(data: Payload, offset: int, kind: int, depth: int) -> int:
             offset += 1
         return offset + 1
     if kind == 8:
-        length, offset = _unsigned(data, offset)
+        length, offset = read_varint(data, offset)
         return offset + length
     if kind != 12:
         return _value(data, offset, kind, {}, depth)[1]
@@ -71,7 +71,7 @@ def _behind(data: Payload, offset: int, kind: int, depth: int) -> int:
     while (head := data[offset]) != 0:
         offset += 1
         if head < 16:  # a number of its own
-            _, offset = _unsigned(data, offset)
+            _, offset = read_varint(data, offset)
         if head & 15 > 2:
             offset = _behind(data, offset, head & 15, depth + 1)
     return offset + 1
@@ -83,7 +83,7 @@ def _value(
     if kind in (4, 5, 6):
         return _integer(data, offset)
     if kind == 8:
-        length, offset = _unsigned(data, offset)
+        length, offset = read_varint(data, offset)
         return (bytes(data[offset : offset + length]) if wanted is None else None), offset + length
     if kind == 12:
         return read_struct(data, offset, wanted, depth + 1)
@@ -100,7 +100,7 @@ def _list(data: Payload, offset: int, wanted: Wanted | None, depth: int) -> tupl
     head = data[offset]
     count, offset = head >> 4, offset + 1
     if count == 15:
-        count, offset = _unsigned(data, offset)
+        count, offset = read_varint(data, offset)
     if count > len(data) - offset:  # each takes a byte at least
         raise IndexError
     items, kind = [], head & 15
@@ -113,7 +113,13 @@ def _list(data: Payload, offset: int, wanted: Wanted | None, depth: int) -> tupl
     return items, offset
 
 
-def _unsigned(data: Payload, offset: int) -> tuple[int, int]:
+def read_varint(data: Payload, offset: int) -> tuple[int, int]:
+    """Return a number of 7 bits a byte, at most 64 bits, and the offset behind it.
+
+    Raises:
+        IndexError: The data ends within it.
+        ValueError: It is longer.
+    """
     number = data[offset]
     offset += 1
     if number < 128:
@@ -129,5 +135,5 @@ def _unsigned(data: Payload, offset: int) -> tuple[int, int]:
 
 
 def _integer(data: Payload, offset: int) -> tuple[int, int]:
-    number, offset = _unsigned(data, offset)
+    number, offset = read_varint(data, offset)
     return number >> 1 ^ -(number & 1), offset

@@ -8,7 +8,7 @@ then on a value is a range of bytes in the file (stored as it is), the text of o
 import struct
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from readers.formats.parquet.pages import (
     Read,
 )
 from readers.formats.parquet.snappy import BLOCK_BYTES, block_starts, decompress_blocks
+from readers.formats.parquet.thrift import read_varint
 from readers.sample import Payload
 from readers.storage.blob.mapped import copied
 from readers.storage.limits import check_bytes
@@ -121,10 +122,7 @@ def decode(
 
 def decode_dictionary(read: Read, chunk: Chunk, page: Page, decompress: Decompress) -> Values:
     """Find the values of a column's dictionary page; see `decode`."""
-    plain = Page(
-        0, page.num_rows, page.start, page.stop, page.text_bytes, PLAIN, 0, True, page.checksum
-    )
-    return decode(read, chunk, plain, decompress)
+    return decode(read, chunk, replace(page, encoding=PLAIN, level_bytes=0), decompress)
 
 
 def _decompressed(stored: Payload, page: Page, decompress: Decompress) -> Payload:
@@ -185,16 +183,10 @@ def hybrid(text: Payload, offset: int, stop: int, width: int, count: int) -> NDA
     numbers = np.empty(count, np.int64)
     done, run_bytes = 0, (width + 7) // 8
     while done < count:
-        head = shift = 0
-        while True:
-            if offset >= stop:
-                raise IndexError
-            byte = text[offset]
-            offset += 1
-            head |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
+        try:
+            head, offset = read_varint(text, offset)
+        except ValueError as error:
+            raise DamagedPageError(str(error)) from None
         if head & 1:
             taken = min((head >> 1) * 8, count - done)
             size_bytes = (head >> 1) * width

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from readers.formats.boxes.checks import Coords
 from readers.formats.columns import to_key, to_payload
 from readers.formats.files.packed import Packed
-from readers.formats.path_table.grouping import joined, repeated, rows_by_image
 from readers.formats.path_table.image_files import find_image_files
 from readers.formats.path_table.metadata_folder import (
     about_files,
@@ -25,33 +23,23 @@ from readers.formats.path_table.roles import (
     find_image,
     find_key,
     find_label,
+    joined,
     remark,
+    repeated,
+    rows_by_image,
 )
-from readers.formats.path_table.row_boxes import BoxColumns, Boxes, BoxFormat, make_boxes
+from readers.formats.path_table.row_boxes import Boxes, make_boxes
 from readers.formats.path_table.row_labels import (
-    LabelOptions,
     classes_of_all,
     label_cells,
     make_column_labels,
     make_row_labels,
 )
-from readers.formats.path_table.table import Table
+from readers.formats.path_table.table import Table, TableOptions
 from readers.labels.given_labels import Labels
 from readers.labels.label_vector import LabelTable
 from readers.plural import counted
 from readers.sample import SourceError
-
-
-class Asked(NamedTuple):
-    """What a caller said of the columns; see `PathTableDataset`."""
-
-    image: str | None
-    label: str | Sequence[str] | None
-    key: str | None
-    boxes: str | Sequence[str] | None
-    box_format: BoxFormat
-    coords: Coords | None
-    labels: LabelOptions
 
 
 @dataclass
@@ -78,40 +66,40 @@ class Contents:
 
 
 def read_contents(
-    whole: Table, table: Table, folder: Path, asked: Asked, *, is_metadata: bool
+    whole: Table, table: Table, folder: Path, options: TableOptions, *, is_metadata: bool
 ) -> Contents:
-    """Decide what the rows of a table, or of one of its splits, mean.
+    """Return the samples that the rows of a table, or of one of its splits, describe.
 
     Args:
         whole: All rows, which number the classes.
         table: The rows that are wanted.
         folder: What paths are relative to.
-        asked: What the caller said.
+        options: What the caller says of the columns.
         is_metadata: The rules are those of Hugging Face's ImageFolder.
 
     Raises:
         SourceError: A column is missing, or a row is wrong.
     """
     remarks: list[str] = []
-    image = _image(table, asked.image, remarks, is_metadata=is_metadata)
+    image = _image(table, options.image, remarks, is_metadata=is_metadata)
     paths = with_first_files(table, image) if is_metadata else table
     names = find_image_files(paths, image, folder, strict=is_metadata)
-    label = _label(table, asked, image, remarks)
-    if asked.boxes is None:
+    label = _label(table, options, image, remarks)
+    if options.boxes is None:
         remarks += about_boxes(table)
     if isinstance(label, str) and len(table) < len(whole):
-        asked = asked._replace(labels=classes_of_all(whole, label, asked.labels))
-    grouped = asked.boxes is not None or asked.labels.multi_label is True
+        options = classes_of_all(whole, label, options)
+    grouped = options.boxes is not None or options.multi_label is True
     rows = rows_by_image(names) if grouped else [[row] for row in range(len(table))]
-    labels, boxes = _labels(table, names, label, rows, asked, remarks)
+    labels, boxes = _labels(table, names, label, rows, options, remarks)
     firsts = [of_one[0] for of_one in rows]
     found = Contents([names[row] for row in firsts], labels, boxes=boxes, remarks=remarks)
     if is_metadata:
-        remarks += about_objects(table) if asked.boxes is None else ()
+        remarks += about_objects(table) if options.boxes is None else ()
         found.files = further_files(table, image, firsts)
         others = (path for files in found.files for path in files.values())
         remarks += about_files(folder, table.source, [*names, *others])
-    _add_keys(found, table, find_key(table, asked.key), firsts)
+    _add_keys(found, table, find_key(table, options.key), firsts)
     found.columns = {
         name: Packed(_payload(joined([values[row] for row in of_one])) for of_one in rows)
         for name, values in table.columns.items()
@@ -129,15 +117,15 @@ def _image(table: Table, asked: str | None, remarks: list[str], *, is_metadata: 
 
 
 def _label(
-    table: Table, asked: Asked, image: str, remarks: list[str]
+    table: Table, options: TableOptions, image: str, remarks: list[str]
 ) -> str | Sequence[str] | None:
     """Return the column of labels, or several."""
-    if asked.label is not None:
-        return asked.label
+    if options.label is not None:
+        return options.label
     label, others = find_label(table, [image])
     if label is not None:
         remarks += remark(table, "label", label, others)
-    elif asked.labels != LabelOptions():
+    elif {options.classes, options.label_separator, options.multi_label} != {None}:
         raise SourceError(
             f"{table.source} has no column of a usual name for labels, which classes=, label_separator= or multi_label= is "
             f"given for (its columns are {', '.join(table.columns)}): name it with label="
@@ -150,27 +138,26 @@ def _labels(
     names: Sequence[str],
     label: str | Sequence[str] | None,
     rows: list[list[int]],
-    asked: Asked,
+    options: TableOptions,
     remarks: list[str],
 ) -> tuple[Labels, Boxes | None]:
     """Return the label of each sample, and its boxes where there are such."""
-    if asked.boxes is not None:
+    if options.boxes is not None:
         if not isinstance(label, str | None):
             raise SourceError(
                 f"label={list(label)} and boxes= do not go together: name the one column of the boxes' classes"
             )
-        columns = BoxColumns(asked.boxes, label, asked.box_format, asked.coords)
-        boxes = make_boxes(table, columns, rows, asked.labels.classes)
+        boxes = make_boxes(table, label, rows, options)
         remarks += [boxes.remark] if boxes.remark else []
         return Labels(_none(len(rows)), boxes.class_names), boxes
-    cells = label_cells(table, label, asked.labels) if isinstance(label, str) else None
-    if not asked.labels.multi_label:
+    cells = label_cells(table, label, options) if isinstance(label, str) else None
+    if not options.multi_label:
         remarks += repeated(table, names, cells)
     if label is None:
         return Labels(_none(len(rows)), ()), None
     if cells is None or not isinstance(label, str):
         return make_column_labels(table, label, [of_one[0] for of_one in rows]), None
-    return make_row_labels(table, label, cells, rows, asked.labels), None
+    return make_row_labels(table, label, cells, rows, options), None
 
 
 def _none(count: int) -> LabelTable:

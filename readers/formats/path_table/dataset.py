@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.located import Located, Reads
+from readers.fingerprint import fingerprint_of
 from readers.formats.boxes.checks import Coords, require_stated_size
 from readers.formats.files import FileDataset, Names
 from readers.formats.files.packed import Packed
 from readers.formats.folder import find_root
-from readers.formats.path_table.contents import Asked, read_contents
+from readers.formats.path_table.contents import read_contents
 from readers.formats.path_table.metadata_folder import METADATA_NAMES, is_named_split
 from readers.formats.path_table.read import read_table
-from readers.formats.path_table.row_boxes import BoxFormat
-from readers.formats.path_table.row_labels import LabelOptions
-from readers.formats.path_table.split_rows import choose_rows
+from readers.formats.path_table.roles import choose_rows
+from readers.formats.path_table.table import BoxFormat, TableOptions
 from readers.image.header import image_size
 from readers.labels.classes import Classes, read_classes
 from readers.labels.label_vector import LabelShape
@@ -116,10 +116,19 @@ class PathTableDataset(FileDataset):
         table = read_table(path, delimiter, header)
         is_metadata = path.name in METADATA_NAMES and root is None and image is None
         folder = path.parent if root is None else Path(root).absolute()
-        options = LabelOptions(read_classes(classes), label_separator, multi_label)
-        asked = Asked(image, label, key, boxes, box_format, coords, options)
+        options = TableOptions(
+            image,
+            label,
+            key,
+            read_classes(classes),
+            label_separator,
+            multi_label,
+            boxes,
+            box_format,
+            coords,
+        )
         rows, split_remark = choose_rows(table, split, split_column, is_named_split(path, split))
-        found = read_contents(table, rows, folder, asked, is_metadata=is_metadata)
+        found = read_contents(table, rows, folder, options, is_metadata=is_metadata)
         labels, class_names = found.labels.table, found.labels.class_names
         super().__init__(*find_root(folder, found.names), labels.class_numbers(), class_names)
         self._table, self._files = labels, found.files
@@ -144,19 +153,15 @@ class PathTableDataset(FileDataset):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over names and sizes of the files, labels and names of classes, keys, boxes and columns."""
-        digest = hashlib.sha256(
-            f"{_VERSION} {super().fingerprint} {self._table.identity}\n".encode()
-        )
-        digest.update(f"{list(self._class_names)}\n".encode("utf-8", "surrogateescape"))
-        keys = () if self._keys is self._names else self._keys
-        digest.update("\n".join(keys).encode("utf-8", "surrogateescape"))
+        parts: list[str | bytes] = [
+            f"{_VERSION} {super().fingerprint} {self._table.identity}\n",
+            f"{list(self._class_names)}\n",
+            "\n".join(() if self._keys is self._names else self._keys),
+        ]
         for name, column in (*self._columns.items(), ("json", self._boxes)):
             if column is not None:
-                digest.update(f"\n{name!r} ".encode("utf-8", "surrogateescape"))
-                digest.update(hashlib.sha256(column.identity).digest())
-        for files in self._files:
-            digest.update(f"\n{sorted(files.items())}".encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()[:32]
+                parts += [f"\n{name!r} ", hashlib.sha256(column.identity).digest()]
+        return fingerprint_of(*parts, *(f"\n{sorted(files.items())}" for files in self._files))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""

@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from readers.formats.path_table.arrow_rows import ARROW_SUFFIXES, schema_of, text_columns
 from readers.formats.path_table.metadata_folder import METADATA_NAMES
+from readers.formats.path_table.read import ARROW_SUFFIXES, schema_of, text_columns
 from readers.formats.path_table.roles import IMAGE_NAMES, usual
 from readers.formats.path_table.text_rows import find_delimiter, rows_of
 from readers.formats.tables.layout import holds_images

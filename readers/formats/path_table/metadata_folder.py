@@ -9,18 +9,16 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from readers.detect.splits import canonical, split_of
-from readers.formats.columns import shorten
-from readers.formats.path_table.arrow_rows import schema_of
 from readers.formats.path_table.image_files import checked_path
+from readers.formats.path_table.read import schema_of
 from readers.formats.path_table.table import Table
 from readers.formats.path_table.text_rows import find_delimiter, rows_of
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.unreadable import OptionalFile, refuse_folder_error
-from readers.storage.whole_files import read_head, read_text
+from readers.storage.whole_files import read_head
 
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _ONE, _SEVERAL = "file_name", "file_names"
@@ -61,32 +59,6 @@ def has_named_files(path: Path) -> bool:
 def names_files(column: str) -> bool:
     """Whether a column holds paths by its name."""
     return column in (_ONE, _SEVERAL) or column.endswith((f"_{_ONE}", f"_{_SEVERAL}"))
-
-
-def read_json_lines(path: Path) -> Table:
-    """Read a file with a JSON object per line; columns that a line lacks are None.
-
-    Raises:
-        SourceError: It cannot be read, or a line is no JSON object.
-    """
-    rows: list[dict[str, Any]] = []
-    lines: list[int] = []
-    texts = read_text(path, "JSON lines").split("\n")
-    for number, text in enumerate(texts, start=1):
-        if not text.strip():
-            continue
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise SourceError(f"{path}, line {number} is no JSON: {error}") from None
-        if not isinstance(row, dict):
-            raise SourceError(f"{path}, line {number} is no JSON object but {shorten(row)}")
-        rows.append(row)
-        lines.append(number)
-    if not rows:
-        raise SourceError(f"{path} has no rows: write a JSON object for each image")
-    names = dict.fromkeys(name for row in rows for name in row)
-    return Table(str(path), {name: [row.get(name) for row in rows] for name in names}, lines)
 
 
 def image_column(table: Table) -> str:

@@ -1,9 +1,13 @@
-"""Which column of a table names the image, which is the label, the key, the split."""
+"""Which column of a table names the image, which is the label, the key, the split; and which rows make a sample."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from readers.detect.splits import choose_split_of_column
 from readers.formats.columns import FURTHER_LABEL_NAMES, LABEL_NAMES
 from readers.formats.path_table.table import Table
+from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 
 IMAGE_NAMES = (
@@ -66,6 +70,75 @@ def find_split(table: Table, asked: str | None) -> str | None:
         table.column(asked, "split_column")
         return asked
     return usual(table.columns, (_SPLIT,))
+
+
+def choose_rows(
+    table: Table, split: str | None, column: str | None, is_named: bool
+) -> tuple[Table, str]:
+    """Return the rows of a split, all of them where they are of one; and a sentence about rows without a split, or "".
+
+    Args:
+        table: All rows.
+        split: The split, None where there is but one.
+        column: The column that tells it; None looks for the usual name.
+        is_named: See `choose_split_of_column`.
+
+    Raises:
+        SourceError: There is no such column or split, or there are several and none was asked for.
+    """
+    found = find_split(table, column)
+    values = table.columns[found] if found else []
+    told = ["" if value is None else str(value).strip() for value in values]
+    wanted, remark = choose_split_of_column(
+        Counter(told), split, table.source, is_named, found or "split"
+    )
+    if wanted is None:
+        return table, remark
+    return table.only([row for row, value in enumerate(told) if value == wanted]), remark
+
+
+def rows_by_image(names: Sequence[str]) -> list[list[int]]:
+    """Return the rows of each image, images in the order of their first rows."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return list(rows.values())
+
+
+def repeated(table: Table, names: Sequence[str], labels: Sequence[Any] | None) -> list[str]:
+    """Sentences about images that several rows name, each of which is a sample.
+
+    Raises:
+        SourceError: Two rows of an image have different labels.
+    """
+    several = [rows for rows in rows_by_image(names) if len(rows) > 1]
+    for rows in several if labels is not None else ():
+        assert labels is not None
+        other = next((row for row in rows if labels[row] != labels[rows[0]]), None)
+        if other is not None:
+            both = [rows[0], other]
+            sides = box_sides(table)
+            boxes = f"boxes={sides} where each row is a box, " if sides else ""
+            raise SourceError(
+                f"{table.source}, {table.where(both)}: {names[other]} has the labels {labels[both[0]]} and {labels[other]}: say "
+                f"{boxes}multi_label=True where an image has several, else remove a row"
+            )
+    if not several:
+        return []
+    count = sum(map(len, several)) - len(several)
+    first, sides = several[0], box_sides(table)
+    remedy = f"remove {counted(count, 'row')} to have each image once"
+    if sides:
+        remedy = f"say boxes={sides} where each row is a box, else {remedy}"
+    return [
+        f"{table.source} names {counted(len(several), 'image')} in several rows (first {names[first[0]]}, "
+        f"{table.where(first[:2])}), and each row is a sample: {remedy}"
+    ]
+
+
+def joined(values: Sequence[Any]) -> Any:
+    """Return what a column says of an image: its one value, or the list of those of its rows where they differ."""
+    return values[0] if all(value == values[0] for value in values) else list(values)
 
 
 def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from readers.formats.boxes.checks import (
     Coords,
@@ -15,12 +15,10 @@ from readers.formats.boxes.checks import (
 )
 from readers.formats.columns import shorten
 from readers.formats.path_table.roles import usual
-from readers.formats.path_table.table import Table
+from readers.formats.path_table.table import BoxFormat, Table, TableOptions
 from readers.labels.given_labels import make_labels
 from readers.plural import counted
 from readers.sample import SourceError
-
-BoxFormat = Literal["xyxy", "xywh"]
 
 
 class Boxes(NamedTuple):
@@ -39,74 +37,55 @@ class Boxes(NamedTuple):
     remark: str
 
 
-class BoxColumns(NamedTuple):
-    """Where boxes stand.
-
-    Attributes:
-        boxes: Four columns of numbers, a box in each row; or one column of JSON: a box, or a list of boxes.
-        labels: The column of their classes: a class in each row, or a JSON list where boxes are lists; or None.
-        form: What the four numbers are, in pixels: left, top, right, bottom, or left, top, width, height.
-        coords: From where corners count; None lets the boxes tell it.
-    """
-
-    boxes: str | Sequence[str]
-    labels: str | None
-    form: BoxFormat
-    coords: Coords | None
-
-
 def make_boxes(
-    table: Table,
-    columns: BoxColumns,
-    rows: Sequence[Sequence[int]],
-    classes: tuple[str, ...] | None,
+    table: Table, label: str | None, rows: Sequence[Sequence[int]], options: TableOptions
 ) -> Boxes:
     """Return the boxes of samples.
 
     Args:
         table: The rows.
-        columns: Where boxes stand.
+        label: Column of the classes: a class in each row, or a JSON list if boxes are lists; None without classes.
         rows: The rows of each sample.
-        classes: Names of classes; None numbers names in sorted order.
+        options: Which columns hold boxes, and how.
 
     Raises:
         SourceError: A box has not four numbers, or no area, or there are more or fewer labels than boxes.
     """
-    require_choice("box_format", columns.form, get_args(BoxFormat))
-    require_choice("coords", columns.coords, (None, *get_args(Coords)))
-    numbers = (
-        _from_columns(table, columns)
-        if not isinstance(columns.boxes, str)
-        else _from_json(table, columns)
-    )
-    sizes = _sizes(table, columns)
-    coords, remark = _coords(table, columns, numbers, sizes)
+    require_choice("box_format", options.box_format, get_args(BoxFormat))
+    require_choice("coords", options.coords, (None, *get_args(Coords)))
+    assert options.boxes is not None
+    if isinstance(options.boxes, str):
+        numbers = _from_json(table, options.boxes)
+    else:
+        numbers = _from_columns(table, options.boxes, options.box_format)
+    sizes = _sizes(table, options.boxes)
+    coords, remark = _coords(table, options, numbers, sizes)
     first = 1 if coords == "one-based" else 0
     by_row = [
-        [_box(table, row, one, columns.form, first) for one in of_row]
+        [_box(table, row, one, options.box_format, first) for one in of_row]
         for row, of_row in enumerate(numbers)
     ]
     labels: list[list[Any]] = [[] for _ in range(len(table))]
     names: tuple[str, ...] = ()
-    if columns.labels is not None:
-        labels, names = _labels(table, columns.labels, by_row, classes)
+    if label is not None:
+        labels, names = _labels(table, label, by_row, options.classes)
         if count := sum(number < 0 for of_row in labels for number in of_row):
             all_boxes = counted(sum(map(len, labels)), "box")
             remark = f"{table.source}: {count:,} of {all_boxes} have no class (class -1); {remark or 'write one for each'}"
     found = []
     for of_one in rows:
         told: dict[str, Any] = {"boxes": [box for row in of_one for box in by_row[row]]}
-        if columns.labels is not None:
-            told["labels"] = [label for row in of_one for label in labels[row]]
+        if label is not None:
+            told["labels"] = [number for row in of_one for number in labels[row]]
         found.append(json.dumps(told, separators=(",", ":")).encode())
     of_samples = [{sizes[row] for row in of_one} for of_one in rows] if sizes else []
     return Boxes(found, names, of_samples, remark)
 
 
-def _sizes(table: Table, columns: BoxColumns) -> list[tuple[int, int]]:
+def _sizes(table: Table, boxes: str | Sequence[str]) -> list[tuple[int, int]]:
     """Return height and width that each row states for its image, 0 for neither; none where no columns are called so."""
     height, width = (usual(table.columns, (name,)) for name in ("height", "width"))
-    if height is None or width is None or {height, width} & {*columns.boxes}:  # those are of boxes
+    if height is None or width is None or {height, width} & {*boxes}:  # those are of boxes
         return []
     stated = zip(table.columns[height], table.columns[width], strict=True)
     try:
@@ -121,15 +100,15 @@ def _sizes(table: Table, columns: BoxColumns) -> list[tuple[int, int]]:
 
 def _coords(
     table: Table,
-    columns: BoxColumns,
+    options: TableOptions,
     numbers: Sequence[Sequence[list[float]]],
     sizes: Sequence[tuple[int, int]],
 ) -> tuple[Coords, str]:
-    """Tell from where corners count, and what is to be said of it; parts of pixels count from 0."""
-    is_sure = columns.coords is not None or isinstance(columns.boxes, str)
+    """Return from where corners count, and a warning if the boxes do not show it; parts of pixels count from 0."""
+    is_sure = options.coords is not None or isinstance(options.boxes, str)
     whole = all(value.is_integer() for of_row in numbers for box in of_row for value in box)
-    if is_sure or columns.form != "xyxy" or not whole:
-        return columns.coords or "zero-based", ""
+    if is_sure or options.box_format != "xyxy" or not whole:
+        return options.coords or "zero-based", ""
     found = [
         Corners(box, sizes[row] if sizes else None, table.where([row]))
         for row, of_row in enumerate(numbers)
@@ -138,12 +117,12 @@ def _coords(
     return choose_coords(found, table.source, "zero-based")
 
 
-def _from_columns(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
-    if len(columns.boxes) != 4:
+def _from_columns(table: Table, columns: Sequence[str], form: BoxFormat) -> list[list[list[float]]]:
+    if len(columns) != 4:
         raise SourceError(
-            f"boxes={list(columns.boxes)} must be one column of JSON or four columns, in the order of box_format={columns.form!r}"
+            f"boxes={list(columns)} must be one column of JSON or four columns, in the order of box_format={form!r}"
         )
-    values = [table.column(name, "boxes") for name in columns.boxes]
+    values = [table.column(name, "boxes") for name in columns]
     found = []
     for row, cells in enumerate(zip(*values, strict=True)):
         there = [cell not in (None, "") for cell in cells]
@@ -151,10 +130,9 @@ def _from_columns(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
     return found
 
 
-def _from_json(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
-    assert isinstance(columns.boxes, str)
+def _from_json(table: Table, column: str) -> list[list[list[float]]]:
     found = []
-    for row, value in enumerate(table.column(columns.boxes, "boxes")):
+    for row, value in enumerate(table.column(column, "boxes")):
         boxes = table.json_list(
             row, value, "cell of boxes", "write [[left, top, right, bottom], ...]"
         )

@@ -2,30 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from readers.formats.columns import shorten
-from readers.formats.path_table.table import Table
+from readers.formats.path_table.table import Table, TableOptions
 from readers.labels.classes import numbering_of
 from readers.labels.given_labels import Labels, make_labels
 from readers.labels.label_vector import LabelTable
 from readers.sample import SourceError
 
 
-@dataclass(frozen=True)
-class LabelOptions:
-    """How a caller wants labels to be read; see `PathTableDataset`."""
-
-    classes: tuple[str, ...] | None = None
-    label_separator: str | None = None
-    multi_label: bool | None = None
-    num_classes: int = 0
-
-
-def label_cells(table: Table, column: str, options: LabelOptions) -> list[Any]:
+def label_cells(table: Table, column: str, options: TableOptions) -> list[Any]:
     """Return what a column says of each row: a class, or a list.
 
     Raises:
@@ -50,7 +40,7 @@ def make_row_labels(
     column: str,
     cells: Sequence[Any],
     rows: Sequence[Sequence[int]],
-    options: LabelOptions,
+    options: TableOptions,
 ) -> Labels:
     """Return the label of each sample.
 
@@ -81,7 +71,7 @@ def make_row_labels(
     )
 
 
-def classes_of_all(table: Table, column: str, options: LabelOptions) -> LabelOptions:
+def classes_of_all(table: Table, column: str, options: TableOptions) -> TableOptions:
     """Return the options with the classes of all rows, so that every split of a table has the same numbers.
 
     Raises:

@@ -1,12 +1,35 @@
-"""A table as it was read: columns of text, or of the values that Parquet holds."""
+"""A table as it was read, and what a caller says of its columns."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+from readers.formats.boxes.checks import Coords
 from readers.formats.columns import shorten
 from readers.sample import SourceError
+
+BoxFormat = Literal["xyxy", "xywh"]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What a caller says of the columns; see `PathTableDataset`.
+
+    Attributes:
+        num_classes: Classes in all splits of the table, for columns whose classes are numbers; 0 if it is not known.
+    """
+
+    image: str | None = None
+    label: str | Sequence[str] | None = None
+    key: str | None = None
+    classes: tuple[str, ...] | None = None
+    label_separator: str | None = None
+    multi_label: bool | None = None
+    boxes: str | Sequence[str] | None = None
+    box_format: BoxFormat = "xyxy"
+    coords: Coords | None = None
+    num_classes: int = 0
 
 
 @dataclass(frozen=True)

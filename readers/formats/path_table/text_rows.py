@@ -20,7 +20,7 @@ _LOOKED_AT = 20  # rows that tell the delimiter
 _VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
 
 
-def read_text(path: Path, delimiter: str | None, header: Sequence[str] | None) -> Table:
+def read_text_table(path: Path, delimiter: str | None, header: Sequence[str] | None) -> Table:
     """Read a table of text in UTF-8.
 
     The first row names the columns, but where it names a file. Such a table has the columns image and label, in either

@@ -1,18 +1,16 @@
 """tf.train.Example as a sample: which feature is the image, the label and the key, and where the others lie."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from readers.formats.columns import (
+    ColumnOptions,
     LabelError,
     Roles,
     find_roles,
-    require_columns,
     to_label,
     to_payload,
-    usual_roles,
 )
 from readers.formats.protobuf.wire import (
     Feature,
@@ -50,27 +48,14 @@ class Example(NamedTuple):
     image: str | None
 
 
-@dataclass(frozen=True)
-class ExampleReader:
-    """Reads tf.train.Examples with the features that the caller wants.
-
-    Attributes:
-        image: Name of the feature, or None for the first of the usual names.
-        label: Likewise.
-        key: Likewise.
-        columns: Features that become fields, None for all.
-    """
-
-    image: str | None = None
-    label: str | None = None
-    key: str | None = None
-    columns: tuple[str, ...] | None = None
+class ExampleReader(ColumnOptions):
+    """Reads tf.train.Examples, whose features are the columns, with the features that the caller names."""
 
     def accepts(self, record: Payload, source: str) -> bool:
-        """Whether a record, the first one of a source, is an Example.
+        """Return whether a record, the first one of a source, is an Example.
 
         Raises:
-            SourceError: It is a SequenceExample, or lacks what was asked for.
+            SourceError: It is a SequenceExample, or lacks a feature that the caller names.
         """
         try:
             features = find_features(record)
@@ -81,17 +66,13 @@ class ExampleReader:
                     "write each image as a tf.train.Example"
                 ) from None
             features = {}
-        asked = {"image": self.image, "label": self.label, "key": self.key}
-        options = [role for role, name in asked.items() if name is not None]
-        options += ["columns"] if self.columns is not None else []
-        if not features and options:
+        given = [name for name, value in vars(self).items() if value is not None]
+        if not features and given:
             raise SourceError(
                 f"{source} holds records that are no tf.train.Example and so have no features: "
-                f"leave out {options[0]}="
+                f"leave out {given[0]}="
             )
-        if features:
-            find_roles(features, image=self.image, label=self.label, key=self.key, source=source)
-        require_columns(self.columns, features, source)
+        self.require_columns(features, source)
         if self.image is not None and features[self.image].kind not in ("bytes", None):
             raise SourceError(
                 f"{source} has {features[self.image].kind} values in the feature {self.image}, which was asked "
@@ -115,7 +96,7 @@ class ExampleReader:
         ):  # protocol buffers keep no order, and an index wants few kinds of samples
             feature = features[name]
             kinds.append((name, feature.kind))
-            if feature.kind is not None and (self.columns is None or name in self.columns):
+            if feature.kind is not None and self.takes(name):
                 members.append(_member(record, name, feature))
         roles = _roles(self, tuple(kinds))
         image = roles.image
@@ -190,11 +171,10 @@ def _member(record: Payload, name: str, feature: Feature) -> tuple[str, int, int
 
 @lru_cache(maxsize=256)
 def _roles(reader: ExampleReader, kinds: tuple[tuple[str, str | None], ...]) -> Roles:
-    wanted = [(n, k) for n, k in kinds if reader.columns is None or n in reader.columns]
-    pictures = [n for n, k in wanted if k == "bytes"]
-    whole = [n for n, k in wanted if k == "int64"]
-    usual = usual_roles(pictures, [n for n, _ in wanted], whole)
-    return Roles(reader.image or usual.image, reader.label or usual.label, reader.key or usual.key)
+    wanted = {name: kind for name, kind in kinds if reader.takes(name)}
+    images = [name for name, kind in wanted.items() if kind == "bytes"]
+    integers = [name for name, kind in wanted.items() if kind == "int64"]
+    return find_roles(reader, images, wanted, encoded=images, integers=integers)
 
 
 def _read_label(record: Payload, feature: Feature) -> int:

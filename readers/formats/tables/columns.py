@@ -1,9 +1,9 @@
 """Columns of Arrow data in memory or in mapped files, and the Python values in them. For Parquet and Arrow files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,20 @@ from readers.formats.tables.layout import Layout
 from readers.storage.blob.mapped import MappedFile
 from readers.storage.unreadable import is_transient, reason_of
 
+_MAX_MESSAGE = 200  # characters; some messages hold the whole query or log entry
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadableValue:
-    """Stands for a value that could not be read; the reason is one for people."""
+    """Stands for a value that could not be read.
+
+    Attributes:
+        reason: Why, for people.
+        transient: Whether another attempt may succeed; see `BadSample`.
+    """
 
     reason: str
-    transient: bool = False  # as of a BadSample
+    transient: bool = False
 
     def __str__(self) -> str:
         """The reason, and whether another attempt may succeed."""
@@ -87,6 +94,34 @@ class Column:
         return values
 
 
+class Columns(dict[str, Column | UnreadableValue]):
+    """Columns of a row group or record batch by name."""
+
+    @classmethod
+    def unreadable(cls, names: Iterable[str], reason: str, error: Exception) -> Self:
+        """Return columns that cannot be read because of an error."""
+        return cls(dict.fromkeys(names, UnreadableValue(reason, is_transient(error))))
+
+    @property
+    def has_unreadable(self) -> bool:
+        """Whether one of the columns cannot be read."""
+        return any(isinstance(column, UnreadableValue) for column in self.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, about."""
+        return 500 + sum(
+            1500 + column.nbytes for column in self.values() if isinstance(column, Column)
+        )
+
+    def values_of(self, rows: Sequence[int]) -> dict[str, Sequence[Any]]:
+        """Return one value per row for each column, an UnreadableValue if it cannot be read."""
+        return {
+            name: column.values(rows) if isinstance(column, Column) else [column] * len(rows)
+            for name, column in self.items()
+        }
+
+
 def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = None) -> Column:
     """Return a column of a table or record batch; of Hugging Face's struct the bytes.
 
@@ -115,8 +150,8 @@ def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = N
 
 
 def one_line(error: Exception) -> str:
-    """The message of a pyarrow error, without its source lines."""
-    return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+    """Return the message of an error of pyarrow, deltalake or pyiceberg without the source lines behind it."""
+    return str(error).partition("\n")[0][:_MAX_MESSAGE].rstrip(". ") or type(error).__name__
 
 
 def _private(array: Any, file: MappedFile) -> Any:

@@ -5,14 +5,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from readers.describe import few_of
 from readers.detect.registry import require
-from readers.formats.columns import VIDEO_NAMES, find_roles, remarks_on, require_columns
+from readers.formats.columns import (
+    VIDEO_NAMES,
+    ColumnOptions,
+    Roles,
+    ambiguity_warnings,
+    find_roles,
+    first_of,
+)
 from readers.labels.unlabelled import Unlabelled
 from readers.plural import counted
-from readers.sample import SourceError
+from readers.sample import ColumnName, SourceError
 
 _PICKLED = (b"arrow.py_extension_type",)
+
+
+def unknown_column(name: ColumnName, length: int) -> NDArray[np.int64]:
+    """Return what `IndexedDataset.column` says of numbers that the data does not hold."""
+    return np.full(length, -1 if name in ("label", "num_bytes") else 0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,67 +87,45 @@ class Layout:
 
 
 def find_layout(
-    schema: Any,
-    *,
-    image: str | None,
-    label: str | None,
-    key: str | None,
-    columns: Sequence[str] | None,
-    source: str,
-    further: Iterable[str] = (),
+    schema: Any, options: ColumnOptions, source: str, further: Iterable[str] = ()
 ) -> Layout:
-    """Decide what to read.
+    """Decide which columns to read, and how.
 
     Args:
         schema: A pyarrow.Schema.
-        image: Asked for by the caller, or None.
-        label: Likewise.
-        key: Likewise.
-        columns: Likewise; None for all.
+        options: The columns that the caller names.
         source: The data, for errors.
         further: Columns of text that the file names carry (``label=3/part-0.parquet``).
 
     Raises:
-        SourceError: A column that was asked for is not there, or cannot be what it should.
+        SourceError: A column that the caller names is missing, or has a type that does not fit its role.
     """
     types = dict.fromkeys(further) | {each.name: each.type for each in schema}
     _refuse_names_and_types(schema, source)
-    require_columns(columns, types, source)
-    names = [name for name in types if columns is None or name in {*columns, image, label, key}]
-    asked = [name for name in (image, label, key) if name is not None and name not in types]
+    options.require_columns(types, source)
+    asked = (options.image, options.label, options.key)
+    names = [name for name in types if options.takes(name) or name in asked]
     encoded = [name for name in names if types[name] is not None and holds_images(types[name])]
-    whole = [name for name in names if types[name] is not None and _holds_integers(types[name])]
+    integers = [name for name in names if types[name] is not None and _holds_integers(types[name])]
     hints = hugging_face_features(schema)
-    roles = find_roles(
-        names if not asked else types,
-        image=image,
-        label=label,
-        key=key,
-        source=source,
-        encoded=encoded,
-        whole=whole,
-    )
-    found = _image(types, roles.image, names, image is not None, columns is not None, source)
-    usual = roles.label or _only_class_label(hints, whole)
-    label_name = _label(types, usual, label is not None, source)
+    roles = find_roles(options, names, names, encoded=encoded, integers=integers)
+    image = _image(types, roles.image, names, options, source)
+    usual = roles.label or _only_class_label(hints, integers)
+    label = _label(types, usual, options, source)
     unread = ""
-    if usual and (label_name is None or str(types[usual]) == "null"):
+    if usual and (label is None or str(types[usual]) == "null"):
         unread = f"the column {usual!r} holds {types[usual]}, which is no class number"
-    class_names = hints.get(label_name, {}).get("names", ()) if label_name else ()
+    class_names = hints.get(label, {}).get("names", ()) if label else ()
     return Layout(
-        columns=tuple(name for name in names),
-        image=found,
-        image_in_struct=found is not None and _is_struct(types[found]),
-        label=label_name,
+        columns=tuple(names),
+        image=image,
+        image_in_struct=image is not None and _is_struct(types[image]),
+        label=label,
         key=roles.key,
-        fields=tuple(name for name in names if columns is None or name in {*columns, found}),
+        fields=tuple(name for name in names if options.takes(name) or name == image),
         class_names=tuple(map(str, class_names)) if isinstance(class_names, list) else (),
-        remarks=remarks_on(
-            source,
-            image=found if image is None else None,
-            label=label_name if label is None else None,
-            encoded=encoded,
-            whole=whole,
+        remarks=ambiguity_warnings(
+            source, options, Roles(image, label), encoded=encoded, integers=integers
         ),
         unread_label=unread,
     )
@@ -150,11 +143,13 @@ def _refuse_names_and_types(schema: Any, source: str) -> None:
             )
 
 
-def _label(types: Mapping[str, Any], name: str | None, asked: bool, source: str) -> str | None:
-    """Return the column of the label, None where it can hold none and was not asked for."""
+def _label(
+    types: Mapping[str, Any], name: str | None, options: ColumnOptions, source: str
+) -> str | None:
+    """Return the column of the label, None if its type cannot hold one and the caller did not name it."""
     if name is None or _holds_labels(types[name]):
         return name
-    if asked:
+    if options.label is not None:
         raise SourceError(
             f"column {name!r} of {source} holds {types[name]}, which is no class number: "
             "name another one with label=, or give vectors with labels="
@@ -166,24 +161,21 @@ def _image(
     types: Mapping[str, Any],
     name: str | None,
     names: list[str],
-    asked: bool,
-    narrowed: bool,
+    options: ColumnOptions,
     source: str,
 ) -> str | None:
-    """Return the column of the image: the one found by its name or, if there is but one, by its type.
+    """Return the column of the image: the one found by its name or, if there is only one, by its type.
 
-    A column that is called as videos are comes before others of bytes.
+    A column with a usual name for videos comes before other columns of bytes.
     """
     able = [each for each in names if types[each] is not None and holds_images(types[each])]
     if name in able:
         return name
-    if name is None or not asked:
-        if len(able) == 1:
-            return able[0]
-        video = next((each for each in VIDEO_NAMES if each in able), None)
-        if video is not None:
-            return video
-        if narrowed and name is None:
+    if options.image is None:
+        only = able[0] if len(able) == 1 else first_of(VIDEO_NAMES, able)
+        if only is not None:
+            return only
+        if options.columns is not None and name is None:
             return None
     if name is not None:
         raise SourceError(
@@ -225,6 +217,14 @@ def holds_images(kind: Any) -> bool:
     return _is_binary(kind)
 
 
+def is_text(kind: Any) -> bool:
+    """Whether a column of a type holds text, also as a dictionary."""
+    test = require("pyarrow", extra="arrow").types
+    if test.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(test.is_string(kind) or test.is_large_string(kind) or test.is_string_view(kind))
+
+
 def _holds_integers(kind: Any) -> bool:
     return bool(require("pyarrow", extra="arrow").types.is_integer(kind))
 
@@ -239,9 +239,7 @@ def _holds_labels(kind: Any) -> bool:
         test.is_integer(kind)
         or test.is_boolean(kind)
         or test.is_floating(kind)
-        or test.is_string(kind)
-        or test.is_large_string(kind)
-        or test.is_string_view(kind)
+        or is_text(kind)
         or test.is_null(kind)
         or (test.is_decimal(kind) and kind.scale <= 0)
     )

@@ -1,10 +1,9 @@
 """TFRecord shards, read at random: tf.train.Example without TensorFlow, or records of any other kind."""
 
-import hashlib
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.located import Located, Reads
-from readers.formats.columns import UNREADABLE, find_roles, remarks_on
+from readers.fingerprint import fingerprint_of
+from readers.formats.columns import UNREADABLE, ColumnOptions, Roles, ambiguity_warnings, find_roles
 from readers.formats.protobuf.example import ExampleReader, decode_fields, is_decoded
 from readers.formats.protobuf.wire import WireError
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
@@ -233,15 +233,8 @@ class TfRecordDataset(ShardDataset):
         classes: Classes | None = None,
         crowd: bool = False,
     ) -> None:
-        chosen = None if columns is None else tuple(columns)
-        self._reader = ExampleReader(image, label, key, chosen)
-        self._options: dict[str, Any] = {
-            "image": image,
-            "label": label,
-            "key": key,
-            "columns": chosen,
-            "verify": verify,
-        }
+        self._reader = ExampleReader(image, label, key, columns)
+        self._options = {**asdict(self._reader), "verify": verify}
         self._crowd = crowd
         find = _Records(self._reader, verify)
         super().__init__(shards, Scan("tfrecord", 4, find, self._options))
@@ -266,8 +259,7 @@ class TfRecordDataset(ShardDataset):
         if self._labels is None and not self._crowd:
             return stored
         names = sorted(self._labels.names.items()) if self._labels else []
-        text = f"{stored} {names}{' crowd' if self._crowd else ''}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return fingerprint_of(f"{stored} {names}{' crowd' if self._crowd else ''}")
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -292,13 +284,13 @@ class TfRecordDataset(ShardDataset):
         numbers = {name[1:] for name in stored if is_decoded(name)}
         [image, *_] = [*(kind[1] for kind in self._found[0].head.kinds if kind[1]), None]
         names = [name.lstrip("\0\1") for name in stored]
-        roles = find_roles(names, image=None, label=None, key=None, source="", whole=numbers)
-        found = remarks_on(
+        usual = find_roles(ColumnOptions(), (), names, integers=numbers)
+        found = ambiguity_warnings(
             self.shards[0],
-            image=image if self._reader.image is None else None,
-            label=roles.label if self._reader.label is None else None,
+            self._reader,
+            Roles(image, usual.label),
             encoded=stored,
-            whole=numbers,
+            integers=numbers,
         )
         boxes = sorted(name for name in numbers if _BOXES.search(name))
         if self._has_objects:

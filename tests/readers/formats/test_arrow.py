@@ -153,7 +153,10 @@ def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
     """A forked child, and a copy made from a pickle, read for themselves."""
     dataset = ArrowDataset(write(tmp_path / "a.arrow", {"image": pa.array(images)}))
     expected = payloads(dataset)
-    with dataset._recent._lock, dataset._files[0]._lock:  # as if another thread held them
+    with (
+        dataset._recent.get()._lock,
+        dataset._files[0]._lock.get(),
+    ):  # as if another thread held them
         assert answer_of_a_fork(lambda: payloads(dataset) == expected)
     assert payloads(pickle.loads(pickle.dumps(dataset))) == expected
 

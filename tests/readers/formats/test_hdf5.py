@@ -313,7 +313,7 @@ def test_after_a_fork(path: Path, images: list[bytes]) -> None:
         write_bytes(file, "image", images, chunks=(4,), compression="gzip")
     dataset = Hdf5Dataset(path)
     dataset.fetch([0])
-    with dataset._open_file.lock:  # as that thread has it, which the child lacks
+    with dataset._file.get().lock:  # as that thread has it, which the child lacks
         assert answer_of_a_fork(
             lambda: [bytes(entry.image) for entry in dataset.fetch(range(9))] == images[:9]
         )

@@ -238,7 +238,7 @@ def test_memory_stays_bounded(tmp_path: Path, images: list[bytes]) -> None:
     for seed in range(5):
         dataset.fetch(np.random.default_rng(seed).integers(0, 300, 50))
 
-    assert 0 < dataset._live.groups._pages.held_bytes <= 200_000
+    assert 0 < dataset._groups.get()._pages.held_bytes <= 200_000
     assert all(isinstance(entry.image, bytes) for entry in dataset.fetch(range(5)))
 
 
@@ -350,7 +350,7 @@ def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
     """A forked child, and a copy made from a pickle, read for themselves."""
     dataset = ParquetDataset(write(tmp_path / "a.parquet", images, row_group_size=10))
     expected = payloads(dataset)
-    with dataset._live.groups._pages._lock:  # as if another thread held it
+    with dataset._groups.get()._pages._lock:  # as if another thread held it
         assert answer_of_a_fork(lambda: payloads(dataset) == expected)
     assert payloads(pickle.loads(pickle.dumps(dataset))) == expected
 

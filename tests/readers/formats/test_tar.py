@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from webdataset.tariterators import base_plus_ext
 
 from readers import BadSample, Sample, SourceError, TarDataset
+from readers.formats.tar.webdataset import key_and_field
 from tests.support.damage import flip
 from tests.support.entries import fetch_all
 from tests.support.kinds import by_pillow
@@ -82,6 +84,27 @@ def test_samples_agree_with_webdataset(tmp_path: Path, kind: int) -> None:
 
     assert by_us(TarDataset(shards)) == expected
     assert len(expected) >= 16
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("n01/10026.jpg", "a.JPG", "a.v1.png", "d.v1/a.jpg", "./a.jpg", "/a.jpg", "../a.jpg", "a..jpg", "a.jpg\n", "a\nb.jpg"),
+        *("a b.jpg", "ünï/cödé.jpg", "__a__.jpg", "a", "", ".hidden", "x.y/noext", "a.tar.gz", "\udcff.jpg"),
+    ],
+)  # fmt: skip
+def test_names_are_split_as_by_webdataset(name: str) -> None:
+    """Key and field are those of WebDataset, which cannot be imported without torch."""
+    key, field = base_plus_ext(name)
+
+    assert key_and_field(name) == (None if key is None else (key, field.lower()))
+
+
+@pytest.mark.parametrize("name", ["d/.hidden", "d/.a.jpg", "a.", "__meta__/a.jpg"])
+def test_names_that_webdataset_alone_splits(name: str) -> None:
+    """They belong to no sample here; WebDataset itself passes over the last one before it splits names."""
+    assert base_plus_ext(name) != (None, None)
+    assert key_and_field(name) is None
 
 
 def test_size_is_known_from_the_index(tmp_path: Path, jpeg: Jpeg) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from readers import Sample, SourceError, open_dataset
+from readers.formats.columns import ColumnOptions
 from readers.formats.mds.columns import make_plan
 from tests.support.annotated import put, voc_object, voc_xml
 from tests.support.opening import assert_refused, open_with_warning, warnings_of
@@ -235,7 +236,7 @@ def test_a_choice_is_said(tmp_path: Path, jpeg: Jpeg, write: Callable[..., Path]
 def test_columns_of_mds() -> None:
     """By their encodings: whole numbers may be labels, texts under such a name may not."""
     stored = (("image_png", "png", 0), ("digit", "int8", 1), ("category", "str", 0))
-    plan = make_plan(stored, None, None, None, None, "data")
+    plan = make_plan(stored, ColumnOptions(), "data")
 
     assert (plan.image_field, plan.label and plan.label.name) == ("image_png", "digit")
     assert plan.remarks == ()

@@ -1,0 +1,108 @@
+"""Rows of Parquet and Arrow files: what both kinds of files share beyond their columns."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.datasets.parts import PartsDataset
+from readers.formats.columns import UNREADABLE, ColumnOptions
+from readers.formats.tables.columns import UnreadableValue
+from readers.formats.tables.layout import Layout, unknown_column
+from readers.formats.tables.values import make_samples
+from readers.sample import BadSample, ColumnName, Sample
+
+
+class RowFilesDataset(PartsDataset):
+    """Rows of files whose columns have Arrow's types. The parts are the row groups or record batches of the files.
+
+    A subclass opens the files, sets `_source`, `_options`, `_decoded_bytes` and `_layout`, and calls `_set_parts`.
+    """
+
+    _source: Sequence[Any]  # as the constructor takes it
+    _options: ColumnOptions
+    _decoded_bytes: int
+    _layout: Layout
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the files itself."""
+        options = {**asdict(self._options), "decoded_bytes": self._decoded_bytes}
+        return partial(type(self), **options), (self._source,)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """From Hugging Face's ClassLabel; else empty."""
+        return self._layout.class_names
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._layout.remarks
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; labels are read from their column, sizes are not known."""
+        if name != "label" or self._layout.label is None:
+            return unknown_column(name, len(self))
+        result = np.full(len(self), UNREADABLE, np.int64)
+        reasons: dict[int, str] = {}
+
+        def read(number: int) -> None:
+            start, stop = self._starts[number : number + 2].tolist()
+            labels = self._labels(*self._place_of(number))
+            if isinstance(labels, UnreadableValue):
+                reasons[start] = str(labels)
+            else:
+                result[start:stop] = labels
+
+        self._on_parts(read, range(len(self._starts) - 1))
+        return self._readable(result, reasons)
+
+    def _set_parts(
+        self,
+        names: Sequence[str],
+        rows: Sequence[NDArray[np.int64]],
+        nulls: Iterable[Mapping[str, int]],
+        lacking: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        """Set where the parts begin, and how many samples have no label.
+
+        Args:
+            names: Names of the files, with which keys begin.
+            rows: Number of rows of each part of each file.
+            nulls: See `Layout.unlabelled`.
+            lacking: See `Layout.unlabelled`.
+        """
+        self._names = names
+        self._first_parts = np.cumsum([0, *map(len, rows)])
+        self._starts = np.cumsum(np.concatenate([np.zeros(1, np.int64), *rows]))
+        self._file_starts = self._starts[self._first_parts]
+        self.unlabelled = self._layout.unlabelled(len(self), nulls, lacking)
+
+    def _place_of(self, number: int) -> tuple[int, int]:
+        """Return the file of a part, and the number of the part in the file."""
+        file = int(np.searchsorted(self._first_parts, number, "right")) - 1
+        return file, number - int(self._first_parts[file])
+
+    def _fetch_part(self, number: int, indices: NDArray[np.int64]) -> list[Sample | BadSample]:
+        file, part = self._place_of(number)
+        values = self._values(file, part, (indices - self._starts[number]).tolist())
+        in_file = (indices - self._file_starts[file]).tolist()
+        return make_samples(self._layout, indices.tolist(), in_file, self._names[file], values)
+
+    @abstractmethod
+    def _values(self, file: int, part: int, rows: list[int]) -> Mapping[str, Sequence[Any]]:
+        """Return for each column of the layout one value per row, an UnreadableValue if it cannot be read.
+
+        Args:
+            file: Number of the file.
+            part: Number of the part in the file.
+            rows: Rows of the part, ascending, repetitions allowed.
+        """
+
+    @abstractmethod
+    def _labels(self, file: int, part: int) -> NDArray[np.int64] | UnreadableValue:
+        """Return the labels of all rows of a part, or one label that holds for all of them."""
