@@ -10,67 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.datasets.dataset import Balanced, Subset
-from readers.datasets.mixture import Mixture
+from readers.datasets.origin import origin_of, sources_of
 from readers.jpeg_seek_points.checkpoint_file import CheckpointFile, Opened
 from readers.jpeg_seek_points.layout import Entry
 from readers.jpeg_seek_points.locations import CacheFile, head_of, open_beside
 from readers.jpeg_seek_points.sample_file import SampleFile
 from readers.sample import Dataset
 
-Indices = NDArray[np.int64]
 _MOST_OPEN = 1024
 _NO_FILE = -1  # in place of a descriptor, which is never negative
-
-
-class Origin(NamedTuple):
-    """Some of the samples that were asked for, which one dataset reads.
-
-    Attributes:
-        dataset: It is neither a selection nor a mixture.
-        indices: int64 [m], their places in it.
-        positions: int64 [m], their places among those that were asked for.
-    """
-
-    dataset: Dataset
-    indices: Indices
-    positions: Indices
-
-
-def origins(dataset: Dataset, indices: Indices) -> Iterator[Origin]:
-    """Yield where samples come from, a part for each dataset that reads some of them.
-
-    Args:
-        dataset: Any dataset.
-        indices: int64 [n], places in it.
-    """
-    yield from _origins(dataset, indices, np.arange(len(indices)))
-
-
-def leaves(dataset: Dataset) -> list[Dataset]:
-    """The datasets that read the samples of a dataset, each once."""
-    if isinstance(dataset, Subset | Balanced):
-        return leaves(dataset.whole)
-    if isinstance(dataset, Mixture):
-        found = [leaf for one in dataset.datasets for leaf in leaves(one)]
-        return list({id(leaf): leaf for leaf in found}.values())
-    return [dataset]
-
-
-def _origins(dataset: Dataset, indices: Indices, positions: Indices) -> Iterator[Origin]:
-    if isinstance(dataset, Subset):
-        yield from _origins(dataset.whole, dataset.indices_in_whole(indices), positions)
-    elif isinstance(dataset, Balanced):
-        yield from _origins(dataset.whole, indices, positions)
-    elif isinstance(dataset, Mixture):
-        starts = np.cumsum([0, *map(len, dataset.datasets)])
-        numbers = np.searchsorted(starts, indices, side="right") - 1
-        for number in np.unique(numbers).tolist():
-            own = numbers == number
-            part = dataset.datasets[number]
-            yield from _origins(part, indices[own] - starts[number], positions[own])
-    else:
-        yield Origin(dataset, indices, positions)
 
 
 class DatasetCheckpoints:
@@ -91,7 +39,7 @@ class DatasetCheckpoints:
 
     def __init__(self, dataset: Dataset, version: int, limit_bytes: int | None = None) -> None:
         self._dataset = dataset
-        self._single = leaves(dataset)[0] is dataset
+        self._single = sources_of(dataset)[0] is dataset
         self._version, self._limit_bytes = version, limit_bytes
         self._leaves: dict[int, _Leaf] = {}
         self._making = threading.Lock()
@@ -130,7 +78,7 @@ class DatasetCheckpoints:
     def count_known(self) -> int:
         """Of how many samples something is kept, as far as files tell without a look at the images."""
         count = 0
-        for origin in origins(self._dataset, np.arange(len(self._dataset))):
+        for origin in origin_of(self._dataset, np.arange(len(self._dataset))):
             count += int(self._leaf(origin.dataset).known()[origin.indices].sum())
         return count
 
@@ -141,7 +89,7 @@ class DatasetCheckpoints:
             return [(self._leaf(self._dataset), indices, np.arange(len(indices)))]
         return [
             (self._leaf(origin.dataset), origin.indices, origin.positions)
-            for origin in origins(self._dataset, indices)
+            for origin in origin_of(self._dataset, indices)
         ]
 
     def _leaf(self, dataset: Dataset) -> "_Leaf":
