@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from readers.describe import describe, few_of
-from readers.detect.files import MDS_INDEX, is_shard, refuse_remote_table
-from readers.detect.registry import NUMBERED
+from readers.detect.files import is_shard, refuse_remote_folder
+from readers.detect.registry import FORMATS, NUMBERED
 from readers.detect.splits import (
     canonical,
     choose_split,
@@ -110,7 +110,7 @@ def _refuse_remote_tables(pattern: str, storage: "StorageOptions") -> None:
     from readers.storage.remote import list_around
 
     for url, names in list_around(expand_braces(pattern)[0], storage):
-        refuse_remote_table(url, names)
+        refuse_remote_folder(url, names)
 
 
 def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]:
@@ -120,11 +120,13 @@ def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]
     every = list_remote(url, storage, own=True)
     refuse_unfinished(url, [path.removeprefix(url) for path in every])
     there = [path for path in every if OWN not in path.removeprefix(url)]
-    refuse_remote_table(url, [path.removeprefix(url) for path in there])
+    refuse_remote_folder(url, [path.removeprefix(url) for path in there])
     deeper = [path for path in there if "/" in path.removeprefix(url)]
     there = [path for path in there if "/" not in path.removeprefix(url)]
-    if f"{url}{MDS_INDEX}" in there:
-        return [Url(f"{url}{MDS_INDEX}", storage)]
+    folder_kinds = [kind for kind in FORMATS.values() if kind.remote and kind.takes == "folder"]
+    names = [path.removeprefix(url) for path in there]
+    if index := next(filter(None, (kind.index_file(names) for kind in folder_kinds)), None):
+        return [Url(f"{url}{index}", storage)]
     found = [path for path in there if is_shard(path.rpartition("/")[2])]
     found = found or [path for path in there if NUMBERED.search(path)]
     folders = sorted({path.removeprefix(url).partition("/")[0] for path in deeper})

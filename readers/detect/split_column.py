@@ -7,9 +7,6 @@ from typing import Any
 from readers.datasets.dataset import IndexedDataset
 from readers.detect.splits import choose_split_of_column
 
-FORMATS_WITH_COLUMN = ("manifest", "parquet", "arrow", "delta", "iceberg", "lance")
-"""Names of the formats whose column ``split`` counts; the reader of CSV files chooses its rows itself."""
-
 
 def rows_of_split(
     dataset: IndexedDataset,

@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
+from pathlib import Path
 
 from readers.plural import counted
 from readers.sample import SourceError
 from readers.storage.paths import without_query
+from readers.storage.unreadable import oserror_as_source_error
 
 _WORDS = {
     "train": ("train", "training"),
@@ -65,6 +67,17 @@ def folder_splits(names: Sequence[str]) -> dict[str, str]:
     if len(said) == len(names) and len({*said.values()}) > 1:
         return said
     return alone if len({*alone.values()}) > 1 else {}
+
+
+def folders_in(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder, sorted, without those that begin with a dot.
+
+    Raises:
+        SourceError: It cannot be listed: classes are not numbered by a part of them.
+    """
+    with oserror_as_source_error(str(folder)):
+        inside = [path for path in folder.iterdir() if path.name[0] != "." and path.is_dir()]
+    return sorted(path.name for path in inside)
 
 
 def split_of(name: str) -> str | None:

@@ -169,6 +169,12 @@ def _read_clips(path: Path) -> list[_Clip]:
     return clips
 
 
+def are_videos(paths: Sequence[str], many: bool) -> bool:
+    """Return whether paths are videos rather than the file of a list; see `Format.reads_single`."""
+    del many
+    return all(map(_VIDEOS.fits, paths))
+
+
 def is_header(line: str) -> bool:
     """Whether the first line of a list names its columns."""
     return _HEADER.fullmatch(line) is not None

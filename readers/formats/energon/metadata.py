@@ -24,6 +24,12 @@ FOLDER = ".nv-meta"
 _ENTRY = re.compile(r"(.+?\.tar)(?:/(.+))?")
 
 
+def fits(folder: Path) -> bool:
+    """Return whether a folder was prepared by Energon."""
+    inside = folder / FOLDER
+    return any((inside / name).is_file() for name in (".info.json", ".info.yaml"))
+
+
 class FieldMap:
     """Names for parts of samples.
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from readers.detect.folder import FRAME
-from readers.detect.registry import Format
+from readers.detect.registry import Opened
 from readers.detect.splits import split_alone
+from readers.detect.unused_annotations import ignored_annotation_warnings
+from readers.formats.class_folders.split_classes import class_mismatch_warnings
 from readers.sample import is_image_file
+from readers.video.detect import frame_numbers
 
 _LOOKED_AT = 1000  # names of a folder
 _CLASSES_LOOKED_AT = 8
@@ -22,23 +24,21 @@ _NO_CLASS = re.compile(
 _TARGETS = ("masks", "mask", "labels", "annotations", "labelmaps", "segmentation")
 
 
-def class_folder_warnings(kind: Format, folder: str) -> Iterator[str]:
-    """Yield warnings about the layout of a folder of classes.
+def warn(opened: Opened) -> Iterator[str]:
+    """Yield warnings about the layout of a folder of classes, and about what lies in it and is not read.
 
     A sample of the names in the folder and in its classes is checked.
-
-    Args:
-        kind: The kind of dataset that was opened.
-        folder: Its path.
     """
-    if kind.name != "folder":
-        return
-    root = Path(folder).absolute()
-    names = sorted(name for name in _names(root) if name[0] != ".")
-    classes = [name for name in names if (root / name).is_dir()]
-    yield from _names_that_say_otherwise(root, classes)
-    yield from _masks_among_images(root, classes)
-    yield from _other_levels(root, names, classes)
+    root = Path(opened.path).absolute()
+    yield from ignored_annotation_warnings(root)
+    if opened.is_detected:
+        names = sorted(name for name in _names(root) if name[0] != ".")
+        classes = [name for name in names if (root / name).is_dir()]
+        yield from _names_that_say_otherwise(root, classes)
+        yield from _masks_among_images(root, classes)
+        yield from _other_levels(root, names, classes)
+    if "classes" not in opened.options:
+        yield from class_mismatch_warnings(root)
 
 
 def _names_that_say_otherwise(root: Path, classes: list[str]) -> Iterator[str]:
@@ -128,8 +128,7 @@ def _numbered(folder: Path) -> str:
     """Return the first picture of the first folder in a folder, if all there are numbered like frames without gaps."""
     inside = sorted(name for name in _names(folder) if (folder / name).is_dir())
     names = sorted(name for name in _names(folder / inside[0]) if name[0] != ".") if inside else []
-    found = [FRAME.fullmatch(name) for name in names]
-    numbers = [int(one[1]) for one in found if one]
+    numbers = frame_numbers(names)
     is_row = len(numbers) == len(names) > 2 and numbers == [
         *range(numbers[0], numbers[0] + len(names))
     ]
