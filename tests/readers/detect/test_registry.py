@@ -78,7 +78,9 @@ def test_the_hook_for_warnings_is_asked(book: Path) -> None:
 def test_the_format_is_packed(book: Path, tmp_path: Path) -> None:
     pack(str(book), str(tmp_path / "packed"), num_workers=1)
 
-    assert contents(open_dataset(tmp_path / "packed")) == contents(open_dataset(book))
+    packed = contents(open_dataset(tmp_path / "packed"))
+    assert packed == contents(open_dataset(book))
+    assert [label for _, label in packed] == [0, 0, 1, 1]
 
 
 def test_an_obstacle_to_packing_is_said(
