@@ -169,8 +169,8 @@ FORMATS = {
             "readers.formats.folder:FolderDataset",
             "folder",
             stage="media",
-            warn="readers.formats.class_folders.warn:warn",
-            split_options="readers.formats.class_folders.split_classes:classes_of_train",
+            warn="readers.formats.class_folders:warn",
+            split_options="readers.formats.class_folders:classes_of_train",
         ),
         Format(
             "list",

@@ -9,6 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
@@ -78,6 +79,16 @@ def folders_in(folder: Path) -> list[str]:
     with oserror_as_source_error(str(folder)):
         inside = [path for path in folder.iterdir() if path.name[0] != "." and path.is_dir()]
     return sorted(path.name for path in inside)
+
+
+def train_beside(folder: Path) -> Path | None:
+    """Return the folder of the training data beside the folder of another split; None if there is none or it cannot be seen."""
+    found: list[Path] = []
+    if split_alone(folder.name) not in (None, "train"):
+        with suppress(SourceError):  # what is read does not depend on it
+            beside = folders_in(folder.parent)
+            found = [folder.parent / name for name in beside if split_alone(name) == "train"]
+    return found[0] if len(found) == 1 else None
 
 
 def split_of(name: str) -> str | None:

@@ -15,15 +15,13 @@ from readers.storage.unreadable import refuse_folder_error
 _FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
 
 
-def detect_videos(folder: ListedFolder, split: str | None) -> list[str] | None:
+def detect_videos(folder: ListedFolder, _split: str | None) -> list[str] | None:
     """Return the folder if the first medium below it is a video; see `Format.detect`."""
-    del split
     return [str(folder.path)] if is_video(folder.first_medium) else None
 
 
-def detect_frames(folder: ListedFolder, split: str | None) -> list[str] | None:
+def detect_frames(folder: ListedFolder, _split: str | None) -> list[str] | None:
     """Return the folder if it holds folders of frames; see `Format.detect`."""
-    del split
     is_image = is_image_file(folder.first_medium)
     return [str(folder.path)] if is_image and _holds_frames(folder.path) else None
 

@@ -169,9 +169,8 @@ def _read_clips(path: Path) -> list[_Clip]:
     return clips
 
 
-def are_videos(paths: Sequence[str], many: bool) -> bool:
+def are_videos(paths: Sequence[str], _many: bool) -> bool:
     """Return whether paths are videos rather than the file of a list; see `Format.reads_single`."""
-    del many
     return all(map(_VIDEOS.fits, paths))
 
 

@@ -28,9 +28,8 @@ def detect_roboflow(folder: ListedFolder, split: str | None) -> list[str] | None
     return [str(folder.path / _ROBOFLOW)] if is_there else None
 
 
-def warn_unread(root: Path, images: Sequence[Path]) -> Iterator[str]:
+def warn_unread(root: Path, _images: Sequence[Path]) -> Iterator[str]:
     """Yield warnings about COCO files of the images in a folder; see `Format.warn_unread`."""
-    del images
     for path in coco_files(root):
         yield f"{root} is read without the objects in {path}: open that file to have them, {how_to_open(path, root)}"
 

@@ -47,9 +47,8 @@ def fits(path: Path) -> bool:
     return KEY in columns and LABEL in columns
 
 
-def warn_unread(root: Path, images: Sequence[Path]) -> Iterator[str]:
+def warn_unread(root: Path, _images: Sequence[Path]) -> Iterator[str]:
     """Yield a warning about a table of boxes of images in a folder; see `Format.warn_unread`."""
-    del images
     found = None
     with OptionalFile(root):
         found = next((path for path in sorted(root.glob("*-bbox.csv")) if fits(path)), None)

@@ -32,9 +32,8 @@ _LIST_BYTES = 1 << 16  # of a list, whose first lines tell what it names
 _JSON_LINES = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
 
 
-def detect_metadata(folder: ListedFolder, split: str | None) -> list[str] | None:
+def detect_metadata(folder: ListedFolder, _split: str | None) -> list[str] | None:
     """Return the metadata file of a folder whose rows are read as a table; see `Format.detect`."""
-    del split  # which the table itself tells
     found = find_metadata(folder.path, folder.files)
     is_table = found is not None and (found.name != _JSON_LINES or has_named_files(found))
     return [str(found)] if is_table else None
@@ -46,9 +45,8 @@ def detect_json_lines(folder: ListedFolder, split: str | None) -> list[str] | No
     return [str(folder.path / _JSON_LINES)] if is_there else None
 
 
-def kind_of_list(path: Path, options: Mapping[str, object]) -> str:
+def kind_of_list(path: Path, _options: Mapping[str, object]) -> str:
     """Return the format of a list, judged by its first line that is neither empty nor a comment."""
-    del options
     if path.suffix.lower() == ".tsv" and is_table_of_tsv(path):
         return "csv"
     stripped = map(
@@ -65,14 +63,13 @@ def kind_of_list(path: Path, options: Mapping[str, object]) -> str:
 
 
 def kind_of_csv(
-    path: Path, options: Mapping[str, object]
+    path: Path, _options: Mapping[str, object]
 ) -> Literal["csv", "clip-list", "openimages"]:
     """Return the format of a file of rows, judged by the first rows.
 
     Raises:
         SourceError: It names images and videos, or nothing tells it.
     """
-    del options
     if fits_open_images(path):
         return "openimages"
     rows = [cells for _, cells in rows_of(path, find_delimiter(path), _LOOKED_AT)]

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from readers.detect.registry import Opened
-from readers.detect.splits import folders_in, split_alone
+from readers.detect.splits import train_beside
 from readers.formats.path_table.detect import tables_about
 from readers.formats.path_table.image_files import find_image_files
 from readers.formats.path_table.metadata_folder import (
@@ -25,35 +25,31 @@ _MOST_NAMED = 10  # classes in a warning
 _MOST_BYTES = 1 << 25  # of a file that is read for a warning
 
 
-def warn_table(opened: Opened) -> list[str]:
-    """Return a warning if the metadata file of a split numbers its classes differently from the training data beside it."""
+def warn_table(opened: Opened) -> Iterator[str]:
+    """Warn if the metadata file of a split numbers its classes differently from the training data beside it."""
     file, names = Path(opened.path).absolute(), opened.dataset.class_names
-    root = file.parent
-    if not names or "classes" in opened.options or file.name not in METADATA_NAMES:
-        return []
-    if split_alone(root.name) in (None, "train"):
-        return []
-    train, others = _names_of_train(root.parent, file.name, opened.options.get("label"))
-    if not others or tuple(names) == others[: len(names)]:
-        return []
-    every = sorted({*names, *others})
-    given = every if len(every) <= _MOST_NAMED else "[...]"
-    return [
-        f"{root} has {counted(len(names), 'class')} and {train} {len(others)}, so that their numbers differ: give both "
-        f"classes={given}"
-    ]
+    train = train_beside(file.parent)
+    if not names or not train or "classes" in opened.options or file.name not in METADATA_NAMES:
+        return
+    others = _read_class_names(train / file.name, opened.options.get("label"))
+    if others and names != others[: len(names)]:
+        every = sorted({*names, *others})
+        given = every if len(every) <= _MOST_NAMED else "[...]"
+        yield (
+            f"{file.parent} has {counted(len(names), 'class')} and {train} {len(others)}, so that their numbers differ: give "
+            f"both classes={given}"
+        )
 
 
-def _names_of_train(root: Path, name: str, label: object) -> tuple[Path, tuple[str, ...]]:
-    """Return the folder of the training data, and the classes that its metadata file names; none if it names none."""
-    with suppress(OSError, SourceError, ValueError):  # a warning alone depends on it, as above
-        train = [root / one for one in folders_in(root) if split_alone(one) == "train"]
-        if len(train) == 1 and (train[0] / name).is_file():
-            table = read_table(train[0] / name)
-            column = label if isinstance(label, str) else find_label(table, [])[0]
-            values = [value for value in table.columns.get(column or "", []) if value]
-            return train[0], numbering_of(values, None).names
-    return root, ()
+def _read_class_names(file: Path, label: object) -> tuple[str, ...]:
+    """Return the classes that a metadata file names; none if it names none or cannot be read."""
+    # What was opened does not depend on the file.
+    with suppress(OSError, SourceError, ValueError):
+        table = read_table(file)
+        column = label if isinstance(label, str) else find_label(table, [])[0]
+        values = [value for value in table.columns.get(column or "", []) if value]
+        return numbering_of(values, None).names
+    return ()
 
 
 def warn_manifest(opened: Opened) -> list[str]:
@@ -69,9 +65,8 @@ def warn_manifest(opened: Opened) -> list[str]:
     return [*about_files(path.parent, str(path), names), *about_objects(table)]
 
 
-def warn_unread(root: Path, images: Sequence[Path]) -> Iterator[str]:
+def warn_unread(root: Path, _images: Sequence[Path]) -> Iterator[str]:
     """Yield warnings about tables that name images of a folder; see `Format.warn_unread`."""
-    del images
     for name in ("metadata.csv", "metadata.parquet"):
         if (root / name).is_file():
             yield f"{root} is read without {root / name}: to have what it says of the images, name them in a column file_name"

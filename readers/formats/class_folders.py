@@ -1,16 +1,17 @@
-"""Warnings about likely mistakes in the layout of a folder of classes."""
+"""Folders of classes: warnings about likely mistakes in their layout, and the numbers of classes in several splits."""
 
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from readers.detect.registry import Opened
-from readers.detect.splits import split_alone
+from readers.detect.splits import folders_in, split_alone, train_beside
 from readers.detect.unused_annotations import ignored_annotation_warnings
-from readers.formats.class_folders.split_classes import class_mismatch_warnings
-from readers.sample import is_image_file
+from readers.plural import counted
+from readers.sample import SourceError, is_image_file
 from readers.video.detect import frame_numbers
 
 _LOOKED_AT = 1000  # names of a folder
@@ -38,7 +39,28 @@ def warn(opened: Opened) -> Iterator[str]:
         yield from _masks_among_images(root, classes)
         yield from _other_levels(root, names, classes)
     if "classes" not in opened.options:
-        yield from class_mismatch_warnings(root)
+        yield from _differing_numbers(root)
+
+
+def classes_of_train(folder: Path, train: Path) -> dict[str, list[str]]:
+    """Return the option that gives the folder of a split the classes of the training data; see `Format.split_options`."""
+    classes = folders_in(train)
+    return {"classes": classes} if classes and folders_in(folder) else {}
+
+
+def _differing_numbers(root: Path) -> Iterator[str]:
+    """Warn if the folder of a split numbers its classes differently from the training data beside it."""
+    own: list[str] = []
+    others: list[str] = []
+    train = train_beside(root)
+    # A warning alone depends on the folder beside, which may be closed to this user.
+    with suppress(SourceError):
+        own, others = folders_in(root), folders_in(train) if train else []
+    if own and others and own != others[: len(own)]:
+        yield (
+            f"{root} has {counted(len(own), 'class')} and {train} {len(others)}, so that their numbers differ: "
+            f"open_dataset({str(root.parent)!r}, split={root.name!r}) gives those of the training data"
+        )
 
 
 def _names_that_say_otherwise(root: Path, classes: list[str]) -> Iterator[str]:

@@ -1,1 +1,0 @@
-"""Folders of classes: warnings about their layout, and the numbers of classes in several splits."""
