@@ -83,10 +83,10 @@ def _format_of_file(path: str, paths: list[str], options: Options) -> Format:
     found = next((kind for kind in FORMATS.values() if path.startswith(kind.prefixes)), None)
     if found := found or format_of(without_query(path)):
         # Each look opens a file, and there may be many thousand shards.
-        looks = (
-            not is_url(path) and Path(path).is_file() and (found.takes == "file" or not paths[1:])
+        looks = (found.takes == "file" or len(paths) == 1) and not is_url(path)
+        refined = (
+            found.ask("refine", Path(path), options) if looks and Path(path).is_file() else None
         )
-        refined = found.ask("refine", Path(path), options) if looks else None
         return FORMATS[refined] if refined else found
     if is_image_file(path):
         return _format_of_single("image")

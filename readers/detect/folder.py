@@ -23,7 +23,7 @@ from readers.detect.splits import (
     folder_splits,
     in_order,
     no_such_split,
-    several_splits,
+    refuse_several,
     split_alone,
     split_of,
 )
@@ -97,12 +97,8 @@ def _detect_in_split(
 ) -> Detected:
     """Detect the folder of a split, given the split of each folder."""
     if split is None:
-        names = in_order(splits.values())
-        first = next(name for name in splits if splits[name] == names[0])
-        raise SourceError(
-            f"{several_splits(str(folder), names, f'the folder {folder / first}')}; where they are classes, "
-            "say format='folder'"
-        )
+        what, hint = f"the folder {folder}/", "where they are classes, say"
+        refuse_several(str(folder), splits, what, f"; {hint} format={_media_formats()[0].name!r}")
     chosen = folder_of_split(folder, list(splits), split)
     found = detect_folder(chosen, None, options)
     train = [folder / name for name in splits if splits[name] == "train"]
@@ -115,27 +111,27 @@ def _detect_in_split(
 def _detect_media(folder: ListedFolder, split: str | None, options: Options) -> Detected:
     """Detect images, videos and frames, or lists and single files in their place."""
     path, lists = folder.path, _lists_of_splits(folder.files)
-    names = in_order(lists.values())
     if split is not None:
         wanted = [name for name in lists if lists[name] == canonical(split)]
         if len(wanted) == 1:
             return detect_files([str(path / wanted[0])], None, options)
-    elif len(names) > 1:
-        first = next(name for name in lists if lists[name] == names[0])
-        raise SourceError(
-            f"{several_splits(str(path), names, f'the file {path / first}')}; where {', '.join(lists)} say "
-            "nothing of the images, say format='folder'"
-        )
+    elif len({*lists.values()}) > 1:
+        hint = f"; where {', '.join(lists)} say nothing of the images, say format={_media_formats()[0].name!r}"
+        refuse_several(str(path), lists, f"the file {path}/", hint)
     if not folder.first_medium and (found := _detect_without_media(folder, split, options)):
         return found
     if split is not None:
         return detect_folder(folder_of_split(path, folder.folders, split), None, options)
     if folder.first_medium.lower().endswith(NO_VIDEO):
         raise SourceError(f"{path} holds no images and no videos; {folder.first_medium} {RENAME}")
-    # The first row is of any images, and says what may lie in a folder that holds none.
-    kinds = [kind for kind in FORMATS.values() if kind.stage == "media"]
+    # The first row is of any images, and its class says what may lie in a folder that holds none.
+    kinds = _media_formats()
     kind = next((one for one in reversed(kinds) if one.ask("detect", folder, split)), kinds[0])
     return Detected(kind, [str(path)])
+
+
+def _media_formats() -> list[Format]:
+    return [kind for kind in FORMATS.values() if kind.stage == "media"]
 
 
 def _detect_without_media(

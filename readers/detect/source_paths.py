@@ -12,8 +12,7 @@ from readers.detect.splits import (
     canonical,
     choose_split,
     folder_splits,
-    in_order,
-    several_splits,
+    refuse_several,
     split_of,
 )
 from readers.formats.declared import refuse_unfinished
@@ -137,11 +136,9 @@ def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]
         )
     if found:
         return [Url(path, storage) for path in choose_split(found, split, url)]
-    splits = folder_splits(folders) if split is None else {}
-    if splits:
-        names = in_order(splits.values())
-        first = next(name for name in folders if splits.get(name) == names[0])
-        raise SourceError(several_splits(url, names, f"the folder {url}{first}/"))
+    if split is None and (splits := folder_splits(folders)):
+        named = {f"{name}/": split for name, split in splits.items()}
+        refuse_several(url, named, f"the folder {url}")
     chosen = [name for name in folders if split and split_of(name) == canonical(split)]
     if len(chosen) == 1:
         return _inside(f"{url}{chosen[0]}/", storage, None)

@@ -8,11 +8,12 @@ and then in names of files. Capitals do not count here. ``split=train``, as tabl
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
+from typing import NoReturn
 
 from readers.plural import counted
 from readers.sample import SourceError
@@ -180,6 +181,20 @@ def choose_split_of_column(
         f"{fate}: write the split of each row"
     )
     return wanted[0] if split is not None else None, remark if counts[""] else ""
+
+
+def refuse_several(source: str, splits: Mapping[str, str], what: str, hint: str = "") -> NoReturn:
+    """Refuse a source with files or folders of several splits.
+
+    Args:
+        source: What the caller gave.
+        splits: The split of each file or folder.
+        what: What to give instead, to which the first of the files or folders is appended.
+        hint: What else the caller may do.
+    """
+    names = in_order(splits.values())
+    first = next(name for name in splits if splits[name] == names[0])
+    raise SourceError(f"{several_splits(source, names, what + first)}{hint}")
 
 
 def several_splits(source: str, names: Sequence[str], instead: str) -> str:

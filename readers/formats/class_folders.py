@@ -35,9 +35,8 @@ def warn(opened: Opened) -> Iterator[str]:
     if opened.is_detected:
         names = sorted(name for name in _names(root) if name[0] != ".")
         classes = [name for name in names if (root / name).is_dir()]
-        yield from _names_that_say_otherwise(root, classes)
-        yield from _masks_among_images(root, classes)
-        yield from _other_levels(root, names, classes)
+        for check in _CHECKS:
+            yield from check(root, classes)
     if "classes" not in opened.options:
         yield from _differing_numbers(root)
 
@@ -63,98 +62,89 @@ def _differing_numbers(root: Path) -> Iterator[str]:
         )
 
 
-def _names_that_say_otherwise(root: Path, classes: list[str]) -> Iterator[str]:
-    said = [name for name in classes if split_alone(name)]
-    if said and len(classes) > 1:
+def _class_called_like_split(root: Path, classes: list[str]) -> Iterator[str]:
+    splits = [name for name in classes if split_alone(name)]
+    if splits and len(classes) > 1:
         yield (
-            f"{root} has the class {said[0]!r}, which is called like a split: where it is one, move it out of the folder "
+            f"{root} has the class {splits[0]!r}, which is called like a split: where it is one, move it out of the folder "
             "of the classes"
         )
-    targets = [name for name in classes if name.lower() in _TARGETS]
-    if targets:
+
+
+def _class_called_like_masks(root: Path, classes: list[str]) -> Iterator[str]:
+    masks = [name for name in classes if name.lower() in _TARGETS]
+    if masks:
         yield (
-            f"{root} has the class {targets[0]!r}: its images are taken for photographs; a mask is read when it lies beside its "
+            f"{root} has the class {masks[0]!r}: its images are taken for photographs; a mask is read when it lies beside its "
             "photograph, PHOTO.mask.png beside PHOTO.jpg"
         )
 
 
-def _masks_among_images(root: Path, classes: list[str]) -> Iterator[str]:
-    mask = _mask_beside(root, classes)
-    if mask:
-        yield (
-            f"{root} holds {mask[1]} beside {mask[0]}, and both are read as images: where it is a mask, call it "
-            f"{mask[0].rpartition('.')[0]}.mask.png to have it with its image"
-        )
-    pair = _same_names(root, classes)
-    if pair:
+def _masks_beside_images(root: Path, classes: list[str]) -> Iterator[str]:
+    """Warn about the first file that is named like the mask of a picture beside it, in the folder or its first classes."""
+    for folder in (root, *(root / name for name in classes[:_CLASSES_LOOKED_AT])):
+        names = filter(is_image_file, sorted(_names(folder)))
+        stems = {name.rpartition(".")[0]: name for name in names}
+        for stem, name in stems.items():
+            found = _MASK_STEM.fullmatch(stem)
+            if found and found[1] in stems and not name.lower().endswith(_READ_BESIDE):
+                yield (
+                    f"{root} holds {name} beside {stems[found[1]]}, and both are read as images: where it is a mask, call it "
+                    f"{found[1]}.mask.png to have it with its image"
+                )
+                return
+
+
+def _class_of_masks(root: Path, classes: list[str]) -> Iterator[str]:
+    """Warn if there are two classes with pictures of the same names, which are JPEGs in one of them alone."""
+    if len(classes) != 2:
+        return
+    names = [sorted(filter(is_image_file, _names(root / one))) for one in classes]
+    stems = [[name.rpartition(".")[0] for name in one] for one in names]
+    are_jpegs = [{name.lower().endswith((".jpg", ".jpeg")) for name in one} for one in names]
+    is_pair = stems[0] == stems[1] and sorted(map(list, are_jpegs)) == [[False], [True]]
+    if is_pair and len(stems[0]) >= _FEW:
+        first = are_jpegs.index({True})
+        pair = [f"{classes[one]}/{names[one][0]}" for one in (first, 1 - first)]
         yield (
             f"{root} has two classes with the same names of files, {pair[0]} and {pair[1]}: where the second is the mask of the "
             "first, put it beside the first as NAME.mask.png; where they are classes, say format='folder'"
         )
 
 
-def _other_levels(root: Path, names: list[str], classes: list[str]) -> Iterator[str]:
-    """Warn if the classes may lie one folder deeper, or the images may be frames of videos."""
-    if len(classes) == 1 and not any(map(is_image_file, names)):
-        inside = sorted(_names(root / classes[0]))
-        deeper = [name for name in inside if (root / classes[0] / name).is_dir()]
-        if len(deeper) > 1 and not any(map(is_image_file, inside)):
-            yield (
-                f"{root} has the one class {classes[0]!r}, whose images lie in folders ({', '.join(deeper[:3])}): where these "
-                f"are the classes, open {root / classes[0]}"
-            )
-        elif split_alone(classes[0]) or _NO_CLASS.fullmatch(classes[0]):
-            yield (
-                f"{root} has the one class {classes[0]!r}, so that all labels are 0: where that is no class, open "
-                f"{root / classes[0]}"
-            )
-    numbered = _numbered(root / classes[0]) if classes else ""
-    if numbered:
+def _only_class(root: Path, classes: list[str]) -> Iterator[str]:
+    """Warn if the one class holds folders that may be the classes, or is called like no class."""
+    beside = [name for name in _names(root) if name[0] != "." and is_image_file(name)]
+    if len(classes) != 1 or beside:
+        return
+    inside = sorted(_names(root / classes[0]))
+    deeper = [name for name in inside if (root / classes[0] / name).is_dir()]
+    if len(deeper) > 1 and not any(map(is_image_file, inside)):
         yield (
-            f"{root} holds pictures that are called like frames of a video ({numbered}), but their numbers do not begin at 0 or 1, "
-            "so they are read as images of classes: say format='frame-folder' for videos"
+            f"{root} has the one class {classes[0]!r}, whose images lie in folders ({', '.join(deeper[:3])}): where these "
+            f"are the classes, open {root / classes[0]}"
+        )
+    elif split_alone(classes[0]) or _NO_CLASS.fullmatch(classes[0]):
+        yield (
+            f"{root} has the one class {classes[0]!r}, so that all labels are 0: where that is no class, open "
+            f"{root / classes[0]}"
         )
 
 
-def _mask_beside(root: Path, classes: list[str]) -> tuple[str, str] | None:
-    """Return a picture and a file named like its mask, from the folder itself or its first classes."""
-    for folder in (root, *(root / name for name in classes[:_CLASSES_LOOKED_AT])):
-        stems = {
-            name.rpartition(".")[0]: name for name in sorted(_names(folder)) if is_image_file(name)
-        }
-        for stem, name in stems.items():
-            found = _MASK_STEM.fullmatch(stem)
-            if found and found[1] in stems and not name.lower().endswith(_READ_BESIDE):
-                return stems[found[1]], name
-    return None
-
-
-def _same_names(root: Path, classes: list[str]) -> tuple[str, str] | None:
-    """Return a JPEG and a picture of another kind, if there are two classes with pictures of the same names."""
-    if len(classes) != 2:
-        return None
-    names = [sorted(filter(is_image_file, _names(root / one))) for one in classes]
-    stems = [[name.rpartition(".")[0] for name in one] for one in names]
-    are_jpegs = [{name.lower().endswith((".jpg", ".jpeg")) for name in one} for one in names]
-    if (
-        len(stems[0]) < _FEW
-        or stems[0] != stems[1]
-        or sorted(map(list, are_jpegs)) != [[False], [True]]
-    ):
-        return None
-    first = are_jpegs.index({True})
-    return f"{classes[first]}/{names[first][0]}", f"{classes[1 - first]}/{names[1 - first][0]}"
-
-
-def _numbered(folder: Path) -> str:
-    """Return the first picture of the first folder in a folder, if all there are numbered like frames without gaps."""
-    inside = sorted(name for name in _names(folder) if (folder / name).is_dir())
-    names = sorted(name for name in _names(folder / inside[0]) if name[0] != ".") if inside else []
+def _frames_from_later_number(root: Path, classes: list[str]) -> Iterator[str]:
+    """Warn if all pictures of the first folder in the first class are numbered like frames, from 2 or more on without gaps."""
+    first = root / classes[0] if classes else root
+    inside = sorted(name for name in _names(first) if classes and (first / name).is_dir())
+    names = sorted(name for name in _names(first / inside[0]) if name[0] != ".") if inside else []
     numbers = frame_numbers(names)
-    is_row = len(numbers) == len(names) > 2 and numbers == [
-        *range(numbers[0], numbers[0] + len(names))
-    ]
-    return names[0] if is_row and numbers[0] > 1 else ""
+    is_row = len(numbers) == len(names) > 2 and numbers == list(
+        range(numbers[0], numbers[0] + len(numbers))
+    )
+    if is_row and numbers[0] > 1:
+        yield (
+            f"{root} holds pictures that are called like frames of a video ({names[0]}), but their numbers do not begin at 0 or 1, "
+            "so they are read as images of classes: say format='frame-folder' for videos"
+        )
 
 
 def _names(folder: Path) -> list[str]:
@@ -164,3 +154,14 @@ def _names(folder: Path) -> list[str]:
             return [entry.name for entry in islice(entries, _LOOKED_AT)]
     except OSError:
         return []
+
+
+_CHECKS = (
+    _class_called_like_split,
+    _class_called_like_masks,
+    _masks_beside_images,
+    _class_of_masks,
+    _only_class,
+    _frames_from_later_number,
+)
+"""Each looks at a few names and yields at most one warning."""
