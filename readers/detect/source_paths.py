@@ -50,8 +50,8 @@ def find_files(names: Sequence[str], split: str | None, options: dict[str, objec
 
     Args:
         names: The paths, patterns and URLs.
-        split: Which split is meant, None where there is but one.
-        options: Those of the caller; what says how URLs are reached is taken out where there is a URL.
+        split: The wanted split; None if there is only one.
+        options: Those of the caller. If there is a URL, the options of remote storage are removed from them.
 
     Raises:
         SourceError: There is nothing, or it holds several splits.
@@ -87,7 +87,7 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
     if storage and len(found) == 1 and is_url(text) and _is_folder(found[0], storage):
         return _inside(f"{found[0].removesuffix('/')}/", storage, split)
     if split is None and has_wildcards(text):
-        return choose_split(found, None, text)  # else a star would train on the test data
+        return choose_split(found, None, text)  # a star must not mix training and test data
     return found
 
 
