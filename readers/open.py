@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.first_samples import probed_samples
 from readers.detect.detect import detect, detect_named
-from readers.detect.files import MDS_INDEX, Detected, is_list, is_video
-from readers.detect.folder_warnings import class_folder_warnings
-from readers.detect.registry import FORMATS, Format, FormatName
+from readers.detect.files import Detected
+from readers.detect.registry import FORMATS, Format, FormatName, Opened
 from readers.detect.source_paths import find_files, storage_names, texts_of
-from readers.detect.split_classes import class_mismatch_warnings, class_name_mismatch_warnings
-from readers.detect.split_column import FORMATS_WITH_COLUMN, rows_of_split
+from readers.detect.split_column import rows_of_split
 from readers.detect.splits import UnnamedSplitsError
-from readers.detect.unused_annotations import ignored_annotation_warnings
 from readers.formats.declared import declared_counts, differing_counts, missing_shards
 from readers.formats.hub.repository import find_repository
-from readers.formats.path_table.detect import is_path_table
 from readers.labels.given_labels import GivenLabels, split_pairs
 from readers.labels.unlabelled import unlabelled_warnings
 from readers.sample import PathLike, SourceError
@@ -191,19 +187,16 @@ def _of_files(
     with oserror_as_source_error(paths[0]):
         made = _open_format(kind, paths, many or len(paths) > 1, options)
     _log_opened(made, kind, paths, time.perf_counter() - began)
-    remarks = [*getattr(made, "remarks", ()), *ignored_annotation_warnings(kind, paths[0])]
-    remarks += class_folder_warnings(kind, paths[0]) if format is None else ()
+    opened = Opened(made, paths[0], options, is_detected=format is None)
+    remarks = [*getattr(made, "remarks", ()), *(kind.ask("warn", opened) or ())]
     if kind.takes == "files":
         declared = declared_counts(paths)
-        remarks += missing_shards(paths, declared) if _are_listed(names, paths) else ()
+        are_listed = not found.is_indexed and _are_listed(names, paths)
+        remarks += missing_shards(paths, declared) if are_listed else ()
         remarks += (
             differing_counts(made, paths, declared) if isinstance(made, IndexedDataset) else ()
         )
-    if "classes" not in options:
-        remarks += class_mismatch_warnings(kind, paths[0])
-        class_names = getattr(made, "class_names", ()) if kind.name == "csv" else ()
-        remarks += class_name_mismatch_warnings(paths[0], options.get("label"), class_names)
-    if kind.name in FORMATS_WITH_COLUMN and by_column and isinstance(made, IndexedDataset):
+    if kind.split_column and by_column and isinstance(made, IndexedDataset):
         again = partial(_open_format, kind, paths, many or len(paths) > 1)
         made, told = rows_of_split(made, again, options, split, shown_path(paths[0]), is_named)
         remarks += told
@@ -220,7 +213,7 @@ def _find_and_detect(
     except UnnamedSplitsError:
         paths = find_files(names, None, options)
         found = _detect_format(paths, format, None, options)
-        if found.format.name not in FORMATS_WITH_COLUMN:
+        if not found.format.split_column:
             raise
         return paths, found, False
 
@@ -230,7 +223,7 @@ def _are_listed(names: list[str], paths: list[str]) -> bool:
     return any(
         has_wildcards(name)
         or (is_url(name) and "{" not in name and name not in paths)
-        or (os.path.isdir(name) and not os.path.exists(f"{name}/{MDS_INDEX}"))  # noqa: PTH110, PTH112 - commands are long
+        or os.path.isdir(name)  # noqa: PTH112 - commands are long
         for name in names
     )
 
@@ -240,14 +233,12 @@ def _detect_format(
 ) -> Detected:
     if format is not None:
         return detect_named(format, paths, split)
-    found = detect(paths, split)
-    if found.format.name == "stream":
+    found = detect(paths, split, options)
+    if not found.format.random_access:
         raise SourceError(
-            f"{found.paths[0]} can only be read forward: say format='stream', which a Loader takes with "
+            f"{found.paths[0]} can only be read forward: say format={found.format.name!r}, which a Loader takes with "
             "shuffle='block', or decompress it or make shards of it (gpu-aug pack)"
         )
-    if len(found.paths) == 1 and is_path_table(found.paths[0], {**found.options, **options}):
-        return found._replace(format=FORMATS["csv"])
     return found
 
 
@@ -269,11 +260,7 @@ def _open_format(
         raise SourceError(
             f"{kind.title} has no option {unknown[0]!r}: it has {', '.join(allowed) or 'none'}"
         )
-    if kind.name == "list" and (many or not is_list(paths[0])):
-        return reader(paths, **options)  # type: ignore[no-any-return]
-    if kind.name == "clip-list" and all(map(is_video, paths)):
-        return reader(paths, **options)  # type: ignore[no-any-return]
-    if kind.takes == "files":
+    if kind.takes == "files" or kind.ask("reads_single", paths, many):
         return reader(paths, **options)  # type: ignore[no-any-return]
     if len(paths) > 1:
         raise SourceError(f"{kind.title} is one {kind.takes}, got {len(paths)}: give one of them")

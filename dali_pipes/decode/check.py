@@ -7,7 +7,7 @@ from dali_pipes.decode.opencv import decode
 from dali_pipes.errors import DecodeError
 from dali_pipes.jpeg.seek_points import FINDER
 from dali_pipes.jpeg.status import GOOD, ODD_SCANS, OF_SCANS, UNFINISHED
-from readers.prepare.inspection.videos import Checks
+from readers.datasets.inspected import Checks
 from readers.sample import Payload
 from readers.video import VideoInfo
 

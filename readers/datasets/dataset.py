@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.fetched import FetchedDataset, UnreadableLabelsError
 from readers.datasets.located import Located, Reads
+from readers.datasets.origin import Origin
 from readers.datasets.selection import (
     RangeSelection,
     Selection,
@@ -34,6 +35,7 @@ from readers.plural import counted
 from readers.sample import (
     BadSample,
     ColumnName,
+    Dataset,
     FieldTypes,
     Sample,
     SelectionError,
@@ -200,6 +202,20 @@ class _Selection(IndexedDataset):
         """That of the whole dataset."""
         return label_shape_of(self.whole)
 
+    @property
+    def kind_of_media(self) -> Literal["images", "videos", ""]:  # type: ignore[override]
+        """That of the whole dataset."""
+        return self.whole.kind_of_media
+
+    @property
+    def sources(self) -> tuple[Dataset, ...]:
+        """Those of the whole dataset."""
+        return self.whole.sources
+
+    def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
+        """Return which samples of `sources` some samples are; indices are those of the whole dataset."""
+        return self.whole.origin(indices)
+
 
 class Subset(_Selection):
     """Some of the samples of a dataset; `IndexedDataset.where`, `take` and `split` make it.
@@ -261,6 +277,10 @@ class Subset(_Selection):
     def indices_in_whole(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where samples stand in the dataset they are taken from, int64 [n]."""
         return self._picked.in_whole(np.array(checked_indices(indices, len(self)), np.int64))
+
+    def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
+        """See `IndexedDataset.origin`."""
+        return self.whole.origin(self.indices_in_whole(indices))
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read samples of the whole; see `Dataset.fetch`."""

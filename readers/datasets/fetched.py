@@ -5,19 +5,21 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.datasets.inspected import Checks, SampleFacts
 from readers.datasets.located import Located, Reads
+from readers.datasets.origin import Origin
 from readers.formats.columns import to_label
 from readers.jpeg_seek_points.sample_file import SampleFile
 from readers.labels.label_vector import LabelShape
 from readers.labels.unlabelled import Unlabelled
 from readers.order.shuffle import AnyOrder, Shuffle, make_order
 from readers.plural import counted
-from readers.sample import BadSample, ColumnName, FieldTypes, Sample, SourceError, sound
+from readers.sample import BadSample, ColumnName, Dataset, FieldTypes, Sample, SourceError, sound
 from readers.storage.unreadable import PAUSES_SECONDS
 
 _Fetch = Callable[..., list[Sample | BadSample]]
@@ -50,9 +52,15 @@ class FetchedDataset(ABC):
 
     Attributes:
         declares_count: Whether the files say how many samples they have, or where they end, so that a loss at an end shows.
+        kind_of_media: What all samples are; "" if the first sample that can be read has to tell.
+        has_shard_keys: Whether keys begin with the name of a shard, which is no part of the sample's own name.
+        unread_suffixes: Endings of media files in its folder that are no samples, in lower case.
     """
 
     declares_count: bool = True
+    kind_of_media: Literal["images", "videos", ""] = ""
+    has_shard_keys: bool = False
+    unread_suffixes: tuple[str, ...] = ()
 
     _remarks: tuple[str, ...] = ()
 
@@ -111,6 +119,44 @@ class FetchedDataset(ABC):
     def remarks(self) -> tuple[str, ...]:
         """Warnings for `readers.open_dataset`: sentences about choices that may not be intended."""
         return self._remarks
+
+    @property
+    def sources(self) -> tuple[Dataset, ...]:
+        """The datasets that read the samples, each once: this one, or those that a selection or mixture is made of."""
+        return (self,)
+
+    def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
+        """Return which samples of `sources` some samples are.
+
+        Args:
+            indices: int64 [n], indices in this dataset.
+        """
+        return [Origin(self, indices, np.arange(len(indices)))]
+
+    @property
+    def video_files(self) -> Dataset:
+        """The dataset of the video files of which the samples are frames; this dataset if each sample is a file."""
+        return self
+
+    @property
+    def packing_obstacle(self) -> str:
+        """Why shards cannot hold the samples, as the end of a sentence that begins with the source; "" if they can."""
+        if self.label_shape == ():
+            return ""
+        return (
+            "has vectors as labels, and shards hold class numbers: pack the data without these labels (without the options "
+            "that make them), and give them to the shards, open_dataset(shards, labels=...)"
+        )
+
+    def inspect_sample(self, sample: Sample, checks: Checks | None) -> SampleFacts:
+        """Return facts about a sample for `readers.prepare.inspect`.
+
+        Args:
+            sample: As this dataset returned it.
+            checks: Decode its pictures with these, if they are not the bytes of its image; None decodes nothing.
+        """
+        del checks
+        return SampleFacts({name: len(data) for name, data in sample.fields.items()})
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.located import Located, Reads, merge
+from readers.datasets.origin import Origin, origin_of, sources_of
 from readers.labels.label_vector import LabelShape, described, label_shape_of
 from readers.order.proportion import (
     ProportionalOrder,
@@ -158,6 +159,22 @@ class Mixture(IndexedDataset):
             fetched = self.datasets[number].fetch(inner)
             for row, sample in zip(of_one, fetched, strict=True):
                 found[row] = self._renamed(sample, own[row], number)
+        return found
+
+    @property
+    def sources(self) -> tuple[Dataset, ...]:
+        """Those of its datasets, each once."""
+        found = [source for dataset in self.datasets for source in sources_of(dataset)]
+        return tuple({id(source): source for source in found}.values())
+
+    def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
+        """See `IndexedDataset.origin`."""
+        numbers = np.searchsorted(self._starts, indices, side="right") - 1
+        found = []
+        for number in np.unique(numbers).tolist():
+            rows = np.flatnonzero(numbers == number)
+            parts = origin_of(self.datasets[number], indices[rows] - self._starts[number])
+            found += [part._replace(positions=rows[part.positions]) for part in parts]
         return found
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:

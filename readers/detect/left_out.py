@@ -8,21 +8,20 @@ from pathlib import Path
 from readers.image.kinds import HEAD_BYTES, kind_of
 from readers.storage.whole_files import read_head
 
-# Pictures and videos by their names, where the first bytes may not say it. Other files are looked into.
+# Pictures and videos by their names, as the first bytes of some do not tell. Other files are looked into.
 _MEDIA = (
     *(".jfif", ".jpe", ".jp2", ".j2k", ".jpx", ".jxl", ".jxr", ".avif", ".heic", ".heif", ".tga", ".ico", ".pcx"),
     *(".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".raf", ".rw2", ".raw", ".psd", ".dcm", ".dicom", ".exr", ".hdr"),
     *(".svg", ".pdf", ".eps", ".pnm", ".pbm", ".pfm", ".mpo", ".mp4", ".mkv", ".mov", ".avi", ".webm", ".wmv", ".mpg"),
     *(".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"),
 )  # fmt: skip
-# What lies beside images and is text, or numbers, whatever it begins like.
+# Files of text or numbers that lie beside images; their first bytes may look like those of a picture.
 _NO_MEDIA = (
     *(".txt", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".yaml", ".yml", ".md", ".html", ".htm", ".py", ".log", ".lst"),
     *(".ini", ".npy", ".npz", ".mat", ".pt", ".db", ".parquet", ".tar", ".gz", ".zip"),
 )  # fmt: skip
-_LOOKED_AT = (
-    4  # files of each ending: README has none, and neither have the images of some crawlers
-)
+# Files of each ending: README has no ending, and neither have the images of some crawlers.
+_LOOKED_AT = 4
 _NAMED = 4  # endings in a warning
 # The signatures of BMP and PPM are two letters, which texts begin with as well; arrays are seldom images.
 _SURE = frozenset({"jpeg", "png", "gif", "webp", "tiff"})
@@ -53,8 +52,8 @@ class LeftOut:
         """Return a warning about the pictures and videos among them; an empty tuple if there are none.
 
         Args:
-            num_read: How many files are read.
-            what: They are, in plural.
+            num_read: Number of files that are read.
+            what: Kind of the files that are read, in plural.
         """
         media = {
             ending: number
@@ -71,8 +70,8 @@ class LeftOut:
         total = sum(media.values())
         return (
             f"{self._root} holds files of kinds that are left out ({', '.join(named)}): {total} of {total + num_read} files "
-            f"are no {what} that are read; convert them to have them (pictures to JPEG, PNG or WebP), or give them the "
-            "ending of what they are",
+            f"are no {what} that are read; convert them (pictures to JPEG, PNG or WebP), or give them the ending of their "
+            "format",
         )
 
     def _is_medium(self, name: str) -> bool:

@@ -2,10 +2,11 @@
 
 import importlib
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from readers.sample import SourceError
 
@@ -13,6 +14,7 @@ FormatName = Literal[
     "folder",
     "list",
     "csv",
+    "manifest",
     "video-folder",
     "clip-list",
     "frame-folder",
@@ -25,7 +27,6 @@ FormatName = Literal[
     "arrayrecord",
     "mds",
     "npy",
-    "manifest",
     "coco",
     "voc",
     "yolo",
@@ -42,23 +43,57 @@ FormatName = Literal[
 """Those that are read at random."""
 
 
+Hook = Literal[
+    "fits",
+    "detect",
+    "refine",
+    "begins",
+    "shards_of",
+    "reads_single",
+    "warn",
+    "warn_unread",
+    "split_options",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One kind of source.
+    """One kind of source: facts, and hooks that are named ``module:function`` and imported when they are first needed.
 
     Attributes:
         name: Short, as in ``open_dataset(source, format=name)``.
         title: For tables.
-        reader: ``module:class``, imported when it is first needed.
+        reader: ``module:class``.
         takes: What the class is given: one "folder", one "file", or a list of "files".
-        suffixes: Endings of its files' names, in lower case.
+        suffixes: Endings of its files' names, in lower case; ``/NAME`` is a file that stands for the folder around it.
+        prefixes: Beginnings of sources that are no paths.
+        single_files: What a single file of a list of this format may be, if the file itself is given.
         extra: The optional extra of this package that brings its library, "" when none is needed.
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
-        fits: ``module:function`` that says whether the contents of a folder or file are of this format.
         unique_options: Options that only its class has: giving one chooses the format.
         own_splits: Its class takes ``split``, as its files say themselves what a split is.
+        split_column: Its rows may have a column ``split``, which its class does not read.
+        vague_suffixes: Other files, such as notes, have these suffixes as well.
+        refuses_records: Record files beside its folder are refused, as either may be the wanted data.
+        remote_marks: Patterns of names in a folder of an object store by which the format is refused there.
+        if_several: Advice for a folder that holds nothing but several of its files; ``{pattern}`` stands for these.
+        stage: When `detect` is asked about a folder: before the folders in it are taken for splits, after none of them was,
+            or last, if it holds no records ("media"; then the last row of the table is asked first).
+        fits: ``(folder) -> bool``: the contents of a folder are of this format and of no other.
+        detect: ``(ListedFolder, split) -> list[str] | None``: the paths to open in a folder of this format, None for others.
+        refine: ``(file, options) -> str | None``: the name of the format of a local file with one of these suffixes, if it
+            is another one. Of a format that takes many files one alone is looked at.
+        begins: ``(bytes) -> bool``: a file of any name that begins with these 16 bytes is of this format.
+        shards_of: ``(path) -> list[str] | None``: the shards that an index names; None for other files and folders.
+        reads_single: ``(paths, many) -> bool``: the paths are samples themselves, which the class takes as a list; else one
+            path is a file that lists samples.
+        warn: ``(Opened) -> Iterable[str]``: warnings about what was opened.
+        warn_unread: ``(folder, images) -> Iterable[str]``: warnings about annotations of this format beside images that
+            are read without them.
+        split_options: ``(folder, train) -> dict``: options for the folder of a split that follow from that of the
+            training data.
     """
 
     name: str
@@ -67,20 +102,57 @@ class Format:
     takes: Literal["folder", "file", "files"]
     suffixes: tuple[str, ...] = ()
     extra: str = ""
+    prefixes: tuple[str, ...] = ()
+    single_files: Literal["", "image", "video"] = ""
     random_access: bool = True
     remote: bool = False
     zero_copy: bool = False
-    fits: str = ""
     unique_options: tuple[str, ...] = ()
     own_splits: bool = False
+    split_column: bool = False
+    vague_suffixes: bool = False
+    refuses_records: bool = False
+    remote_marks: tuple[str, ...] = ()
+    if_several: str = ""
+    stage: Literal["", "before splits", "after splits", "media"] = ""
+    fits: str = ""
+    detect: str = ""
+    refine: str = ""
+    begins: str = ""
+    shards_of: str = ""
+    reads_single: str = ""
+    warn: str = ""
+    warn_unread: str = ""
+    split_options: str = ""
 
     def load(self) -> Any:
         """Return the class that reads it."""
         return _imported(self.reader)
 
-    def recognises(self, path: Path) -> bool:
-        """Return whether the contents of a folder or file fit this format; False for formats recognised by name alone."""
-        return bool(self.fits) and _imported(self.fits)(path)
+    def ask(self, hook: Hook, *arguments: Any) -> Any:
+        """Return what a hook answers; None if the format has no such hook."""
+        place = getattr(self, hook)
+        return _imported(place)(*arguments) if place else None
+
+    def index_file(self, names: Collection[str]) -> str | None:
+        """Return the file among those of a folder that stands for the folder; None if there is none."""
+        return next((one[1:] for one in self.suffixes if one[0] == "/" and one[1:] in names), None)
+
+
+class Opened(NamedTuple):
+    """A dataset that was opened, for `Format.warn`.
+
+    Attributes:
+        dataset: The dataset or stream.
+        path: The first of its paths.
+        options: Options of the format's class.
+        is_detected: Whether the format was detected; else the caller has named it.
+    """
+
+    dataset: Any
+    path: str
+    options: Mapping[str, Any]
+    is_detected: bool
 
 
 def _imported(place: str) -> Any:
@@ -91,13 +163,25 @@ def _imported(place: str) -> Any:
 FORMATS = {
     found.name: found
     for found in (
-        Format("folder", "class folders", "readers.formats.folder:FolderDataset", "folder"),
+        Format(
+            "folder",
+            "class folders",
+            "readers.formats.folder:FolderDataset",
+            "folder",
+            stage="media",
+            warn="readers.formats.class_folders:warn",
+            split_options="readers.formats.class_folders:classes_of_train",
+        ),
         Format(
             "list",
             "list of files",
             "readers.formats.folder:ListDataset",
             "file",
             (".txt", ".lst", ".tsv"),
+            vague_suffixes=True,
+            single_files="image",
+            refine="readers.formats.path_table.detect:kind_of_list",
+            reads_single="readers.formats.folder:are_images",
         ),
         Format(
             "csv",
@@ -106,6 +190,22 @@ FORMATS = {
             "file",
             (".csv",),
             own_splits=True,
+            stage="after splits",
+            detect="readers.formats.path_table.detect:detect_metadata",
+            refine="readers.formats.path_table.detect:kind_of_csv",
+            warn="readers.formats.path_table.warn:warn_table",
+            warn_unread="readers.formats.path_table.warn:warn_unread",
+        ),
+        Format(
+            "manifest",
+            "JSON lines manifest",
+            "readers.formats.manifest:ManifestDataset",
+            "file",
+            (".jsonl", ".ndjson"),
+            split_column=True,
+            stage="after splits",
+            detect="readers.formats.path_table.detect:detect_json_lines",
+            warn="readers.formats.path_table.warn:warn_manifest",
         ),
         Format(
             "video-folder",
@@ -113,6 +213,8 @@ FORMATS = {
             "readers.video.files:VideoFolderDataset",
             "folder",
             zero_copy=True,
+            stage="media",
+            detect="readers.video.detect:detect_videos",
         ),
         Format(
             "clip-list",
@@ -120,12 +222,16 @@ FORMATS = {
             "readers.video.files:ClipListDataset",
             "file",
             zero_copy=True,
+            single_files="video",
+            reads_single="readers.video.files:are_videos",
         ),
         Format(
             "frame-folder",
             "folders of frames",
             "readers.video.frame_folder:FrameFolderDataset",
             "folder",
+            stage="media",
+            detect="readers.video.detect:detect_frames",
         ),
         Format(
             "tar",
@@ -135,6 +241,9 @@ FORMATS = {
             (".tar",),
             remote=True,
             zero_copy=True,
+            stage="after splits",
+            detect="readers.formats.tar.listed:detect_finished",
+            shards_of="readers.formats.tar.listed:shards_of_index",
         ),
         Format(
             "stream",
@@ -144,6 +253,7 @@ FORMATS = {
             (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"),
             random_access=False,
             remote=True,
+            prefixes=("pipe:",),
         ),
         Format(
             "parquet",
@@ -154,6 +264,10 @@ FORMATS = {
             "arrow",
             remote=True,
             zero_copy=True,
+            split_column=True,
+            stage="after splits",
+            detect="readers.formats.parquet.detect:detect_partitions",
+            refine="readers.formats.path_table.detect:kind_of_arrow",
         ),
         Format(
             "arrow",
@@ -163,13 +277,17 @@ FORMATS = {
             (".arrow",),
             "arrow",
             zero_copy=True,
+            split_column=True,
+            stage="before splits",
+            detect="readers.formats.arrow.detect:detect_saved",
+            refine="readers.formats.path_table.detect:kind_of_arrow",
         ),
         Format(
             "lmdb",
             "LMDB",
             "readers.formats.lmdb.dataset:LmdbDataset",
             "file",
-            (".lmdb", ".mdb"),
+            (".lmdb", ".mdb", "/data.mdb"),
             remote=True,
             zero_copy=True,
         ),
@@ -190,6 +308,7 @@ FORMATS = {
             (".tfrecord", ".tfrecords", ".tfrec"),
             remote=True,
             zero_copy=True,
+            begins="readers.formats.tfrecord.dataset:looks_like_tfrecord",
         ),
         Format(
             "arrayrecord",
@@ -208,15 +327,24 @@ FORMATS = {
             remote=True,
             zero_copy=True,
         ),
-        Format("npy", "NumPy array", "readers.formats.npy:NpyDataset", "file", (".npy",)),
         Format(
-            "manifest",
-            "JSON lines manifest",
-            "readers.formats.manifest:ManifestDataset",
+            "npy",
+            "NumPy array",
+            "readers.formats.npy:NpyDataset",
             "file",
-            (".jsonl", ".ndjson"),
+            (".npy",),
+            if_several="where each is one image, say open_dataset({pattern!r}, format='list'), else give one of these files",
         ),
-        Format("coco", "COCO json", "readers.formats.coco.dataset:CocoDataset", "file", (".json",)),
+        Format(
+            "coco",
+            "COCO json",
+            "readers.formats.coco.dataset:CocoDataset",
+            "file",
+            (".json",),
+            stage="before splits",
+            detect="readers.formats.coco.beside:detect_roboflow",
+            warn_unread="readers.formats.coco.beside:warn_unread",
+        ),
         Format(
             "voc",
             "Pascal VOC",
@@ -224,6 +352,8 @@ FORMATS = {
             "folder",
             fits="readers.formats.boxes.fits:is_voc",
             own_splits=True,
+            refuses_records=True,
+            warn_unread="readers.formats.boxes.unread:warn_unread_voc",
         ),
         Format(
             "yolo",
@@ -233,6 +363,8 @@ FORMATS = {
             (".yaml", ".yml"),
             fits="readers.formats.boxes.fits:is_yolo",
             own_splits=True,
+            refuses_records=True,
+            warn_unread="readers.formats.boxes.unread:warn_unread_yolo",
         ),
         Format(
             "labelme",
@@ -241,6 +373,7 @@ FORMATS = {
             "folder",
             fits="readers.formats.boxes.fits:is_labelme",
             own_splits=True,
+            refuses_records=True,
         ),
         Format(
             "mask-folder",
@@ -264,7 +397,7 @@ FORMATS = {
             "OpenImages",
             "readers.formats.openimages.dataset:OpenImagesDataset",
             "file",
-            fits="readers.formats.openimages.dataset:fits",
+            warn_unread="readers.formats.openimages.dataset:warn_unread",
         ),
         Format(
             "lerobot",
@@ -284,7 +417,9 @@ FORMATS = {
             "folder",
             (".lance",),
             "lance",
-            fits="readers.detect.files:is_lance",
+            fits="readers.formats.tables.fits:is_lance",
+            split_column=True,
+            remote_marks=("_versions/",),
         ),
         Format(
             "delta",
@@ -294,7 +429,9 @@ FORMATS = {
             (),
             "delta",
             zero_copy=True,
-            fits="readers.detect.files:is_delta",
+            fits="readers.formats.tables.fits:is_delta",
+            split_column=True,
+            remote_marks=("_delta_log/",),
         ),
         Format(
             "iceberg",
@@ -304,7 +441,9 @@ FORMATS = {
             (".metadata.json",),
             "iceberg",
             zero_copy=True,
-            fits="readers.detect.files:is_iceberg",
+            fits="readers.formats.tables.fits:is_iceberg",
+            split_column=True,
+            remote_marks=("metadata/*.metadata.json",),
         ),
         Format(
             "energon",
@@ -312,8 +451,9 @@ FORMATS = {
             "readers.formats.energon.dataset:EnergonDataset",
             "folder",
             zero_copy=True,
-            fits="readers.detect.files:is_energon",
+            fits="readers.formats.energon.metadata:fits",
             own_splits=True,
+            remote_marks=(".nv-meta/",),
         ),
     )
 }
@@ -329,9 +469,9 @@ def format_of(name: str) -> Format | None:
 
     A number of the file may follow the suffix: ``mnist-train.tfrecord-00000-of-00001``.
     """
-    name = NUMBERED.sub("", name)
+    name = f"/{NUMBERED.sub('', name)}".lower()
     suffixes = {suffix: found for found in FORMATS.values() for suffix in found.suffixes}
-    fitting = [suffix for suffix in suffixes if name.lower().endswith(suffix)]
+    fitting = [suffix for suffix in suffixes if name.endswith(suffix)]
     return suffixes[max(fitting, key=len)] if fitting else None
 
 
@@ -339,15 +479,26 @@ def format_by_contents(folder: Path) -> Format | None:
     """Return the format whose `Format.fits` accepts a folder; None if there is none.
 
     Raises:
-        SourceError: They tell several.
+        SourceError: Several formats do.
     """
-    found = [kind for kind in FORMATS.values() if kind.recognises(folder)]
+    found = [kind for kind in FORMATS.values() if kind.ask("fits", folder)]
     if len(found) > 1:
         ways = " or ".join(f"format={kind.name!r}" for kind in found)
         raise SourceError(
             f"{folder} is laid out as {' and as '.join(kind.title for kind in found)}: say {ways}"
         )
     return found[0] if found else None
+
+
+def format_by_head(head: bytes) -> Format | None:
+    """Return the format of a file that begins with these 16 bytes; None if no format knows them."""
+    return next((kind for kind in FORMATS.values() if kind.ask("begins", head)), None)
+
+
+def shards_of_index(path: Path) -> list[str] | None:
+    """Return the shards that an index file, or the index in a folder, names; None for other files and folders."""
+    answers = (kind.ask("shards_of", path) for kind in FORMATS.values())
+    return next(filter(None, answers), None)
 
 
 def require(module: str, *, extra: str) -> ModuleType:

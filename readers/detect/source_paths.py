@@ -6,14 +6,13 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from readers.describe import describe, few_of
-from readers.detect.files import MDS_INDEX, is_shard, refuse_remote_table
-from readers.detect.registry import NUMBERED
+from readers.detect.files import is_shard, refuse_remote_folder
+from readers.detect.registry import FORMATS, NUMBERED
 from readers.detect.splits import (
     canonical,
     choose_split,
     folder_splits,
-    in_order,
-    several_splits,
+    refuse_several,
     split_of,
 )
 from readers.formats.declared import refuse_unfinished
@@ -51,8 +50,8 @@ def find_files(names: Sequence[str], split: str | None, options: dict[str, objec
 
     Args:
         names: The paths, patterns and URLs.
-        split: Which split is meant, None where there is but one.
-        options: Those of the caller; what says how URLs are reached is taken out where there is a URL.
+        split: The wanted split; None if there is only one.
+        options: Those of the caller. If there is a URL, the options of remote storage are removed from them.
 
     Raises:
         SourceError: There is nothing, or it holds several splits.
@@ -88,7 +87,7 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
     if storage and len(found) == 1 and is_url(text) and _is_folder(found[0], storage):
         return _inside(f"{found[0].removesuffix('/')}/", storage, split)
     if split is None and has_wildcards(text):
-        return choose_split(found, None, text)  # else a star would train on the test data
+        return choose_split(found, None, text)  # a star must not mix training and test data
     return found
 
 
@@ -110,7 +109,7 @@ def _refuse_remote_tables(pattern: str, storage: "StorageOptions") -> None:
     from readers.storage.remote import list_around
 
     for url, names in list_around(expand_braces(pattern)[0], storage):
-        refuse_remote_table(url, names)
+        refuse_remote_folder(url, names)
 
 
 def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]:
@@ -120,11 +119,13 @@ def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]
     every = list_remote(url, storage, own=True)
     refuse_unfinished(url, [path.removeprefix(url) for path in every])
     there = [path for path in every if OWN not in path.removeprefix(url)]
-    refuse_remote_table(url, [path.removeprefix(url) for path in there])
+    refuse_remote_folder(url, [path.removeprefix(url) for path in there])
     deeper = [path for path in there if "/" in path.removeprefix(url)]
     there = [path for path in there if "/" not in path.removeprefix(url)]
-    if f"{url}{MDS_INDEX}" in there:
-        return [Url(f"{url}{MDS_INDEX}", storage)]
+    folder_kinds = [kind for kind in FORMATS.values() if kind.remote and kind.takes == "folder"]
+    names = [path.removeprefix(url) for path in there]
+    if index := next(filter(None, (kind.index_file(names) for kind in folder_kinds)), None):
+        return [Url(f"{url}{index}", storage)]
     found = [path for path in there if is_shard(path.rpartition("/")[2])]
     found = found or [path for path in there if NUMBERED.search(path)]
     folders = sorted({path.removeprefix(url).partition("/")[0] for path in deeper})
@@ -135,11 +136,9 @@ def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]
         )
     if found:
         return [Url(path, storage) for path in choose_split(found, split, url)]
-    splits = folder_splits(folders) if split is None else {}
-    if splits:
-        names = in_order(splits.values())
-        first = next(name for name in folders if splits.get(name) == names[0])
-        raise SourceError(several_splits(url, names, f"the folder {url}{first}/"))
+    if split is None and (splits := folder_splits(folders)):
+        named = {f"{name}/": split for name, split in splits.items()}
+        refuse_several(url, named, f"the folder {url}")
     chosen = [name for name in folders if split and split_of(name) == canonical(split)]
     if len(chosen) == 1:
         return _inside(f"{url}{chosen[0]}/", storage, None)

@@ -1,4 +1,4 @@
-"""Splits in a column of JSON lines or of a table: the rows of one are chosen; several are never read as one."""
+"""Splits in a column of JSON lines or of a table: the rows of one split are chosen, and several are never mixed."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -6,9 +6,6 @@ from typing import Any
 
 from readers.datasets.dataset import IndexedDataset
 from readers.detect.splits import choose_split_of_column
-
-FORMATS_WITH_COLUMN = ("manifest", "parquet", "arrow", "delta", "iceberg", "lance")
-"""Names of the formats whose column ``split`` counts; the reader of CSV files chooses its rows itself."""
 
 
 def rows_of_split(
@@ -21,7 +18,7 @@ def rows_of_split(
 ) -> tuple[IndexedDataset, list[str]]:
     """Return the samples whose column ``split`` names the wanted split, and warnings.
 
-    The column is read once, 5 us for a row; a dataset without one is returned as it is.
+    The column is read once, which takes 5 us for a row. A dataset without such a column is returned unchanged.
 
     Args:
         dataset: All samples.
@@ -29,7 +26,7 @@ def rows_of_split(
         options: The options that it was opened with.
         split: The split that was asked for, or None.
         source: The data, for warnings and errors.
-        is_named: Whether names of files or folders tell this split.
+        is_named: Whether files or folders are named after this split.
 
     Raises:
         SourceError: See `readers.detect.splits.choose_split_of_column`.

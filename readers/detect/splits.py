@@ -1,33 +1,38 @@
 """Splits of a dataset (train, validation, test), recognised by the names of files and folders.
 
-The rules are those of Hugging Face's datasets: in a folder ``data`` files ``NAME-00000-of-00002.parquet`` are the
-split NAME; else a word such as ``val`` says it, set apart by ``-._``, a space or digits, first in names of folders
-and then in names of files. Capitals do not count here. ``split=train``, as tables are partitioned, counts as a folder.
+The rules are those of Hugging Face's datasets: in a folder ``data`` the files ``NAME-00000-of-00002.parquet`` belong to
+the split NAME. Elsewhere a word such as ``val`` names the split, set apart by ``-._``, a space or digits, first in names of
+folders and then in names of files, in capital or small letters. ``split=train`` counts as a folder ``train``, as tables are
+partitioned.
 """
 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import takewhile
+from pathlib import Path
+from typing import NoReturn
 
 from readers.plural import counted
 from readers.sample import SourceError
 from readers.storage.paths import without_query
+from readers.storage.unreadable import oserror_as_source_error
 
 _WORDS = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "dev", "val"),
     "test": ("test", "testing", "eval", "evaluation"),
 }
-_BETWEEN = r"[-._ 0-9]"
-_SAID = {
-    name: re.compile(rf"(?:^|.*{_BETWEEN})(?:{'|'.join(words)})(?:$|{_BETWEEN}.*)", re.DOTALL)
+_SEPARATORS = r"[-._ 0-9]"
+_HAS_WORD = {
+    name: re.compile(rf"(?:^|.*{_SEPARATORS})(?:{'|'.join(words)})(?:$|{_SEPARATORS}.*)", re.DOTALL)
     for name, words in _WORDS.items()
 }
-_NOTHING_ELSE = {
-    name: re.compile(rf"(?:{'|'.join(words)}){_BETWEEN}*") for name, words in _WORDS.items()
+_ONLY_WORD = {
+    name: re.compile(rf"(?:{'|'.join(words)}){_SEPARATORS}*") for name, words in _WORDS.items()
 }
 _SHARD = re.compile(r"(\w+(?:\.\w+)*)-[0-9]{5}-of-[0-9]{5}(?:[^0-9].*)?", re.DOTALL)
 
@@ -46,9 +51,11 @@ def splits_of(paths: Sequence[str], folder: str = "") -> list[frozenset[str]]:
     shards = [_SHARD.fullmatch(one[-1]) if (folder, *one)[-2] == "data" else None for one in parts]
     if any(shards):
         found = zip(shards, parts, strict=True)
-        return [frozenset({shard[1]}) if shard else _said(one[-1:]) for shard, one in found]
-    by_folder = [_said(one[:-1]) for one in parts]
-    return by_folder if any(by_folder) else [_said(one[-1:]) for one in parts]
+        return [
+            frozenset({shard[1]}) if shard else _splits_named_in(one[-1:]) for shard, one in found
+        ]
+    by_folder = [_splits_named_in(one[:-1]) for one in parts]
+    return by_folder if any(by_folder) else [_splits_named_in(one[-1:]) for one in parts]
 
 
 def folder_splits(names: Sequence[str]) -> dict[str, str]:
@@ -60,23 +67,44 @@ def folder_splits(names: Sequence[str]) -> dict[str, str]:
     Returns:
         The split of each folder that is one; empty if they are classes.
     """
-    said = {name: split for name in names if (split := split_of(name))}
+    named = {name: split for name in names if (split := split_of(name))}
     alone = {name: split for name in names if (split := split_alone(name))}
-    if len(said) == len(names) and len({*said.values()}) > 1:
-        return said
+    if len(named) == len(names) and len({*named.values()}) > 1:
+        return named
     return alone if len({*alone.values()}) > 1 else {}
+
+
+def folders_in(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder, sorted, without those that begin with a dot.
+
+    Raises:
+        SourceError: It cannot be listed: classes are not numbered by a part of them.
+    """
+    with oserror_as_source_error(str(folder)):
+        inside = [path for path in folder.iterdir() if path.name[0] != "." and path.is_dir()]
+    return sorted(path.name for path in inside)
+
+
+def train_beside(folder: Path) -> Path | None:
+    """Return the folder of the training data beside the folder of another split; None if there is none or it cannot be seen."""
+    found: list[Path] = []
+    if split_alone(folder.name) not in (None, "train"):
+        with suppress(SourceError):  # what is read does not depend on it
+            beside = folders_in(folder.parent)
+            found = [folder.parent / name for name in beside if split_alone(name) == "train"]
+    return found[0] if len(found) == 1 else None
 
 
 def split_of(name: str) -> str | None:
     """Return the split in the name of a file or folder; None if it has none or several."""
-    found = _said([name])
+    found = _splits_named_in([name])
     return next(iter(found)) if len(found) == 1 else None
 
 
 def split_alone(name: str) -> str | None:
     """Return the split of a name that consists of nothing else: ``val`` or ``train2017``, but not ``train_images``."""
     text = name.lower().removeprefix("split=")
-    return next((split for split, said in _NOTHING_ELSE.items() if said.fullmatch(text)), None)
+    return next((split for split, word in _ONLY_WORD.items() if word.fullmatch(text)), None)
 
 
 def canonical(split: str) -> str:
@@ -96,17 +124,18 @@ def choose_split(paths: Sequence[str], split: str | None, source: str) -> list[s
         SourceError: No split was asked for and there are several, or there is no such split.
     """
     inside, folder = _relative(paths)
-    told = splits_of(inside, folder)
-    names = in_order({name for one in told for name in one})
+    splits = splits_of(inside, folder)
+    names = in_order({name for one in splits for name in one})
     of_split = {
-        name: [path for path, one in zip(paths, told, strict=True) if name in one] for name in names
+        name: [path for path, one in zip(paths, splits, strict=True) if name in one]
+        for name in names
     }
     if split is not None:
         wanted = canonical(split) if split not in of_split else split
         if wanted not in of_split:
             raise no_such_split(source, split, names)
         return of_split[wanted]
-    if len({one for one in told if one}) < 2:
+    if len({one for one in splits if one}) < 2:
         return list(paths)
     first = _pattern(of_split[names[0]], paths)
     raise SourceError(several_splits(source, names, first))
@@ -121,7 +150,7 @@ def choose_split_of_column(
         counts: Number of rows of each value of the column, of those without a value under "".
         split: The split that was asked for, or None.
         source: The data, for errors.
-        is_named: The name of the file or of its folder tells this split, so that all rows are of it where none tells it.
+        is_named: Whether the name of the file or of its folder is that of this split; then rows without a split belong to it.
         column: Name of the column.
 
     Returns:
@@ -158,6 +187,20 @@ def choose_split_of_column(
     return wanted[0] if split is not None else None, remark if counts[""] else ""
 
 
+def refuse_several(source: str, splits: Mapping[str, str], what: str, hint: str = "") -> NoReturn:
+    """Refuse a source with files or folders of several splits.
+
+    Args:
+        source: What the caller gave.
+        splits: The split of each file or folder.
+        what: What to give instead, to which the first of the files or folders is appended.
+        hint: What else the caller may do.
+    """
+    names = in_order(splits.values())
+    first = next(name for name in splits if splits[name] == names[0])
+    raise SourceError(f"{several_splits(source, names, what + first)}{hint}")
+
+
 def several_splits(source: str, names: Sequence[str], instead: str) -> str:
     """Return the error text for data of several splits, of which some must not be trained on."""
     return (
@@ -167,14 +210,14 @@ def several_splits(source: str, names: Sequence[str], instead: str) -> str:
 
 
 class UnnamedSplitsError(SourceError):
-    """A split is wanted, and no file or folder is named after one; a column may hold splits."""
+    """A split was asked for, and no file or folder is named after one; a column may hold splits."""
 
 
 def no_such_split(source: str, split: str, names: Sequence[str]) -> SourceError:
     """Return the error for a split that does not exist."""
     if not names:
         return UnnamedSplitsError(
-            f"{source} has no split {split!r}: no column 'split' and no names of files or folders in it tell splits; leave out "
+            f"{source} has no split {split!r}: no column 'split' and no names of files or folders in it name splits; leave out "
             "split=, or give a pattern of the files (of a table split_column=)"
         )
     return SourceError(f"{source} has no split {split!r}: its splits are {', '.join(names)}")
@@ -186,11 +229,11 @@ def in_order(names: Iterable[str]) -> list[str]:
     return [name for name in _WORDS if name in there] + sorted(there - _WORDS.keys())
 
 
-def _said(parts: Sequence[str]) -> frozenset[str]:
+def _splits_named_in(parts: Sequence[str]) -> frozenset[str]:
     """Return the splits that parts of a path are named after."""
     texts = [part.lower().removeprefix("split=") for part in parts]
     return frozenset(
-        name for name, said in _SAID.items() if any(said.fullmatch(text) for text in texts)
+        name for name, word in _HAS_WORD.items() if any(word.fullmatch(text) for text in texts)
     )
 
 

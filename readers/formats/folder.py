@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from readers.describe import few_of
 from readers.detect.left_out import LeftOut
+from readers.detect.registry import format_of
 from readers.formats.columns import to_label
 from readers.formats.declared import refuse_cut_list
 from readers.formats.files import FileDataset, Names, Sidecars
@@ -88,6 +89,8 @@ class FolderDataset(FileDataset):
         array([2, 2, 2])
     """
 
+    unread_suffixes = tuple(f".{name}" for name in VIDEO_FIELDS)
+
     def __init__(self, root: PathLike, *, classes: Classes | None = None) -> None:
         root = Path(root).absolute()
         super().__init__(root, *find_files(root, _IMAGES, read_classes(classes)))
@@ -130,6 +133,21 @@ class ListDataset(FileDataset):
     def _field(self, name: str) -> str:
         # A file without an image extension was named in a list: the bytes decide what it is.
         return super()._field(name) if is_image_file(name) else IMAGE_FIELDS[0]
+
+
+def are_images(paths: Sequence[str], many: bool) -> bool:
+    """Return whether paths are images rather than the file of a list; see `Format.reads_single`.
+
+    Raises:
+        SourceError: The one path is a folder.
+    """
+    if not many and Path(paths[0]).is_dir():
+        raise SourceError(
+            f"{paths[0]} is a folder, and format='list' reads the file of a list or single files: say format='folder', or "
+            f"give a list file or a pattern such as {str(Path(paths[0], '*.jpg'))!r}"
+        )
+    found = format_of(paths[0])
+    return many or found is None or found.name != "list"
 
 
 def find_root(root: Path, names: list[str]) -> tuple[Path, list[str]]:

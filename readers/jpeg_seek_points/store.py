@@ -10,69 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.datasets.dataset import Balanced, Subset
-from readers.datasets.mixture import Mixture
+from readers.datasets.origin import origin_of, sources_of
 from readers.jpeg_seek_points.layout import Entry
 from readers.jpeg_seek_points.locations import CacheFile, make_head, open_beside
 from readers.jpeg_seek_points.sample_file import SampleFile
 from readers.jpeg_seek_points.seek_point_file import OpenFile, SeekPointFile
 from readers.sample import Dataset
 
-Indices = NDArray[np.int64]
 _MOST_OPEN = 1024
 """Files of seek points next to shards that are open at the same time, if the process may open eight times as many."""
 _NO_FILE = -1
 """Stands for a missing file, since descriptors are never negative."""
-
-
-class Origin(NamedTuple):
-    """The requested samples that one dataset reads.
-
-    Attributes:
-        dataset: A dataset that is neither a selection nor a mixture.
-        indices: int64 [m], indices in this dataset.
-        positions: int64 [m], positions in the request.
-    """
-
-    dataset: Dataset
-    indices: Indices
-    positions: Indices
-
-
-def origins(dataset: Dataset, indices: Indices) -> Iterator[Origin]:
-    """Yield the origins of samples, one for each dataset that reads some of them.
-
-    Args:
-        dataset: Any dataset.
-        indices: int64 [n], indices in it.
-    """
-    yield from _origins(dataset, indices, np.arange(len(indices)))
-
-
-def leaves(dataset: Dataset) -> list[Dataset]:
-    """Return the datasets that read the samples of a dataset, each once."""
-    if isinstance(dataset, Subset | Balanced):
-        return leaves(dataset.whole)
-    if isinstance(dataset, Mixture):
-        found = [leaf for one in dataset.datasets for leaf in leaves(one)]
-        return list({id(leaf): leaf for leaf in found}.values())
-    return [dataset]
-
-
-def _origins(dataset: Dataset, indices: Indices, positions: Indices) -> Iterator[Origin]:
-    if isinstance(dataset, Subset):
-        yield from _origins(dataset.whole, dataset.indices_in_whole(indices), positions)
-    elif isinstance(dataset, Balanced):
-        yield from _origins(dataset.whole, indices, positions)
-    elif isinstance(dataset, Mixture):
-        starts = np.cumsum([0, *map(len, dataset.datasets)])
-        numbers = np.searchsorted(starts, indices, side="right") - 1
-        for number in np.unique(numbers).tolist():
-            own = numbers == number
-            part = dataset.datasets[number]
-            yield from _origins(part, indices[own] - starts[number], positions[own])
-    else:
-        yield Origin(dataset, indices, positions)
 
 
 class DatasetSeekPoints:
@@ -93,7 +41,7 @@ class DatasetSeekPoints:
 
     def __init__(self, dataset: Dataset, version: int, limit_bytes: int | None = None) -> None:
         self._dataset = dataset
-        self._single = leaves(dataset)[0] is dataset
+        self._single = sources_of(dataset)[0] is dataset
         self._version, self._limit_bytes = version, limit_bytes
         self._leaves: dict[int, _Leaf] = {}
         self._making = threading.Lock()
@@ -132,7 +80,7 @@ class DatasetSeekPoints:
     def count_known(self) -> int:
         """Return how many samples have stored seek points, without a look at the images."""
         count = 0
-        for origin in origins(self._dataset, np.arange(len(self._dataset))):
+        for origin in origin_of(self._dataset, np.arange(len(self._dataset))):
             count += int(self._leaf(origin.dataset).used_slots()[origin.indices].sum())
         return count
 
@@ -143,7 +91,7 @@ class DatasetSeekPoints:
             return [(self._leaf(self._dataset), indices, np.arange(len(indices)))]
         return [
             (self._leaf(origin.dataset), origin.indices, origin.positions)
-            for origin in origins(self._dataset, indices)
+            for origin in origin_of(self._dataset, indices)
         ]
 
     def _leaf(self, dataset: Dataset) -> "_Leaf":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from readers.datasets.origin import sources_of
 from readers.jpeg_seek_points.finder import NO_IMAGE, Finder
 from readers.jpeg_seek_points.layout import Entry, Head
 from readers.jpeg_seek_points.locations import (
@@ -21,7 +22,6 @@ from readers.jpeg_seek_points.locations import (
 )
 from readers.jpeg_seek_points.sample_file import SampleFile
 from readers.jpeg_seek_points.seek_point_file import SeekPointFile, open_to_add
-from readers.jpeg_seek_points.store import leaves
 from readers.prepare.errors import PrepareError, require_read
 from readers.prepare.executor import ArrayTask, Executor, Job
 from readers.prepare.shards.source import PlannedSource
@@ -98,7 +98,7 @@ def find_all(
     result = Checkpointing()
     total, done = len(dataset), 0
     on_progress(0, total)
-    for place, leaf in enumerate(leaves(dataset)):
+    for place, leaf in enumerate(sources_of(dataset)):
         part = _Part(source, place, finder, publish=publish)
         part.keep(leaf)
         numbers = [number for number in range(part.num_tasks) if not part.is_done(number)]
@@ -238,7 +238,7 @@ class _Part:
 
     def _opened(self) -> Dataset:
         if self._leaf is None:
-            self._leaf = leaves(self._source.open())[self._place]
+            self._leaf = sources_of(self._source.open())[self._place]
         return self._leaf
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from readers.datasets.dataset import IndexedDataset
-from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.jpeg_seek_points.finder import Finder
 from readers.prepare.checkpointing import Checkpointing, find_all
 from readers.prepare.errors import PrepareError
@@ -155,9 +154,7 @@ def index(
 
 
 def _with_videos(found: Indexing, on_videos: Callable[[int, int], None]) -> Indexing:
-    files: Dataset = found.dataset
-    if isinstance(files, LeRobotDataset):
-        files = files.videos.files
+    files = found.dataset.video_files
     has_videos = len(files) > 0 and holds_videos(files)
     videos = VideoIndex.open(files, progress=on_videos) if has_videos else None
     return replace(found, videos=videos, files=files)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from readers.formats.columns import to_labels
-from readers.formats.tar.dataset import TarDataset
 from readers.image.header import read_header
 from readers.jpeg_seek_points.finder import Finder, find_seek_points
 from readers.jpeg_seek_points.layout import PackedSeekPoints
@@ -141,7 +140,7 @@ class Packer:
 
     def _name(self, sample: Sample) -> str:
         own = sample.key.partition("/")[2]
-        if self.dataset is None or isinstance(self.dataset, TarDataset):
+        if self.dataset is None or getattr(self.dataset, "has_shard_keys", False):
             name = _name(own, in_shards=True)
         elif bytes(sample.fields.get("key", b"")) == own.encode("utf-8", "backslashreplace") != b"":
             name = _name(own, in_shards=False)  # named by its column, as in a shard that was packed

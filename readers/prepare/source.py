@@ -4,18 +4,11 @@ import os
 from typing import Any
 
 from readers.datasets.dataset import IndexedDataset
-from readers.detect.registry import FORMATS
-from readers.formats.folder import FolderDataset
+from readers.detect.registry import FORMATS, format_of
 from readers.formats.stream import TarStream
 from readers.open import open_dataset
-from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, Dataset, SourceError
+from readers.sample import Dataset, SourceError
 from readers.storage.unreadable import refuse_folder_error
-from readers.video.files import VideoFolderDataset
-
-_OTHERS: dict[type, tuple[str, ...]] = {
-    FolderDataset: tuple(f".{name}" for name in VIDEO_FIELDS),
-    VideoFolderDataset: (*(f".{name}" for name in IMAGE_FIELDS), ".ts"),
-}
 
 
 def open_at_random(source: str, format: str | None = None, **options: Any) -> IndexedDataset:
@@ -29,10 +22,10 @@ def open_at_random(source: str, format: str | None = None, **options: Any) -> In
     Raises:
         SourceError: It cannot be opened, or the format can only be read from front to back.
     """
-    if format == "stream":
+    if _is_sequential(format):
         raise SourceError(
-            "format='stream' is read from front to back, and samples are taken in any order here: make shards "
-            "of it with gpu-aug pack SOURCE FOLDER --source-format stream"
+            f"{format=} is read from front to back, and samples are taken in any order here: make shards "
+            f"of it with gpu-aug pack SOURCE FOLDER --source-format {format}"
         )
     kind: Any = format  # which is judged there
     dataset: IndexedDataset = open_dataset(source, format=kind, **options)
@@ -57,19 +50,22 @@ def open_source(
         if not allow_pipe:
             raise SourceError(f"{source!r} runs a command: add --allow-pipe if you trust it")
         return TarStream(source, allow_pipe=True, **options)
-    if format == "stream":
-        return open_dataset(source, format="stream", **options)
     kind: Any = format  # which is judged there
     try:
-        dataset: Dataset = open_dataset(source, format=kind, **options)
+        dataset: Dataset | TarStream = open_dataset(source, format=kind, **options)
     except SourceError as error:
-        if format or not source.lower().endswith(FORMATS["stream"].suffixes):
+        found: Any = format_of(source)
+        if format or found is None or found.random_access:
             raise
         try:
-            return open_dataset(source, format="stream", **options)
+            dataset = open_dataset(source, format=found.name, **options)
         except SourceError:
             raise error from None
     return dataset
+
+
+def _is_sequential(format: str | None) -> bool:
+    return format in FORMATS and not FORMATS[format].random_access
 
 
 def title_of(dataset: Dataset | TarStream) -> str:
@@ -79,9 +75,9 @@ def title_of(dataset: Dataset | TarStream) -> str:
 
 
 def files_left_out(source: str, dataset: Dataset | TarStream) -> list[str]:
-    """Names of images that lie in a folder of videos, or of videos in one of images: they are no samples."""
-    endings = _OTHERS.get(type(dataset))
-    if endings is None:
+    """Return the names of images in a folder of videos, or of videos in one of images, which are no samples."""
+    endings = getattr(dataset, "unread_suffixes", ())
+    if not endings:
         return []
     names = [
         name

@@ -21,7 +21,15 @@ from readers.formats.files import FileDataset, Names
 from readers.formats.folder import FileKind, find_files, find_root
 from readers.formats.path_table.text_rows import csv_refusal
 from readers.labels.classes import Classes, read_classes
-from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
+from readers.sample import (
+    IMAGE_FIELDS,
+    VIDEO_FIELDS,
+    BadSample,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+)
 from readers.storage.whole_files import map_whole, read_text
 from readers.video.containers.open import VideoError
 
@@ -54,6 +62,9 @@ class VideoFolderDataset(FileDataset):
         SourceError: There are no videos, a class has none, or they lie in the folder and in its folders.
     """
 
+    kind_of_media = "videos"
+    unread_suffixes = (*(f".{name}" for name in IMAGE_FIELDS), ".ts")
+
     def __init__(self, root: PathLike, *, classes: Classes | None = None) -> None:
         self.source = Path(root).absolute()
         super().__init__(self.source, *find_files(self.source, _VIDEOS, read_classes(classes)))
@@ -83,6 +94,7 @@ class ClipListDataset(FileDataset):
     """
 
     declares_count = False
+    kind_of_media = "videos"
 
     def __init__(self, source: PathLike | Sequence[PathLike]) -> None:
         self.source = None
@@ -155,6 +167,11 @@ def _read_clips(path: Path) -> list[_Clip]:
             raise SourceError(f"{path}, line {number}: {error}") from None
     refuse_cut_list(path, text, [clip.label for clip in clips])
     return clips
+
+
+def are_videos(paths: Sequence[str], _many: bool) -> bool:
+    """Return whether paths are videos rather than the file of a list; see `Format.reads_single`."""
+    return all(map(_VIDEOS.fits, paths))
 
 
 def is_header(line: str) -> bool:

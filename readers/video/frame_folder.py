@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
+from readers.datasets.inspected import Checks, SampleFacts
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,
@@ -59,6 +60,12 @@ class FrameFolderDataset(IndexedDataset):
         SourceError: There are no such folders, pictures lie in folders of both depths, a line of the list is none
             of these, or `fps` is not positive.
     """
+
+    kind_of_media = "videos"
+    packing_obstacle = (
+        "holds folders of frames, which no shard holds: make a video of each (ffmpeg -framerate 25 -i img_%05d.jpg video.mp4) "
+        "and pack these, or train on the folders as they are"
+    )
 
     def __init__(self, source: PathLike, *, fps: float = 25.0) -> None:
         self.source = Path(source).absolute()
@@ -168,6 +175,22 @@ class FrameFolderDataset(IndexedDataset):
             packet_sizes=np.zeros(count, np.int32),
             keyframes=np.arange(count, dtype=np.int64),
         )
+
+    def inspect_sample(self, sample: Sample, checks: Checks | None) -> SampleFacts:
+        """See `IndexedDataset.inspect_sample`; the field of a sample lists its pictures and is not what is stored."""
+        info, error = self.info(sample.index), ""
+        if checks is not None and isinstance(info, VideoInfo) and not info.damage:
+            size = (info.height, info.width)
+            for frame in range(len(info)):
+                [picture] = self.fetch_frames(sample.index, [frame])
+                if isinstance(picture, BadSample):
+                    reason = picture.reason
+                else:
+                    reason = checks.image(picture, size)
+                if reason:
+                    error = f"frame {frame} of {len(info)}: {reason}"
+                    break
+        return SampleFacts({}, video=info, error=error)
 
     def _fetch_one(self, index: int) -> Sample | BadSample:
         name, frames = self._names[index], self._frames(index)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import Subset
+from readers.datasets.origin import origin_of
 from readers.sample import (
     BadSample,
     Dataset,
@@ -243,10 +244,9 @@ def _video_of(entry: Sample | BadSample) -> _Content | VideoError:
 
 def _in_whole(dataset: Dataset, samples: NDArray[np.int64]) -> tuple[Dataset, NDArray[np.int64]]:
     """Return what selections were made of, and where some of their samples stand in it."""
-    while isinstance(dataset, Subset):
-        samples = dataset.indices_in_whole(samples)
-        dataset = dataset.whole
-    return dataset, samples
+    found = origin_of(dataset, samples)
+    # A mixture of several has an index of its own.
+    return (found[0].dataset, found[0].indices) if len(found) == 1 else (dataset, samples)
 
 
 def _videos_of(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,14 +1,17 @@
 """COCO files about the images in a folder, found near it by their names and the ends of their text."""
 
 import re
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from readers.detect.listed_folder import ListedFolder
 from readers.detect.splits import split_alone
 from readers.sample import is_image_file
 from readers.storage.unreadable import OptionalFile
 from readers.storage.whole_files import open_regular, read_head
 
+_ROBOFLOW = "_annotations.coco.json"
 _LOOKED_AT = 10_000  # names of a folder; listing more on a network disk takes seconds
 _MOST_FILES = 8  # files whose text is read
 _PART_BYTES = 1 << 16  # bytes that are read at either end of a file
@@ -17,6 +20,18 @@ _OBJECTS, _IMAGE_ID = re.compile(rb'"annotations"\s*:\s*\['), b'"image_id"'
 _NAMED = re.compile(rb'"file_name"\s*:\s*"([^"\\\\]+)"')
 _MOST_NAMES = 20  # images that are looked for
 _FOLDERS_OF_IMAGES = ("images", "imgs", "img", "photos", "pictures", "data")
+
+
+def detect_roboflow(folder: ListedFolder, split: str | None) -> list[str] | None:
+    """Return the file that Roboflow writes beside images; see `Format.detect`."""
+    is_there = _ROBOFLOW in folder.files and split is None
+    return [str(folder.path / _ROBOFLOW)] if is_there else None
+
+
+def warn_unread(root: Path, _images: Sequence[Path]) -> Iterator[str]:
+    """Yield warnings about COCO files of the images in a folder; see `Format.warn_unread`."""
+    for path in coco_files(root):
+        yield f"{root} is read without the objects in {path}: open that file to have them, {how_to_open(path, root)}"
 
 
 def coco_files(root: Path) -> list[Path]:

@@ -27,6 +27,12 @@ _PATH = re.compile(r"([^\[\]]+)((?:\[[^\[\]]+\])+)")  # json[key][0]
 _ENTRY = re.compile(r"(.+?\.tar)(?:/(.+))?")  # a shard, or a sample of it
 
 
+def fits(folder: Path) -> bool:
+    """Return whether a folder was prepared by Energon."""
+    inside = folder / FOLDER
+    return any((inside / name).is_file() for name in (".info.json", ".info.yaml"))
+
+
 class FieldMap:
     """Names for parts of samples.
 

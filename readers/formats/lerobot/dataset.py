@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
+from readers.datasets.inspected import Checks, SampleFacts
 from readers.detect.registry import require
 from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
@@ -24,10 +25,12 @@ from readers.formats.lerobot.values import (
     to_npy,
 )
 from readers.formats.lerobot.videos import Videos
+from readers.image.header import Header
 from readers.plural import counted
 from readers.sample import (
     BadSample,
     ColumnName,
+    Dataset,
     FieldTypes,
     PathLike,
     Sample,
@@ -36,6 +39,8 @@ from readers.sample import (
 )
 from readers.storage.unreadable import is_transient, reason_of
 from readers.video.containers.open import VideoError
+from readers.video.frame_folder import FRAMES_CODEC
+from readers.video.info import VideoInfo
 
 _NOW = np.zeros(1, np.int64)  # the offsets of a feature without delta_timestamps
 
@@ -87,6 +92,9 @@ class LeRobotDataset(IndexedDataset):
         >>> sample.key, bytes(sample.fields["task"])
         ('episode_000002#2', b'pick the cup')
     """
+
+    kind_of_media = "images"
+    packing_obstacle = "is a LeRobot dataset, whose videos hold many episodes and whose frames no shard holds: train on the folder as it is"
 
     def __init__(
         self,
@@ -230,6 +238,41 @@ class LeRobotDataset(IndexedDataset):
         """
         self.videos.open()
         return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
+
+    @property
+    def video_files(self) -> Dataset:
+        """The videos that hold the frames."""
+        return self.videos.files
+
+    def inspect_sample(self, sample: Sample, checks: Checks | None) -> SampleFacts:
+        """See `IndexedDataset.inspect_sample`; samples share their videos, whose sizes are left out."""
+        sizes = {
+            name: len(data) for name, data in sample.fields.items() if not name.endswith(".mp4")
+        }
+        place, header = self.place(sample.index), None
+        info = self.camera(0).info(place)
+        if isinstance(info, VideoInfo) and info.codec != FRAMES_CODEC:
+            header = Header(info.codec, info.height, info.width, 1)
+        error = "" if checks is None else self._decoding_error(sample, place, checks)
+        return SampleFacts(sizes, header, error=error)
+
+    def _decoding_error(self, sample: Sample, place: Place, checks: Checks) -> str:
+        """Decode the pictures of all cameras, and return the error, "" if there is none."""
+        for camera in self._cameras:
+            try:
+                info, frames = camera.shown(place)
+            except (VideoError, SourceError, OSError) as error:
+                return f"{camera.name}: {error}"
+            if info.codec != FRAMES_CODEC:
+                reasons = [checks.video(sample.fields[f"{camera.name}.mp4"], info, frames)]
+            else:
+                reasons = [
+                    one.reason if isinstance(one, BadSample) else checks.image(one, camera.size)
+                    for one in camera.pictures(place, frames)
+                ]
+            if any(reasons):
+                return f"{camera.name}: {next(filter(None, reasons))}"
+        return ""
 
     def place(self, index: int) -> Place:
         """Return the episode and frame of a sample."""

@@ -23,6 +23,7 @@ from readers.sample import (
 )
 from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
+from readers.storage.unreadable import OptionalFile
 from readers.storage.whole_files import read_head, read_text
 
 KEY, LABEL, CONFIDENCE = "ImageID", "LabelName", "Confidence"
@@ -44,6 +45,18 @@ def fits(path: Path) -> bool:
     """Whether a file is one of these tables, by its header."""
     columns = read_header_row(read_head(path, _HEAD_BYTES))
     return KEY in columns and LABEL in columns
+
+
+def warn_unread(root: Path, _images: Sequence[Path]) -> Iterator[str]:
+    """Yield a warning about a table of boxes of images in a folder; see `Format.warn_unread`."""
+    found = None
+    with OptionalFile(root):
+        found = next((path for path in sorted(root.glob("*-bbox.csv")) if fits(path)), None)
+    if found:
+        yield (
+            f"{root} is read without the objects in {found}: open that file to have them, "
+            f"open_dataset({str(found)!r}, images=FOLDER)"
+        )
 
 
 def read_header_row(head: bytes) -> list[str]:

@@ -13,10 +13,10 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.detect.files import refuse_parts_of_tables
 from readers.detect.registry import require
 from readers.detect.splits import choose_split
 from readers.formats.parquet.decoded_size import OWN_CODECS
+from readers.formats.parquet.detect import refuse_parts_of_tables
 from readers.formats.parquet.footer import ColumnChunk, Group, read_groups
 from readers.formats.parquet.pages import Chunk, Read
 from readers.formats.tables.columns import one_line

@@ -1,31 +1,77 @@
-"""Telling tables of image paths from lists of videos, from tables that hold images, and from other files."""
+"""Detection of tables and lists of files: by their first rows, and by the metadata files of a folder."""
 
+import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from readers.formats.path_table.metadata_folder import METADATA_NAMES
+from readers.detect.listed_folder import ListedFolder
+from readers.formats.openimages.dataset import fits as fits_open_images
+from readers.formats.path_table.metadata_folder import (
+    METADATA_NAMES,
+    find_metadata,
+    has_named_files,
+)
 from readers.formats.path_table.read import ARROW_SUFFIXES, schema_of, text_columns
 from readers.formats.path_table.roles import IMAGE_NAMES, usual
 from readers.formats.path_table.text_rows import find_delimiter, rows_of
 from readers.formats.tables.layout import holds_images
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
-from readers.storage.paths import is_url
+from readers.storage.whole_files import read_head
+from readers.video.files import is_header
 
 _LOOKED_AT = 20  # rows
 _TEXT = (".csv", ".tsv")
 _TABLES, _NAMES = 4, 10_000  # tables that are looked at, and names among which they are looked for
 _VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
+_VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
+_LIST_BYTES = 1 << 16  # of a list, whose first lines tell what it names
+_JSON_LINES = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
 
 
-def kind_of_csv(path: Path) -> Literal["csv", "clip-list"]:
-    """Tell by the first rows whether a file of rows names images or videos.
+def detect_metadata(folder: ListedFolder, _split: str | None) -> list[str] | None:
+    """Return the metadata file of a folder whose rows are read as a table; see `Format.detect`."""
+    found = find_metadata(folder.path, folder.files)
+    is_table = found is not None and (found.name != _JSON_LINES or has_named_files(found))
+    return [str(found)] if is_table else None
+
+
+def detect_json_lines(folder: ListedFolder, split: str | None) -> list[str] | None:
+    """Return the metadata file of a folder whose lines are read one by one; see `Format.detect`."""
+    is_there = _JSON_LINES in folder.files and split is None
+    return [str(folder.path / _JSON_LINES)] if is_there else None
+
+
+def kind_of_list(path: Path, _options: Mapping[str, object]) -> str:
+    """Return the format of a list, judged by its first line that is neither empty nor a comment."""
+    if path.suffix.lower() == ".tsv" and is_table_of_tsv(path):
+        return "csv"
+    stripped = map(
+        str.strip, read_head(path, _LIST_BYTES).decode("utf-8-sig", "replace").split("\n")
+    )
+    lines = (line for line in stripped if line and not line.startswith("#"))
+    first = next(lines, "")
+    first = (next(lines, "") if is_header(first) else "") or first
+    if _VIDEO_IN_LINE.search(first):
+        return "clip-list"
+    named = (first, first.rpartition(" ")[0], first.rpartition(" ")[0].rpartition(" ")[0])
+    is_folder = any(os.path.isdir(path.parent / name) for name in named if name)  # noqa: PTH112 - long names, too
+    return "frame-folder" if is_folder else "list"
+
+
+def kind_of_csv(
+    path: Path, _options: Mapping[str, object]
+) -> Literal["csv", "clip-list", "openimages"]:
+    """Return the format of a file of rows, judged by the first rows.
 
     Raises:
-        SourceError: It names both, or nothing tells it.
+        SourceError: It names images and videos, or nothing tells it.
     """
+    if fits_open_images(path):
+        return "openimages"
     rows = [cells for _, cells in rows_of(path, find_delimiter(path), _LOOKED_AT)]
     cells = [cell.strip() for row in rows for cell in row]
     images = next((cell for cell in cells if is_image_file(cell)), "")
@@ -74,22 +120,21 @@ def _names_in(path: Path, folder: Path) -> bool:
     return False
 
 
-def is_path_table(path: str, options: Mapping[str, object]) -> bool:
-    """Whether a Parquet or Arrow file holds paths of images and not images.
+def kind_of_arrow(path: Path, options: Mapping[str, object]) -> str | None:
+    """Return "csv" for a Parquet or Arrow file that holds paths of images and not images, None for others.
 
     Args:
-        path: Of any kind.
+        path: A local file.
         options: Those of the caller, who may name the column of the image.
     """
-    if is_url(path) or not path.lower().endswith(ARROW_SUFFIXES) or not Path(path).is_file():
-        return False
+    if path.suffix.lower() not in ARROW_SUFFIXES:
+        return None
     try:
-        schema = schema_of(Path(path))
+        schema = schema_of(path)
     except SourceError:  # which its own reader says
-        return False
+        return None
     texts, asked = text_columns(schema), options.get("image")
     if asked is not None:
-        return asked in texts
-    return not any(holds_images(each.type) for each in schema) and (
-        usual(texts, IMAGE_NAMES) is not None
-    )
+        return "csv" if asked in texts else None
+    holds_paths = not any(holds_images(each.type) for each in schema)
+    return "csv" if holds_paths and usual(texts, IMAGE_NAMES) is not None else None

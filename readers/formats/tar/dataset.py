@@ -66,6 +66,8 @@ class TarDataset(ShardDataset):
         TarDataset(20 samples...)
     """
 
+    has_shard_keys = True
+
     def __init__(self, shards: Sequence[PathLike], *, keys: KeyRule = "first-dot") -> None:
         self._keys = checked_rule(keys)
         find = partial(find_samples, keys=keys)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from readers.detect.listed_folder import ListedFolder
+from readers.detect.splits import choose_split
 from readers.sample import SourceError
 from readers.storage.limits import TooLargeError
 from readers.storage.paths import is_url
@@ -37,6 +39,12 @@ def shards_of_index(path: Path) -> list[str] | None:
     if not told:
         raise SourceError(f"{file} lists no shards: write it again")
     return [_shard(file, url, size) for url, size in told]
+
+
+def detect_finished(folder: ListedFolder, split: str | None) -> list[str] | None:
+    """Return the tars of a split in a folder of img2dataset; see `Format.detect`."""
+    tars = finished_shards(folder.path, folder.files)
+    return choose_split(tars, split, str(folder.path)) if tars else None
 
 
 def finished_shards(folder: Path, files: Sequence[str]) -> list[str] | None:

@@ -1,88 +1,38 @@
-"""Looking at single entries of a dataset: images, videos, and frames of LeRobot datasets, whose pictures are frames of videos that hold many."""
+"""Inspection of single entries of a dataset."""
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import Literal
+from typing import Any, Literal
 
-from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.datasets.fetched import FetchedDataset
+from readers.datasets.inspected import Checks, SampleFacts
 from readers.formats.stream import TarStream
-from readers.image.header import Header, read_header
+from readers.image.header import read_header
 from readers.image.jpeg_process import jpeg_process
 from readers.labels.label_vector import class_number
 from readers.prepare.inspection.findings import Look
 from readers.prepare.inspection.kind import is_video
-from readers.prepare.inspection.videos import Checks, look_at_video
-from readers.sample import BadSample, Dataset, HeaderError, Sample, SourceError
+from readers.prepare.inspection.videos import look_at_video
+from readers.sample import BadSample, Dataset, HeaderError, Sample
 from readers.storage.copies import copied_sample
 from readers.video.containers.open import VideoError
-from readers.video.frame_folder import FRAMES_CODEC, FrameFolderDataset
-from readers.video.info import VideoInfo
 
 _MAX_PIXELS = 100_000_000  # as for the loader
 
 Entry = Sample | BadSample
 
 
-def own_sizes(sample: Sample) -> dict[str, int]:
-    """Bytes by field, without the videos, which a sample shares with others."""
-    return {name: len(data) for name, data in sample.fields.items() if not name.endswith(".mp4")}
-
-
-def header_of(dataset: LeRobotDataset, sample: Sample) -> Header | None:
-    """What a video says of the first camera's pictures; None where the tables hold pictures, which say it."""
-    info = dataset.camera(0).info(dataset.place(sample.index))
-    if not isinstance(info, VideoInfo) or info.codec == FRAMES_CODEC:
-        return None
-    return Header(info.codec, info.height, info.width, 1)
-
-
-def check_pictures(dataset: LeRobotDataset, sample: Sample, checks: Checks) -> str:
-    """Decode the pictures of all cameras, and return the error, "" if there is none."""
-    place = dataset.place(sample.index)
-    for number, name in enumerate(dataset.cameras):
-        camera = dataset.camera(number)
-        try:
-            info, frames = camera.shown(place)
-        except (VideoError, SourceError, OSError) as error:
-            return f"{name}: {error}"
-        if info.codec != FRAMES_CODEC:
-            reasons = [checks.video(sample.fields[f"{name}.mp4"], info, frames)]
-        else:
-            found = camera.pictures(place, frames)
-            reasons = [
-                one.reason if isinstance(one, BadSample) else checks.image(one, camera.size)
-                for one in found
-            ]
-        if any(reasons):
-            return f"{name}: {next(filter(None, reasons))}"
-    return ""
-
-
 def look_of(dataset: Dataset | TarStream, checks: Checks | None) -> Callable[[Entry], Look]:
-    """Return what looks at an entry of a dataset, and decodes it where there are checks."""
-    if isinstance(dataset, LeRobotDataset):
-        return partial(_look_at_frame, dataset=dataset, checks=checks)
-    folders = dataset if isinstance(dataset, FrameFolderDataset) else None
-    return partial(_look, folders=folders, checks=checks)
+    """Return a function that inspects an entry of a dataset, and decodes it if there are checks."""
+    method: Any = getattr(type(dataset), "inspect_sample", FetchedDataset.inspect_sample)
+    return partial(_look, inspect=partial(method, dataset), checks=checks)
 
 
-def _look_at_frame(entry: Entry, dataset: LeRobotDataset, checks: Checks | None) -> Look:
-    if isinstance(entry, BadSample):
-        return _look(entry, None, checks)
-    seen = _look(replace(entry, fields={}, image_field=None), None, None)
-    seen = seen._replace(sizes=own_sizes(entry), header=header_of(dataset, entry))
-    if seen.header is None:
-        assert entry.image is not None
-        seen = seen._replace(header=read_header(entry.image))
-    if checks is not None and (reason := check_pictures(dataset, entry, checks)):
-        return seen._replace(bad=BadSample(entry.index, entry.key, "decode", reason))
-    return seen
-
-
-def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | None) -> Look:
+def _look(
+    entry: Entry, inspect: Callable[[Sample, Checks | None], SampleFacts], checks: Checks | None
+) -> Look:
     digest = int.from_bytes(
         blake2b(entry.key.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "little"
     )
@@ -90,21 +40,23 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
         entry = copied_sample(entry)
     if isinstance(entry, BadSample):
         return Look(entry.index, digest, -1, {}, bad=entry)
-    sizes = {name: len(data) for name, data in entry.fields.items()}
-    boxes = _box_labels(entry)
-    seen = Look(entry.index, digest, class_number(entry.label), sizes, box_labels=boxes)
-    if folders is not None:  # its field lists the pictures, and is not what is stored
-        return _with_video(seen._replace(sizes={}), entry, folders, checks)
-    if is_video(entry):
-        return _with_video(seen, entry, None, checks)
-    if entry.image is None:
+    facts, boxes = inspect(entry, checks), _box_labels(entry)
+    seen = Look(entry.index, digest, class_number(entry.label), facts.sizes, box_labels=boxes)
+    if facts.header is not None:
+        seen = seen._replace(header=facts.header)
+    elif facts.video is not None or is_video(entry):
+        return _with_video(seen, entry, facts, checks)
+    elif entry.image is None:
         return seen
-    try:
-        header, process = read_header(entry.image), jpeg_process(entry.image)
-        seen = seen._replace(header=header, process=process)
-    except HeaderError as error:
-        return seen._replace(bad=BadSample(entry.index, entry.key, "header", str(error)))
-    return seen if checks is None else _with_verdict(seen, entry, checks)
+    else:
+        try:
+            header, process = read_header(entry.image), jpeg_process(entry.image)
+            seen = seen._replace(header=header, process=process)
+        except HeaderError as error:
+            return seen._replace(bad=BadSample(entry.index, entry.key, "header", str(error)))
+    if facts.error:
+        return seen._replace(bad=BadSample(entry.index, entry.key, "decode", facts.error))
+    return seen if checks is None or facts.error == "" else _with_verdict(seen, entry, checks)
 
 
 def _box_labels(sample: Sample) -> tuple[int, ...]:
@@ -135,15 +87,15 @@ def _with_verdict(look: Look, sample: Sample, checks: Checks) -> Look:
     return look
 
 
-def _with_video(
-    look: Look, sample: Sample, folders: FrameFolderDataset | None, checks: Checks | None
-) -> Look:
+def _with_video(look: Look, sample: Sample, facts: SampleFacts, checks: Checks | None) -> Look:
     stage: Literal["header", "decode"] = "header"
     try:
-        look = look._replace(video=look_at_video(sample, folders))
-        if checks is not None:
-            stage = "decode"
-            look_at_video(sample, folders, checks)
+        look = look._replace(video=look_at_video(sample, facts.video))
+        stage = "decode"
+        if facts.error:
+            raise VideoError(facts.error)
+        if checks is not None and facts.error is None:
+            look_at_video(sample, checks=checks)
     except VideoError as error:
         return look._replace(video=None, bad=BadSample(sample.index, sample.key, stage, str(error)))
     return look

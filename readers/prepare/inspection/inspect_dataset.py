@@ -13,6 +13,7 @@ import numpy as np
 
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.fetched import UnreadableLabelsError
+from readers.datasets.inspected import Checks
 from readers.formats.stream import TarStream
 from readers.order.shuffle import Order
 from readers.prepare.errors import PrepareError
@@ -21,7 +22,6 @@ from readers.prepare.inspection.doubled_keys import DoubledKeys
 from readers.prepare.inspection.entries import Entry, look_of
 from readers.prepare.inspection.findings import MOST_LISTED, Inspection
 from readers.prepare.inspection.parts import InspectionPart, Parts, Source
-from readers.prepare.inspection.videos import Checks
 from readers.prepare.source import open_source
 from readers.prepare.workers import Threads, checked_workers
 from readers.sample import Dataset

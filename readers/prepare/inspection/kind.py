@@ -3,10 +3,8 @@
 from itertools import islice
 
 from readers.datasets.first_samples import probed_samples
-from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.image.kinds import kind_of
 from readers.sample import Dataset, Sample, is_image_field, is_video_field
-from readers.video.frame_folder import FrameFolderDataset
 
 
 def is_video(sample: Sample) -> bool:
@@ -21,12 +19,8 @@ def is_video(sample: Sample) -> bool:
 
 
 def holds_videos(dataset: Dataset) -> bool:
-    """Whether the data are videos, or folders of frames: the first sample that can be read says so.
-
-    Frames of LeRobot datasets are none, though a video holds them.
-    """
-    if isinstance(dataset, FrameFolderDataset):
-        return True
-    if isinstance(dataset, LeRobotDataset):
-        return False
+    """Return whether the samples are videos; if the dataset does not say so, the first readable sample decides."""
+    known = getattr(dataset, "kind_of_media", "")
+    if known:
+        return bool(known == "videos")
     return any(is_video(sample) for sample in islice(probed_samples(dataset), 1))

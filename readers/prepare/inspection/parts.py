@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.fetched import FetchedDataset
+from readers.datasets.inspected import Checks
 from readers.formats.stream import TarStream
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import ArrayTask, Executor, Job
 from readers.prepare.inspection.doubled_keys import DoubledKeys
 from readers.prepare.inspection.entries import look_of
 from readers.prepare.inspection.findings import MOST_LISTED, Inspection
-from readers.prepare.inspection.videos import Checks
 from readers.prepare.source import open_source
 from readers.sample import BadSample, Dataset, PathLike
 from readers.storage.destination import open_destination

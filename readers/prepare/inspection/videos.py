@@ -1,34 +1,18 @@
-"""The decoders that `inspect` verifies with, and statistics of the videos of a dataset."""
+"""Statistics of the videos of a dataset."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from readers.datasets.inspected import Checks
 from readers.prepare.inspection.percentiles import Spread
-from readers.sample import BadSample, Payload, Sample
+from readers.sample import Sample
 from readers.video.containers.open import VideoError
 from readers.video.files import read_seconds
-from readers.video.frame_folder import FrameFolderDataset
 from readers.video.info import WORDS, VideoInfo, count_peculiar, cut
 from readers.video.scan import scan_video
-
-
-class Checks(NamedTuple):
-    """Functions that decode and return an error text, "" if there is no error; see `dali_pipes.decode.check.CHECKS`.
-
-    Attributes:
-        image: Gets the bytes of an image and its (height, width).
-        damage: Gets the bytes of an image that decodes, and says what is damaged in it all the same.
-        video: Gets the bytes of a video, what was found in it, and the numbers of the frames to decode, int64 [n].
-    """
-
-    image: Callable[[Payload, tuple[int, int]], str]
-    damage: Callable[[Payload], str]
-    video: Callable[[Payload, VideoInfo, NDArray[np.int64]], str]
 
 
 class VideoLook(NamedTuple):
@@ -141,13 +125,13 @@ _COUNTERS = ("codecs", "shapes", "rates", "peculiar", "streams")
 
 
 def look_at_video(
-    sample: Sample, folders: FrameFolderDataset | None = None, checks: Checks | None = None
+    sample: Sample, info: VideoInfo | VideoError | None = None, checks: Checks | None = None
 ) -> VideoLook:
     """Look through the packets of a sample's video, or at the clip of it that the sample is.
 
     Args:
         sample: With a video.
-        folders: The dataset it is from, where the video is a folder of frames.
+        info: Metadata of the video, if they are known already.
         checks: Also decode all of its frames with these.
 
     Raises:
@@ -156,16 +140,14 @@ def look_at_video(
     """
     data = sample.video
     assert data is not None
-    info = scan_video(data) if folders is None else folders.info(sample.index)
+    info = scan_video(data) if info is None else info
     if isinstance(info, VideoError):
         raise info
     if info.damage:
         raise VideoError(info.damage)
     segment = cut(info, read_seconds(sample))
     frames = np.arange(segment.first, segment.first + len(segment.pts))
-    if checks is not None and folders is not None:
-        _check_pictures(folders, sample.index, info, frames, checks)
-    elif checks is not None and (reason := checks.video(data, info, frames)):
+    if checks is not None and (reason := checks.video(data, info, frames)):
         raise VideoError(reason)
     return VideoLook(
         info.codec,
@@ -182,18 +164,3 @@ def look_at_video(
         info.num_streams,
         info.is_slow,
     )
-
-
-def _check_pictures(
-    folders: FrameFolderDataset,
-    index: int,
-    info: VideoInfo,
-    frames: NDArray[np.int64],
-    checks: Checks,
-) -> None:
-    for frame in frames.tolist():
-        [picture] = folders.fetch_frames(index, [frame])
-        size = (info.height, info.width)
-        reason = picture.reason if isinstance(picture, BadSample) else checks.image(picture, size)
-        if reason:
-            raise VideoError(f"frame {frame} of {len(info)}: {reason}")

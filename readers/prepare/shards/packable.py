@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
-from readers.labels.label_vector import label_shape_of
 from readers.prepare.errors import PrepareError
 from readers.sample import Dataset
 from readers.storage.destination import Destination
 from readers.storage.paths import is_url
-from readers.video.frame_folder import FrameFolderDataset
 
 _SUFFIXES = (".tar", ".parquet", ".tfrecord", ".zip", ".tgz", ".gz", ".lmdb", ".h5", ".hdf5")
 
@@ -57,18 +54,5 @@ def check_source(source: str, dataset: Dataset | TarStream, shuffle: int | None)
             f"{source} can only be read forward, so --shuffle cannot be: pack it in order, and the "
             "loader will shuffle, or pack the result again"
         )
-    if not isinstance(dataset, TarStream) and label_shape_of(dataset) != ():
-        raise PrepareError(
-            f"{source} has vectors as labels, and shards hold class numbers: pack the data without these labels (without "
-            "the options that make them), and give them to the shards, open_dataset(shards, labels=...)"
-        )
-    if isinstance(dataset, FrameFolderDataset):
-        raise PrepareError(
-            f"{source} holds folders of frames, which no shard holds: make a video of each (ffmpeg -framerate 25 "
-            "-i img_%05d.jpg video.mp4) and pack these, or train on the folders as they are"
-        )
-    if isinstance(dataset, LeRobotDataset):
-        raise PrepareError(
-            f"{source} is a LeRobot dataset, whose videos hold many episodes and whose frames no shard holds: train on "
-            "the folder as it is"
-        )
+    if obstacle := getattr(dataset, "packing_obstacle", ""):
+        raise PrepareError(f"{source} {obstacle}")

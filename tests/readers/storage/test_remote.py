@@ -386,13 +386,13 @@ class TestPatterns:
         for url, match in (
             (
                 "s3://photos/lake/delta/",
-                "is a Delta table, which is read from this machine's files",
+                "is laid out as Delta table, which is read from this machine's files",
             ),
-            ("s3://photos/lake/delta/data/*.parquet", "lake/delta is a Delta table"),
-            ("s3://photos/lake/delta/*/*.parquet", "lake/delta is a Delta table"),
-            ("s3://photos/lake/iceberg/", "is an Iceberg table"),
-            ("s3://photos/lake/iceberg/data/{a,b}*.parquet", "lake/iceberg is an Iceberg table"),
-            ("s3://photos/lake/lance/", "is a Lance dataset"),
+            ("s3://photos/lake/delta/data/*.parquet", "lake/delta is laid out as Delta table"),
+            ("s3://photos/lake/delta/*/*.parquet", "lake/delta is laid out as Delta table"),
+            ("s3://photos/lake/iceberg/", "is laid out as Iceberg table"),
+            ("s3://photos/lake/iceberg/data/{a,b}*.parquet", "lake/iceberg is laid out as Iceberg table"),
+            ("s3://photos/lake/lance/", "is laid out as Lance"),
         ):
             with pytest.raises(SourceError, match=match):
                 open_dataset(url, **tables)

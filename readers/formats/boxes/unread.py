@@ -1,0 +1,48 @@
+"""Warnings about boxes of Pascal VOC and YOLO beside images that are read without them."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from readers.formats.boxes.dataset import head_of
+from readers.formats.voc.annotation import looks_like_annotation
+from readers.formats.yolo.config import looks_like_config
+from readers.formats.yolo.layout import beside_images
+
+_YOLO = re.compile(rb"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
+
+
+def warn_unread_voc(root: Path, images: Sequence[Path]) -> Iterator[str]:
+    """Yield a warning about the first annotation of Pascal VOC; see `Format.warn_unread`."""
+    names = [
+        (image, folder / f"{image.stem}.xml")
+        for image in images
+        for folder in (image.parent, image.parent.parent / "Annotations")
+    ]
+    for path, above in _first(names, looks_like_annotation):
+        how = f"to train on them use open_dataset({above!r}, format='voc')"
+        yield f"{root} is read without the boxes of Pascal VOC ({path} and its like): {how}"
+
+
+def warn_unread_yolo(root: Path, images: Sequence[Path]) -> Iterator[str]:
+    """Yield a warning about the first text file of YOLO; see `Format.warn_unread`."""
+    names = [
+        (image, path)
+        for image in images
+        for path in (image.with_suffix(".txt"), Path(beside_images(str(image), "labels", ".txt")))
+    ]
+    for path, above in _first(names, lambda head: _YOLO.fullmatch(head.partition(b"\n")[0])):
+        has_classes = any(map(looks_like_config, Path(above).glob("*.y*ml")))
+        classes = "" if has_classes else ", classes=['cat', 'dog']"
+        how = f"to train on them use open_dataset({above!r}, format='yolo'{classes})"
+        yield f"{root} is read without the boxes of YOLO ({path} and its like): {how}"
+
+
+def _first(
+    pairs: Iterable[tuple[Path, Path]], fits: Callable[[bytes], object]
+) -> list[tuple[Path, str]]:
+    """Return the first of the files beside images whose beginning fits, with the folder of both; or an empty list."""
+    found = (pair for pair in pairs if fits(head_of(pair[1])))
+    return [(path, os.path.commonpath([image, path])) for image, path in islice(found, 1)]

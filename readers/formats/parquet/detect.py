@@ -1,0 +1,51 @@
+"""Detection of partitioned folders of Parquet files, and of files that belong to a table."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from readers.detect.files import is_shard
+from readers.detect.listed_folder import ListedFolder
+from readers.detect.splits import choose_split
+from readers.formats.tables.fits import is_delta, is_iceberg
+from readers.sample import SourceError
+from readers.storage.unreadable import files_below
+
+_MOST_LEVELS = 8  # of folders between a table and its files
+
+
+def detect_partitions(folder: ListedFolder, split: str | None) -> list[str] | None:
+    """Return a folder with folders such as ``label=3`` of Parquet files, or the files of a split; see `Format.detect`."""
+    path = folder.path
+    # Record files in the folder itself are the data.
+    if not any("=" in name for name in folder.folders) or any(map(is_shard, folder.files)):
+        return None
+    if next(_files_below(path), None) is None:
+        return None
+    files = [f"{path}/{file.relative_to(path).as_posix()}" for file in sorted(_files_below(path))]
+    chosen = choose_split(files, split, str(path))
+    return [str(path)] if split is None else chosen
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    return (path for path in files_below(folder) if path.suffix == ".parquet")
+
+
+def refuse_parts_of_tables(paths: Iterable[str]) -> None:
+    """Refuse Parquet files that belong to a Delta or Iceberg table, whose files also hold deleted and replaced rows.
+
+    Raises:
+        SourceError: One of them does.
+    """
+    known: dict[Path, str | None] = {}
+    for path in paths:
+        for above in [*Path(path).parents][:_MOST_LEVELS]:
+            if above not in known:
+                known[above] = (
+                    "Delta" if is_delta(above) else "Iceberg" if is_iceberg(above) else None
+                )
+            table = known[above]
+            if table:
+                raise SourceError(
+                    f"{path} belongs to the {table} table {above}, whose files also hold rows that were "
+                    f"deleted or replaced: open the table, open_dataset({str(above)!r})"
+                )
