@@ -97,7 +97,7 @@ class SeekPointFile:
 
     def used_slots(self) -> NDArray[np.bool_]:
         """Return which samples have a slot, bool [samples]; it may be damaged or belong to other bytes."""
-        pieces = [np.empty(0, np.bool_)]
+        pieces: list[NDArray[np.bool_]] = [np.empty(0, np.bool_)]
         for first in range(0, self.head.num_samples, _PIECE_SLOTS):
             count = min(self.head.num_samples - first, _PIECE_SLOTS)
             data = self._read_slots(first, first + count).ljust(SLOT_BYTES * count, b"\0")

@@ -105,7 +105,7 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         interlaced=is_coded_interlaced or bool(first.interlaced_frame),
         damage=found.damage,
         packet_sizes=np.array(found.sizes, np.int32),
-        **found.lie(),
+        **found.positions_in_file(),
     )
 
 
@@ -176,7 +176,7 @@ class _Packets:
         self.are_whole = found >= 0
         self.offsets.append(position + found)
 
-    def lie(self) -> dict[str, Any]:
+    def positions_in_file(self) -> dict[str, Any]:
         """Offsets of the packets, each in one piece or in several, if known."""
         if self.are_whole:
             return {"packet_offsets": np.array(self.offsets, np.int64)}
