@@ -17,12 +17,11 @@ from readers.datasets.dataset import Subset
 from readers.sample import (
     BadSample,
     Dataset,
-    IndexFileError,
     Payload,
     Sample,
     TransientError,
 )
-from readers.storage.atomic_file import ForeignError, PartFile, build_once, foreign_errors
+from readers.storage.atomic_file import PartFile, find_or_build, foreign_errors
 from readers.storage.blob.mapped import copied
 from readers.storage.cache_folder import cache_folder
 from readers.storage.side_file import DamagedFileError
@@ -98,7 +97,7 @@ class VideoIndex:
                 break
             samples = dataset.indices_in_whole(samples)
             dataset = dataset.whole
-        path = _find(dataset) or _make(dataset, progress or terminal_bar("scanning videos"))
+        path = _open(dataset, progress or terminal_bar("scanning videos"))
         return cls(dataset, path, samples)
 
     def __len__(self) -> int:
@@ -155,7 +154,7 @@ class VideoIndex:
         """The file, mapped."""
         with suppress(OSError, DamagedFileError):  # it was removed or damaged since
             return Store(self.path, self._dataset.fingerprint)
-        self.path = _make(self._dataset, lambda *_: None)  # as on another machine
+        self.path = _open(self._dataset, lambda *_: None)  # as on another machine
         return Store(self.path, self._dataset.fingerprint)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -299,43 +298,33 @@ def _fits(store: Store, dataset: Dataset) -> bool:
     return True
 
 
-def _make(dataset: Dataset, progress: Progress) -> Path:
-    """Build the index in the first folder that can be written.
+def _open(dataset: Dataset, progress: Progress) -> Path:
+    """Return the path of the index that fits, which is built first if there is none.
 
     Raises:
         IndexFileError: No folder can be written.
     """
-    paths = _paths(dataset)
-    for path in paths:
-        try:
-            with build_once(path) as part:
-                with foreign_errors():  # another process may have built it while this one waited
-                    found = _find(dataset)
-                if found is None:
-                    _build(dataset, part, progress)
-                return found or path
-        except ForeignError as foreign:
-            raise foreign.error from None
-        except OSError:  # the next path may be writable
-            continue
-    raise IndexFileError(
-        f"the index of the videos can be written nowhere, last not to {paths[-1].parent}: "
-        "set GPU_AUG_CACHE to a folder that can be written"
+    return find_or_build(
+        _paths(dataset),
+        lambda: _find(dataset),
+        lambda part: _build(dataset, part, progress),
+        "the index of the videos",
     )
 
 
-def _build(dataset: Dataset, part: PartFile, progress: Progress) -> None:
+def _build(dataset: Dataset, part: PartFile, progress: Progress) -> Path:
     with foreign_errors():
         fingerprint = dataset.fingerprint
         firsts, _ = _videos_of(dataset)
         progress(0, len(firsts))
-    writer = StoreWriter(part.descriptor, len(firsts))
+    writer = StoreWriter(part.file.fileno(), len(firsts))
     for done, (video, scanned) in enumerate(_scanned(dataset, firsts), start=1):
         writer.add(video, *scanned)
         with foreign_errors():
             progress(done, len(firsts))
     writer.finish(fingerprint)
     part.publish(mode=0o644, to_disk=True)
+    return part.path
 
 
 def _scanned(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int, Scanned]]:

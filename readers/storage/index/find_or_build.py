@@ -17,7 +17,6 @@ Not detected is a change of a shard of more than 1 MiB that keeps its size and a
 as well, or was made in a copy of shard and index before the copy was first opened, with an mtime before that of the index.
 """
 
-import hashlib
 import logging
 import mmap
 import os
@@ -27,12 +26,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.sample import IndexFileError, ReadersError, SourceError
-from readers.storage.atomic_file import ForeignError, PartFile, build_once, foreign_errors
+from readers.sample import ReadersError, SourceError
+from readers.storage.atomic_file import (
+    ForeignError,
+    PartFile,
+    build_once,
+    find_or_build,
+    foreign_errors,
+)
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mmap_pages import address_of, advise
-from readers.storage.cache_folder import cache_folder
+from readers.storage.cache_folder import path_in_cache
 from readers.storage.index.index_file import (
     Entry,
     Head,
@@ -101,22 +106,11 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
         OSError: The shard cannot be read.
     """
     paths = _paths(blob, scan)
-    found = _find(blob, scan, paths, distrust=distrust)
-    if found is not None:
-        return found
-    for path in paths:
-        try:
-            with build_once(path) as part:
-                # Another process may have built it while this one waited.
-                found = _find(blob, scan, paths, distrust=distrust)
-                return found or _download(blob, scan, part) or _build(blob, scan, part)
-        except ForeignError as foreign:
-            raise foreign.error from None
-        except OSError:  # the next path may be writable
-            continue
-    raise IndexFileError(
-        f"the index of {blob.location} can be written neither beside it nor to {paths[-1].parent}: "
-        "set GPU_AUG_CACHE to a folder that can be written"
+    return find_or_build(
+        paths,
+        lambda: _find(blob, scan, paths, distrust=distrust),
+        lambda part: _download(blob, scan, part) or _build(blob, scan, part),
+        f"the index of {blob.location}",
     )
 
 
@@ -208,7 +202,7 @@ def _download(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex | None:
         return None
     try:
         other = open_blob(location_beside(blob.location, scan))
-        _copy(other, part.descriptor)
+        _copy(other, part.file.fileno())
         head, _ = read_head(part.part)
         if not _is_of(head, blob, scan) or head.identity["content"] != _pin(blob):
             return None
@@ -261,10 +255,10 @@ def _write(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
 
 def _build(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex:
     began = time.perf_counter()
-    head = _write(blob, scan, part.descriptor, part.path.parent)
+    head = _write(blob, scan, part.file.fileno(), part.path.parent)
     mode = 0o644
     if isinstance(blob, LocalBlob):
-        write_stamp(part.descriptor, _stamp_of(blob))
+        write_stamp(part.file.fileno(), _stamp_of(blob))
         mode = blob.mode | 0o200  # so that it can be stamped anew
     part.publish(mode=mode, to_disk=True)
     seconds = time.perf_counter() - began
@@ -300,10 +294,6 @@ def _paths(blob: Blob, scan: Scan) -> list[Path]:
     """Return the paths where the index may lie, best first. That of an object belongs to one version of it."""
     suffix = f"{scan.tag}{SUFFIX}"
     if is_url(blob.location):
-        return [_cached(f"{blob.location}\0{blob.stamp}", suffix)]
+        return [path_in_cache("", f"{blob.location}\0{blob.stamp}", suffix)]
     shard = Path(blob.location)
-    return [shard.with_name(f"{shard.name}{suffix}"), _cached(blob.location, suffix)]
-
-
-def _cached(name: str, suffix: str) -> Path:
-    return cache_folder() / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{suffix}"
+    return [shard.with_name(f"{shard.name}{suffix}"), path_in_cache("", blob.location, suffix)]
