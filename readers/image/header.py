@@ -272,7 +272,7 @@ def _entries(tiff: Payload, *, is_big: bool = False) -> Iterator[tuple[int, int]
         struct.Struct(order + kinds) for kinds in (("Q", "HHQ2x") if is_big else ("H", "HHI2x"))
     )
     room = 8 if is_big else 4  # bytes of an entry for its value; longer values are stored elsewhere
-    directory = _place_at(place, tiff, 8 if is_big else 4)
+    directory = _read_offset(place, tiff, 8 if is_big else 4)
     (num_entries,) = count_of.unpack_from(tiff, directory)
     first, num_bytes = directory + count_of.size, 4 + 2 * room
     for start in range(first, first + num_bytes * num_entries, num_bytes):
@@ -282,11 +282,11 @@ def _entries(tiff: Payload, *, is_big: bool = False) -> Iterator[tuple[int, int]
             at = start + 4 + room
             # There is one number of bits per channel. Decoders take other values for single ones, whatever their count.
             if number.size * (count if tag == _BITS_TAG else 1) > room:
-                at = _place_at(place, tiff, at)
+                at = _read_offset(place, tiff, at)
             yield tag, number.unpack_from(tiff, at)[0]
 
 
-def _place_at(form: str, data: Payload, at: int) -> int:
+def _read_offset(form: str, data: Payload, at: int) -> int:
     """Return an offset that is read from the file, which must be within the file."""
     (place,) = struct.unpack_from(form, data, at)
     if place > len(data):

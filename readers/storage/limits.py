@@ -48,11 +48,11 @@ def bytes_from_environment(name: str, default: int, *, least: int = 1) -> int:
         SourceError: It holds no integer of at least ``least``.
     """
     text = os.environ.get(name)
-    return _parsed(name, text, least) if text else default
+    return _parse(name, text, least) if text else default
 
 
 @lru_cache(16)
-def _parsed(name: str, text: str, least: int) -> int:
+def _parse(name: str, text: str, least: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) >= least):
         raise SourceError(
             f"the environment variable {name} is {text!r}: set it to a whole number of bytes from {least} on, "

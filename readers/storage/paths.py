@@ -54,10 +54,10 @@ def find_paths(text: str, storage: "StorageOptions | None") -> list[str]:
     if text.startswith("pipe:"):
         return [text]
     if storage and is_url(text):
-        return [path for url in expand_braces(text) for path in _matched_away(url, storage)]
+        return [path for url in expand_braces(text) for path in _match_remote(url, storage)]
     if Path(text).exists():  # a file name may hold braces and stars
         return [text]
-    return [path for name in expand_braces(text) for path in _matched(name)]
+    return [path for name in expand_braces(text) for path in _match_local(name)]
 
 
 def has_wildcards(text: str) -> bool:
@@ -69,7 +69,7 @@ def has_wildcards(text: str) -> bool:
     return has_magic(_BRACES.sub("", text))
 
 
-def _matched(name: str) -> list[str]:
+def _match_local(name: str) -> list[str]:
     if not has_magic(name) or Path(name).exists():
         return [name]
     found = sorted(_glob(name))
@@ -94,7 +94,7 @@ def _glob(pattern: str) -> Iterator[str]:
                 yield os.path.join(around, one)  # noqa: PTH118 - as above
 
 
-def _matched_away(url: str, storage: "StorageOptions") -> list[str]:
+def _match_remote(url: str, storage: "StorageOptions") -> list[str]:
     from readers.storage.remote import Url, match_remote
 
     scheme, _, rest = url.partition("://")

@@ -98,7 +98,7 @@ class ShardDataset(IndexedDataset):
         self._found: list[FoundIndex] = (
             builder.build(self._blobs, scan)
             if builder
-            else on_all(lambda blob: _indexed(blob, scan), self._blobs)
+            else on_all(lambda blob: _open_index(blob, scan), self._blobs)
         )
         for blob, found in zip(self._blobs, self._found, strict=True):
             if isinstance(blob, LocalBlob):
@@ -106,7 +106,7 @@ class ShardDataset(IndexedDataset):
         count = sum(found.head.num_unlabelled for found in self._found)
         self.unlabelled = count, self.members, ""
         self._contents: list[_Content] = []
-        self._expect([_Content.of(found.head) for found in self._found])
+        self._set_contents([_Content.of(found.head) for found in self._found])
         self._names = [blob.name for blob in self._blobs]
         most = max_sample_bytes()
         self._is_small = [blob.size_bytes <= most for blob in self._blobs]
@@ -118,7 +118,7 @@ class ShardDataset(IndexedDataset):
             lambda shard: _OpenShard(blobs[shard], _map(indexes[shard], contents[shard]))
         )
 
-    def _expect(self, contents: list[_Content]) -> None:
+    def _set_contents(self, contents: list[_Content]) -> None:
         """Set the contents that later reads must match: those when the dataset was opened, here or before it was pickled."""
         self._contents[:] = contents
         self._starts = list(accumulate((one.num_samples for one in contents), initial=0))
@@ -132,7 +132,7 @@ class ShardDataset(IndexedDataset):
         """Pickle the contents as well: in another process the samples of a changed shard are BadSamples, as in this one."""
         del protocol
         make, arguments = self.__reduce__()
-        return _open_same, (make, arguments, self._contents)
+        return _reopen, (make, arguments, self._contents)
 
     @property
     def shards(self) -> list[str]:
@@ -215,7 +215,7 @@ class ShardDataset(IndexedDataset):
         try:
             return self._open(shard).index.column(name)
         except (DamagedFileError, OSError):
-            return self._trusted(shard).column(name)
+            return self._verified_index(shard).column(name)
 
     def samples_of(self, shard: int) -> int:
         """Return the number of samples of a shard."""
@@ -415,7 +415,9 @@ class ShardDataset(IndexedDataset):
                 fields = decode(take(names, bounds), size)
                 made = Sample(index, key, fields, label, size, restarts, image_field)
             except OSError as error:
-                made = BadSample(index, key, "read", _unread(error), transient=is_transient(error))
+                made = BadSample(
+                    index, key, "read", _read_failure(error), transient=is_transient(error)
+                )
             except _LostShardError as error:
                 made = BadSample(index, key, "read", str(error), transient=error.transient)
             except ValueError as error:
@@ -438,19 +440,19 @@ class ShardDataset(IndexedDataset):
             found = self._limited(shard, opened.index.rows(rows))
             return found, opened.take or opened.read(found), opened.address
         except (DamagedFileError, OSError):
-            return self._locate_anyway(shard, rows)
+            return self._locate_after_error(shard, rows)
 
-    def _locate_anyway(self, shard: int, rows: list[int]) -> _FoundRows:
+    def _locate_after_error(self, shard: int, rows: list[int]) -> _FoundRows:
         """As `_locate`, if the index is damaged or the shard cannot be read."""
         found = [Row(f"(sample {row})") for row in rows]
         try:
             try:
                 found = self._limited(shard, self._open(shard).index.rows(rows))
             except (DamagedFileError, OSError):
-                found = self._limited(shard, self._trusted(shard).rows(rows))
+                found = self._limited(shard, self._verified_index(shard).rows(rows))
             return found, self._open(shard).read(found), 0
         except OSError as error:
-            take = partial(_take_nothing, _unread(error), is_transient(error))
+            take = partial(_take_nothing, _read_failure(error), is_transient(error))
         except ReadersError as error:  # it has changed, or no index can be written
             take = partial(_take_nothing, str(error), True)
         return [Row(row.key, fault=row.fault) for row in found], take, 0
@@ -468,7 +470,7 @@ class ShardDataset(IndexedDataset):
             for row in rows
         ]
 
-    def _trusted(self, shard: int) -> ShardIndex:
+    def _verified_index(self, shard: int) -> ShardIndex:
         """Return a fully verified index, rebuilt if it was damaged.
 
         Raises:
@@ -546,7 +548,7 @@ def _limited(row: Row, is_local: bool) -> Row:
     return row
 
 
-def _indexed(blob: Blob, scan: Scan) -> FoundIndex:
+def _open_index(blob: Blob, scan: Scan) -> FoundIndex:
     with oserror_as_source_error(blob.location):
         return open_index(blob, scan)
 
@@ -563,16 +565,16 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
     return found.map()
 
 
-def _open_same(
+def _reopen(
     make: Callable[..., "ShardDataset"], arguments: tuple[Any, ...], contents: list[_Content]
 ) -> "ShardDataset":
     """Reopen a pickled dataset, which must have the same content."""
     dataset = make(*arguments)
-    dataset._expect(contents)
+    dataset._set_contents(contents)
     return dataset
 
 
-def _unread(error: OSError) -> str:
+def _read_failure(error: OSError) -> str:
     return f"the shard cannot be read: {reason_of(error)}"
 
 

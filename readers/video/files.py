@@ -93,7 +93,7 @@ class ClipListDataset(FileDataset):
             root, clips = path.parent, _read_clips(path)
             empty = f"the list {path} names no videos: write one path per line"
         else:
-            root, clips = Path("/"), [_whole(Path(path).absolute()) for path in source]
+            root, clips = Path("/"), [_whole_video(Path(path).absolute()) for path in source]
             empty = "the list of videos is empty: give at least one path"
         if not clips:
             raise SourceError(empty)
@@ -160,7 +160,7 @@ def is_header(line: str) -> bool:
     return _HEADER.fullmatch(line) is not None
 
 
-def _whole(path: Path) -> _Clip:
+def _whole_video(path: Path) -> _Clip:
     if not _VIDEOS.fits(path.name):
         raise SourceError(f"{path} is no video: give files that end in {_ENDINGS}, or one list")
     return _Clip(os.path.normpath(path), None, -1)

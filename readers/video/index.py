@@ -63,7 +63,7 @@ class VideoIndex:
         self._dataset = dataset
         self._firsts, videos = _videos_of(dataset)
         self._videos = videos[samples]
-        whole, indices = _in_whole(dataset, samples)
+        whole, indices = _in_unselected(dataset, samples)
         self._listed = (
             whole.segment_seconds[indices] if isinstance(whole, ClipListDataset) else None
         )
@@ -92,7 +92,7 @@ class VideoIndex:
         """
         samples = np.arange(len(dataset))
         while isinstance(dataset, Subset):
-            whole, _ = _in_whole(dataset, samples[:0])
+            whole, _ = _in_unselected(dataset, samples[:0])
             if 2 * len(dataset) < len(dataset.whole) and _find(whole) is None:
                 break
             samples = dataset.indices_in_whole(samples)
@@ -186,7 +186,7 @@ def scan_sample(dataset: Dataset, index: int) -> Scanned:
     [content] = _contents(dataset, np.array([index]))
     if isinstance(content, VideoError):
         return Scanned(content, 0)
-    whole, [own] = _in_whole(dataset, np.array([index]))
+    whole, [own] = _in_unselected(dataset, np.array([index]))
     if isinstance(whole, FrameFolderDataset):
         return Scanned(whole.info(int(own)), content.pin)
     try:
@@ -217,7 +217,7 @@ class _Content(NamedTuple):
 
 def _contents(dataset: Dataset, samples: NDArray[np.int64]) -> list[_Content | VideoError]:
     """Return the videos of some samples; of folders of frames the first pictures."""
-    whole, indices = _in_whole(dataset, samples)
+    whole, indices = _in_unselected(dataset, samples)
     if not isinstance(whole, FrameFolderDataset):
         return [_video_of(entry) for entry in lasting(dataset.fetch(samples))]
     return [_first_picture(whole, index) for index in indices.tolist()]
@@ -243,7 +243,9 @@ def _video_of(entry: Sample | BadSample) -> _Content | VideoError:
         return error
 
 
-def _in_whole(dataset: Dataset, samples: NDArray[np.int64]) -> tuple[Dataset, NDArray[np.int64]]:
+def _in_unselected(
+    dataset: Dataset, samples: NDArray[np.int64]
+) -> tuple[Dataset, NDArray[np.int64]]:
     """Return the unselected dataset of nested selections, and the indices of some samples in it."""
     while isinstance(dataset, Subset):
         samples = dataset.indices_in_whole(samples)
@@ -254,7 +256,7 @@ def _in_whole(dataset: Dataset, samples: NDArray[np.int64]) -> tuple[Dataset, ND
 def _videos_of(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first sample of each video, and the number of the video of each sample."""
     every = np.arange(len(dataset))
-    whole, indices = _in_whole(dataset, every)
+    whole, indices = _in_unselected(dataset, every)
     if not isinstance(whole, ClipListDataset):
         return every, every
     files = whole.videos[1][indices]
@@ -318,7 +320,7 @@ def _build(dataset: Dataset, part: PartFile, progress: Progress) -> Path:
         firsts, _ = _videos_of(dataset)
         progress(0, len(firsts))
     writer = StoreWriter(part.file.fileno(), len(firsts))
-    for done, (video, scanned) in enumerate(_scanned(dataset, firsts), start=1):
+    for done, (video, scanned) in enumerate(_scan_all(dataset, firsts), start=1):
         writer.add(video, *scanned)
         with foreign_errors():
             progress(done, len(firsts))
@@ -327,7 +329,7 @@ def _build(dataset: Dataset, part: PartFile, progress: Progress) -> Path:
     return part.path
 
 
-def _scanned(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int, Scanned]]:
+def _scan_all(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int, Scanned]]:
     """Yield the number and the scan of each video, in the order in which they are done."""
     num_threads = os.cpu_count() or 1
 

@@ -61,7 +61,7 @@ def scan_video(data: Payload) -> VideoInfo:
     if not len(data):
         raise VideoError("the file is empty")
     try:
-        return _scanned(data, Deadline(SCAN_SECONDS))
+        return _scan_or_video_error(data, Deadline(SCAN_SECONDS))
     except VideoError as error:
         lost = missing_bytes(data)
         if not lost or str(lost) in str(error):
@@ -69,7 +69,7 @@ def scan_video(data: Payload) -> VideoInfo:
         raise VideoError(f"{error}; the file ends {lost} bytes too early") from None
 
 
-def _scanned(data: Payload, deadline: Deadline) -> VideoInfo:
+def _scan_or_video_error(data: Payload, deadline: Deadline) -> VideoInfo:
     try:
         return _scan(data, deadline)
     except ReadersError:
@@ -81,7 +81,7 @@ def _scanned(data: Payload, deadline: Deadline) -> VideoInfo:
 def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
     with open_container(data, deadline) as container:
         stream = find_stream(container)
-        described = _described(container, stream)
+        described = _describe(container, stream)
         if described["codec"] in _INEXACT:
             raise VideoError(f"its codec, {described['codec']}, is not decoded exactly: convert it")
         rate = Fraction(stream.average_rate or stream.guessed_rate or 25)
@@ -297,9 +297,9 @@ def _learned_times(
 ) -> dict[str, Any]:
     """Give frames their times in the order in which they were decoded."""
     order = np.array(learned.packets, np.int64)
-    stamps = _stamps([found.pts[number] for number in learned.packets])
+    stamps = _sorted_stamps([found.pts[number] for number in learned.packets])
     if stamps is None:
-        stamps = _stamps([found.dts[number] for number in learned.packets])
+        stamps = _sorted_stamps([found.dts[number] for number in learned.packets])
     last = found.durations[int(order[-1])]
     if stamps is None:
         stamps, time_base, last = np.arange(len(order)), 1 / rate, 1
@@ -314,7 +314,7 @@ def _learned_times(
     }
 
 
-def _stamps(stamps: list[int | None]) -> NDArray[np.int64] | None:
+def _sorted_stamps(stamps: list[int | None]) -> NDArray[np.int64] | None:
     """Return sorted time stamps, with repeated ones increased; None if one is missing."""
     if None in stamps:
         return None
@@ -327,7 +327,7 @@ def _usual_step(pts: NDArray[np.int64]) -> int:
     return int(np.median(np.diff(np.sort(pts)))) if len(pts) > 1 else 1
 
 
-def _described(container: Any, stream: Any) -> dict[str, Any]:
+def _describe(container: Any, stream: Any) -> dict[str, Any]:
     context = stream.codec_context
     tag = context.codec_tag
     return {
@@ -344,7 +344,7 @@ def _described(container: Any, stream: Any) -> dict[str, Any]:
 
 
 def _shape(first: Any) -> dict[str, Any]:
-    turned = _turned(first)
+    turned = _rotation_of(first)
     height, width = first.height, first.width
     return {
         "height": width if turned % 180 else height,
@@ -356,7 +356,7 @@ def _shape(first: Any) -> dict[str, Any]:
     }
 
 
-def _turned(frame: Any) -> int:
+def _rotation_of(frame: Any) -> int:
     """Return by how many degrees clockwise a frame must be turned to be upright; mirroring left to right is kept."""
     # FFmpeg gives the counterclockwise rotation of the display.
     turned = int(round(-frame.rotation / 90) * 90 % 360)

@@ -101,11 +101,11 @@ class LocalFile(ByteSource):
 
     def stream(self) -> AbstractContextManager[Forward]:
         """See `ByteSource.stream`."""
-        return _reading(lambda: io.FileIO(self.location))
+        return _open_stream(lambda: io.FileIO(self.location))
 
 
 @contextmanager
-def _reading(open: Callable[[], io.RawIOBase | io.BufferedReader]) -> Iterator[Forward]:
+def _open_stream(open: Callable[[], io.RawIOBase | io.BufferedReader]) -> Iterator[Forward]:
     try:
         file = open()
     except (OSError, SourceError) as error:
@@ -123,7 +123,7 @@ class Url(ByteSource):
 
     def stream(self) -> AbstractContextManager[Forward]:
         """See `ByteSource.stream`."""
-        return _reading(self._open)
+        return _open_stream(self._open)
 
     def _open(self) -> io.BufferedReader:
         from readers.storage.remote import stream
@@ -147,7 +147,7 @@ class Command(ByteSource):
     @contextmanager
     def stream(self) -> Iterator[Forward]:
         """See `ByteSource.stream`."""
-        process, broken = self._started(), None
+        process, broken = self._start(), None
         output = process.stdout
         assert output is not None
         try:
@@ -166,7 +166,7 @@ class Command(ByteSource):
         if broken:
             raise broken
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self.location.removeprefix(_PIPE),
             shell=True,

@@ -145,7 +145,7 @@ def _find(blob: Blob, scan: Scan, paths: list[Path], *, distrust: bool) -> Found
 
 
 def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, scan: Scan) -> bool:
-    if not _is_of(found.head, blob, scan):
+    if not _is_index_of(found.head, blob, scan):
         return False
     if not isinstance(blob, LocalBlob):
         return True  # the index of an object is named after its stamp
@@ -159,11 +159,11 @@ def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, scan: Scan) -> boo
         return False
     if found.head.identity["content"] != _pin(blob):
         return False
-    _stamp_anew(found, blob)
+    _renew_stamp(found, blob)
     return True
 
 
-def _is_of(head: Head, blob: Blob, scan: Scan) -> bool:
+def _is_index_of(head: Head, blob: Blob, scan: Scan) -> bool:
     identity = head.identity
     return bool(identity["scan"] == scan.identity and identity["size_bytes"] == blob.size_bytes)
 
@@ -173,7 +173,7 @@ def _pin(blob: Blob) -> str:
     return pin_content(blob.unmapped() if isinstance(blob, LocalBlob) else blob)
 
 
-def _stamp_anew(found: FoundIndex, blob: LocalBlob) -> None:
+def _renew_stamp(found: FoundIndex, blob: LocalBlob) -> None:
     with suppress(OSError, ValueError):  # the content is then compared again the next time
         descriptor = os.open(found.path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -204,7 +204,7 @@ def _download(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex | None:
         other = open_blob(location_beside(blob.location, scan))
         _copy(other, part.file.fileno())
         head, _ = read_head(part.part)
-        if not _is_of(head, blob, scan) or head.identity["content"] != _pin(blob):
+        if not _is_index_of(head, blob, scan) or head.identity["content"] != _pin(blob):
             return None
         FoundIndex(part.part, head).map().verify()
     except (ReadersError, OSError, ValueError, KeyError, TypeError):
@@ -243,7 +243,7 @@ def write_index(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
 def _write(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
     writer = IndexWriter(folder)
     try:
-        for entry in _scanned(blob, scan):
+        for entry in _scan_entries(blob, scan):
             writer.add(entry)
         with foreign_errors():
             content = _pin(blob)
@@ -267,7 +267,7 @@ def _build(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex:
     return FoundIndex(part.path, head, built=True)
 
 
-def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
+def _scan_entries(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
     forgotten = 0
     try:
         content = blob.content()

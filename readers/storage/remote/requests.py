@@ -245,7 +245,7 @@ def attempt(
             _reached.add(server)
             return result
         except Exception as error:  # noqa: BLE001  # obstore's errors have no other common base
-            final = _final(error, address.scheme, server in _reached)
+            final = _final_error(error, address.scheme, server in _reached)
             if final and (number >= _RETRIES_OF_REFUSALS or "status code: 403" not in str(error)):
                 raise final from None
             silence = unanswered(error, options)
@@ -315,7 +315,7 @@ def changed(before: State, now: State) -> OSError:
     return OSError(errno.ESTALE, text)
 
 
-def _final(error: Exception, scheme: str, reached: bool) -> OSError | None:
+def _final_error(error: Exception, scheme: str, reached: bool) -> OSError | None:
     """Return the error if no further attempt can succeed, else None."""
     kind = type(error).__name__
     if isinstance(error, FileNotFoundError) and error.errno is None:  # of obstore
