@@ -1,8 +1,7 @@
 """Format, size and orientation of an encoded image, from its first bytes, without decoding.
 
-It runs once per sample when a dataset is a folder, so it reads the few bytes it needs in place:
-2.4 us for a photograph, where opening it with Pillow takes 24. Where the formats leave room for
-opinion it sides with the decoders: size and orientation are those that OpenCV and DALI turn out.
+It runs once per sample of a folder, so it reads only the bytes that it needs, in place: 2.4 us for a photograph, where opening
+it with Pillow takes 24. Where a format is ambiguous, size and orientation are those of OpenCV and DALI.
 """
 
 import re
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from readers.image.kinds import SIGNATURES, ByteKind, not_image
 from readers.sample import HeaderError, Payload
 
-# Start of frame: 0xC0 to 0xCF but for the three that say something else (DHT, JPG, DAC).
+# Start of frame: 0xC0 to 0xCF except DHT, JPG and DAC.
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _APP1, _START_OF_SCAN = 0xE1, 0xDA
 _SEGMENT = struct.Struct(">BBH")  # 0xFF, marker, length (which counts itself)
@@ -26,7 +25,7 @@ _TAGS = {
     *(_WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG),
     *(_REDUCED_TAG, _FURTHER_TAG, _DNG_TAG),
 }
-# Types of whole numbers in TIFF and EXIF, BigTIFF's among them; of others (texts, fractions) decoders take two bytes.
+# Integer types of TIFF, BigTIFF and EXIF; for other types (texts, fractions) decoders read two bytes.
 _NUMBERS = {1: "B", 3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I", 16: "Q", 17: "q", 18: "Q"}
 _NPY_SHAPE = re.compile(rb"'shape': *\((\d{1,9}), *(\d{1,9})(?:, *(\d{1,9}))?,?\)")
 _NPY_TYPE = re.compile(rb"'descr': *'[<>|=][ufi](\d{1,2})'")
@@ -35,7 +34,7 @@ _PNM_MAXIMUM = re.compile(rb"(?:\s|#[^\n]*\n)*(\d{1,5})\s")
 
 
 Found = tuple[int, int, int, int, bool]
-"""Height and width as stored, EXIF orientation or 0, bits of a channel, and whether there is an alpha channel."""
+"""Stored height and width, EXIF orientation or 0, bits per channel, and whether there is an alpha channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +46,9 @@ class Header:
             [height, width, channels].
         height: Pixels, >= 1, after EXIF orientation.
         width: Pixels, >= 1, after EXIF orientation.
-        orientation: EXIF orientation, 1 to 8; 1 when there is none or it cannot be read.
+        orientation: EXIF orientation, 1 to 8; 1 if there is none or it cannot be read.
         bits: Bits per channel, such as 16; 8 for formats that pack several pixels into a byte or use a palette.
-        has_alpha: Whether the file says that pixels of the (first) image can be transparent.
+        has_alpha: Whether pixels of the (first) image can be transparent.
 
     Example:
         >>> with open("photos/cat/000.jpg", "rb") as file:
@@ -67,7 +66,7 @@ class Header:
 
 
 def image_size(data: Payload) -> tuple[int, int] | None:
-    """(height, width) of an encoded image after EXIF orientation, None where its header cannot be read."""
+    """Return (height, width) of an encoded image after EXIF orientation, None if its header cannot be read."""
     try:
         header = read_header(data)
     except HeaderError:
@@ -76,10 +75,10 @@ def image_size(data: Payload) -> tuple[int, int] | None:
 
 
 def read_header(data: Payload) -> Header:
-    """Read the header of an encoded image.
+    """Return the header of an encoded image.
 
-    A header can be read although the picture behind it is damaged. Neither the size of the
-    picture nor its number of pixels is limited here. Of an animation the canvas counts.
+    The image after a readable header may be damaged. Neither size nor number of pixels is limited here. Of an animation the
+    header describes the canvas.
 
     Raises:
         HeaderError: The bytes do not begin like an image, or its height or width is 0.
@@ -92,7 +91,7 @@ def read_header(data: Payload) -> Header:
     name, read = _recognise(data)
     try:
         height, width, orientation, bits, has_alpha = read(data)
-    except (struct.error, IndexError):  # something lies behind the last byte
+    except (struct.error, IndexError):  # an offset is after the last byte
         raise HeaderError(f"{name} that ends within its header, at byte {len(data)}") from None
     if height < 1 or width < 1:
         raise HeaderError(f"{name} whose header says height {height} and width {width}")
@@ -112,11 +111,11 @@ def _read_jpeg(data: Payload) -> Found:
     frame: tuple[int, int, int] | None = None
     orientation = 0
     position = 2
-    # On to the first scan, not only to the frame header: EXIF may stand between the two.
+    # Up to the first scan and not only to the frame header: EXIF may stand between the two.
     while True:
         prefix, marker, length = _SEGMENT.unpack_from(data, position)
         if prefix != 0xFF:
-            # OpenCV would search on, DALI gives up: a sample must not depend on the decoder.
+            # OpenCV would search the next marker, DALI gives up: a sample must not depend on the decoder.
             raise HeaderError(f"jpeg without a marker at byte {position}, where one must be")
         if marker == 0xFF:  # padding
             position += 1
@@ -127,7 +126,7 @@ def _read_jpeg(data: Payload) -> Found:
             frame = _FRAME.unpack_from(data, position + 4)
         elif (
             marker == _APP1
-            and not orientation  # the first one that has the tag counts
+            and not orientation  # the first segment with the tag counts
             and data[position + 4 : position + 10] == b"Exif\0\0"
         ):
             orientation = _orientation(data[position + 10 : position + 2 + length])
@@ -147,12 +146,12 @@ def _read_png(data: Payload) -> Found:
     has_alpha = colour in (4, 6)
     position = 33
     try:
-        # EXIF may stand before or behind the pixels.
+        # EXIF may stand before or after the pixels.
         while kind not in (b"eXIf", b"IEND"):
             length, kind = struct.unpack_from(">I4s", data, position)
             position += 12 + length
             has_alpha |= kind == b"tRNS"
-    except struct.error:  # cut off: the size is known all the same
+    except struct.error:  # cut off, but the size is known
         return height, width, 0, bits, has_alpha
     exif = data[position - 4 - length : position - 4] if kind == b"eXIf" else b""
     return height, width, _orientation(exif), bits, has_alpha
@@ -179,7 +178,7 @@ def _read_webp(data: Payload) -> Found:
         kind, length = struct.unpack_from("<4sI", data, position)
         if kind == b"EXIF":
             exif = data[position + 8 : position + 8 + length]
-            # Some writers put the mark of JPEG's EXIF segment in front.
+            # Some writers begin with the signature of JPEG's EXIF segment.
             exif = exif[6:] if exif[:6] == b"Exif\0\0" else exif
             return height, width, _orientation(exif), 8, has_alpha
         position += 8 + length + length % 2
@@ -188,7 +187,7 @@ def _read_webp(data: Payload) -> Found:
 
 def _read_gif(data: Payload) -> Found:
     width, height, flags = struct.unpack_from("<HHB", data, 6)
-    position = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)  # behind the table of colours
+    position = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)  # after the colour table
     has_alpha = False
     while data[position] == 0x21:  # an extension, before the first frame
         has_alpha |= data[position + 1] == 0xF9 and bool(data[position + 3] & 1)
@@ -196,7 +195,7 @@ def _read_gif(data: Payload) -> Found:
         while data[position]:  # blocks of up to 255 bytes
             position += 1 + data[position]
         position += 1
-    # Beside a frame that is smaller the canvas shows.
+    # Around a smaller frame the canvas is transparent.
     has_alpha |= struct.unpack_from("<HHHH", data, position + 1) != (0, 0, width, height)
     return height, width, 0, 8, has_alpha
 
@@ -210,7 +209,7 @@ def _read_bmp(data: Payload) -> Found:
     else:
         raise HeaderError(f"bmp whose header says it is {header_bytes} bytes long")
     bits, compression = struct.unpack_from("<HI", data, 28) if header_bytes >= 56 else (0, 0)
-    # Only where masks say which bits are what is the fourth byte of a pixel its alpha; else it is filling.
+    # The fourth byte of a pixel is alpha only if there is a mask for it; otherwise it is padding.
     has_alpha = bits == 32 and compression == 3 and bytes(data[66:70]) > bytes(4)
     # A negative height: rows from top to bottom.
     return abs(height), width, 0, 8, has_alpha
@@ -221,7 +220,7 @@ def _read_tiff(data: Payload) -> Found:
     tags = dict(_entries(data, is_big=is_big))
     is_thumbnail = tags.get(_REDUCED_TAG, 0) & 1 and _FURTHER_TAG in tags
     if _DNG_TAG in tags or is_thumbnail or data[8:10] == b"CR":
-        # Its first directory is a thumbnail, and decoders would take that for the photograph.
+        # Its first directory is a thumbnail, which decoders would take for the photograph.
         raise HeaderError(ByteKind("picture", "a camera raw file").reason)
     if _WIDTH_TAG not in tags or _HEIGHT_TAG not in tags:
         raise HeaderError("tiff whose first directory gives no height and width")
@@ -251,7 +250,7 @@ def _read_pnm(data: Payload) -> Found:
 
 
 def _orientation(exif: Payload, *, is_big: bool = False) -> int:
-    """Return the orientation in an EXIF block, 1 when it is not 1 to 8, 0 when it is absent or cannot be read."""
+    """Return the orientation in an EXIF block, 1 if it is not 1 to 8, 0 if it is missing or cannot be read."""
     try:
         entries = _entries(exif, is_big=is_big)
         value = next((value for tag, value in entries if tag == _ORIENTATION_TAG), None)
@@ -263,17 +262,17 @@ def _orientation(exif: Payload, *, is_big: bool = False) -> int:
 
 
 def _entries(tiff: Payload, *, is_big: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield the tags that count here, each with its first number, in the first directory of a TIFF file or of EXIF.
+    """Yield the tags that are needed here, each with its first number, in the first directory of a TIFF file or of EXIF.
 
-    EXIF is such a file in small. A big file has places and counts of 8 bytes where others have 4.
+    EXIF is a small TIFF file. BigTIFF has offsets and counts of 8 bytes where others have 4.
     """
     order = "<" if tiff[:2] == b"II" else ">"
     place = order + ("Q" if is_big else "I")
     count_of, entry = (
         struct.Struct(order + kinds) for kinds in (("Q", "HHQ2x") if is_big else ("H", "HHI2x"))
     )
-    room = 8 if is_big else 4  # bytes of an entry for its value; a longer one lies elsewhere
-    directory = _place_at(place, tiff, 8 if is_big else 4)
+    room = 8 if is_big else 4  # bytes of an entry for its value; longer values are stored elsewhere
+    directory = _read_offset(place, tiff, 8 if is_big else 4)
     (num_entries,) = count_of.unpack_from(tiff, directory)
     first, num_bytes = directory + count_of.size, 4 + 2 * room
     for start in range(first, first + num_bytes * num_entries, num_bytes):
@@ -281,14 +280,14 @@ def _entries(tiff: Payload, *, is_big: bool = False) -> Iterator[tuple[int, int]
         if tag in _TAGS:
             number = struct.Struct(order + _NUMBERS.get(kind, "H"))
             at = start + 4 + room
-            # Of bits there is one for each channel. Decoders take other values for single ones, whatever their count says.
+            # There is one number of bits per channel. Decoders take other values for single ones, whatever their count.
             if number.size * (count if tag == _BITS_TAG else 1) > room:
-                at = _place_at(place, tiff, at)
+                at = _read_offset(place, tiff, at)
             yield tag, number.unpack_from(tiff, at)[0]
 
 
-def _place_at(form: str, data: Payload, at: int) -> int:
-    """Read where something lies, and see that it lies in the file."""
+def _read_offset(form: str, data: Payload, at: int) -> int:
+    """Return an offset that is read from the file, which must be within the file."""
     (place,) = struct.unpack_from(form, data, at)
     if place > len(data):
         raise struct.error("behind the last byte")

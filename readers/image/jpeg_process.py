@@ -1,4 +1,4 @@
-"""By which process a JPEG was encoded."""
+"""The coding process of a JPEG."""
 
 import struct
 
@@ -19,14 +19,14 @@ _PROCESSES = {
 
 
 def jpeg_process(data: Payload) -> str | None:
-    """Name the process of a JPEG: the first marker of a frame tells it.
+    """Return the coding process of a JPEG, by the first marker of a frame.
 
     Args:
         data: A file, or its beginning.
 
     Returns:
         "baseline", "extended sequential", "progressive", "lossless", "hierarchical" or "arithmetic" (ITU-T T.81,
-        table B.1); None where it is no JPEG, or ends before its frame.
+        table B.1); None if it is no JPEG, or ends before its frame.
 
     Example:
         >>> from readers.image.jpeg_process import jpeg_process

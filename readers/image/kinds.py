@@ -1,22 +1,23 @@
-"""What bytes are: the one place that tells images, pictures of other formats, videos and anything else apart by content."""
+"""Recognising images, pictures of other formats, videos and other files by their first bytes."""
 
 import re
 from typing import Literal, NamedTuple
 
-HEAD_BYTES = (
-    512  # MPEG transport streams repeat a byte every 188 (or 192), and tar writes its name at 257
-)
-_PAGE = rb"(?i:(?:\xef\xbb\xbf)?\s*(?:<!--.{0,200}?-->\s*)?%s)"  # of text that begins with a tag
+HEAD_BYTES = 512
+"""Bytes that are needed: MPEG transport streams repeat a byte every 188 or 192, and tar has its name at byte 257."""
+_PAGE = rb"(?i:(?:\xef\xbb\xbf)?\s*(?:<!--.{0,200}?-->\s*)?%s)"
+"""Text that begins with a tag, after a byte order mark and a comment."""
 _CONVERT = "which is not read: convert it to JPEG, PNG or WebP"
+"""Advice for pictures."""
 
 
 class ByteKind(NamedTuple):
-    """What bytes are.
+    """The format of a file.
 
     Attributes:
-        family: "image" is read; a "picture" is an image of a format that is not read.
-        name: Of the format: as in `readers.image.header.Header` for images, else for people.
-        advice: What to do about bytes that are no image; "" for images.
+        family: An "image" can be read; a "picture" is an image of a format that cannot.
+        name: Name of the format: that of `readers.image.header.Header` for images, else one for people.
+        advice: Advice for files that are no image; "" for images.
     """
 
     family: Literal["image", "picture", "video", "other"]
@@ -25,7 +26,7 @@ class ByteKind(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why this is not read as an image, in less than a sentence."""
+        """The reason why it is not read as an image, for the end of a sentence."""
         if self.family == "picture":
             return f"{self.name}, {_CONVERT}"
         if self.family == "video":
@@ -46,9 +47,9 @@ SIGNATURES = (
     (b"\x93NUMPY", "npy"),
     *((b"P%d" % digit, "ppm") for digit in range(1, 7)),
 )
-"""First bytes of the images that are read. All of RIFF is WebP here: its reader looks at the form."""
+"""First bytes of images. All RIFF files count as WebP here, and its reader checks the form."""
 
-# ISO base media files begin with a box of brands; mif1 and msf1 leave it to the further brands what is inside.
+# ISO base media files begin with a box of brands; with mif1 and msf1 the further brands tell the format.
 _PICTURES = (
     ("AVIF", rb"....ftyp(?:avi[fs]|(?:mif1|msf1|miaf)....(?:(?!hei|hev)....){0,8}?avi[fs])"),
     ("HEIC", rb"....ftyp(?:hei[cxms]|hev[cxms]|(?:mif1|msf1|miaf)....(?:....){0,8}?(?:hei[cx]|hev[cx]))"),
@@ -105,7 +106,7 @@ _KINDS = (
 
 
 def kind_of(data: bytes | memoryview) -> ByteKind | None:
-    """Return what bytes are, None where they begin like nothing that is known here.
+    """Return the format of a file, None if it is unknown.
 
     Args:
         data: A file, or its first 512 bytes.
@@ -121,7 +122,7 @@ def kind_of(data: bytes | memoryview) -> ByteKind | None:
 
 
 def not_image(data: bytes | memoryview) -> str:
-    """Say why bytes that no reader takes are no image."""
+    """Return the reason why a file of an unknown or other format is no image."""
     if not len(data):
         return "empty"
     kind = kind_of(data)
@@ -131,7 +132,7 @@ def not_image(data: bytes | memoryview) -> str:
 
 
 def not_video(data: bytes | memoryview) -> str:
-    """Say why bytes that are named like a video are none; "" for all but images, and for GIF, which may be animated."""
+    """Return the reason why a file named like a video is none; "" unless it is an image, and for GIF, which may be animated."""
     kind = kind_of(data)
     if kind is None or kind.family not in ("image", "picture") or kind.name == "gif":
         return ""

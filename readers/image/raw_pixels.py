@@ -1,4 +1,4 @@
-"""Raw arrays as files: pixels as PNM, which every decoder of images reads, other numbers as .npy."""
+"""Rows of raw arrays as files: pixels as PNM, which all image decoders read, other numbers as .npy."""
 
 import io
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class RowFile:
 
     Attributes:
         field: Name of the sample's field: "ppm" (RGB), "pgm" (grey) or "npy".
-        head: Bytes in front of the row's own.
+        head: Bytes before the row.
         shape: Shape of the row.
         dtype: Data type of the row.
     """
@@ -29,7 +29,7 @@ class RowFile:
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """(height, width) of an image, None for other numbers."""
+        """(height, width) of an image, None for other arrays."""
         return None if self.field == "npy" else (self.shape[0], self.shape[1])
 
     @property
@@ -38,14 +38,14 @@ class RowFile:
         return len(self.head) + self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
 
     def of(self, row: NDArray[Any]) -> bytes:
-        """Return the file of a row, which need not lie in one piece."""
-        # NumPy turns a single number round to this machine's byte order; times have no buffers.
+        """Return the file of a row, which need not be contiguous."""
+        # The data type again, since NumPy converts single numbers to native byte order. uint8, since times have no buffers.
         whole = np.ascontiguousarray(row, self.dtype).reshape(-1)
         return b"".join((self.head, whole.view(np.uint8).data))
 
 
 def row_file(shape: tuple[int, ...], dtype: DTypeLike) -> RowFile:
-    """Choose the file for rows of one kind.
+    """Return the file format for rows of one shape and type.
 
     Args:
         shape: Shape of a row. uint8 [H, W, 3] is an RGB image and becomes "ppm"; uint8 [H, W] and [H, W, 1] are
@@ -66,7 +66,7 @@ def row_file(shape: tuple[int, ...], dtype: DTypeLike) -> RowFile:
 
 
 def read_npy(data: bytes | memoryview) -> NDArray[Any]:
-    """Return the array of a NumPy file, which shares its bytes; `numpy.load` would allocate whatever the header claims.
+    """Return the array of a NumPy file, which shares its bytes; `numpy.load` would allocate any size in the header.
 
     Raises:
         Exception: It is damaged, or of Python objects; NumPy's parser of headers raises errors of many kinds.
@@ -78,7 +78,7 @@ def read_npy(data: bytes | memoryview) -> NDArray[Any]:
 
 
 def _npy_header(data: bytes | memoryview) -> tuple[Any, int]:
-    """Return (shape, is Fortran's order, data type) and where the numbers begin."""
+    """Return (shape, is Fortran's order, data type), and the offset of the numbers."""
     stream = io.BytesIO(data[: 1 << 14])  # NumPy refuses headers of more than 10,000 bytes
     is_first = npy_format.read_magic(stream) == (1, 0)
     read_header = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0

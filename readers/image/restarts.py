@@ -1,4 +1,4 @@
-"""Where the restart intervals of a JPEG lie: pieces of its scan that decode one by one."""
+"""Finding the restart intervals of a JPEG: pieces of its scan that can be decoded alone."""
 
 import struct
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from readers.sample import Payload
 _FRAMES = (0xC0, 0xC1)  # sequential with Huffman codes
 _OTHER_FRAMES = frozenset(range(0xC2, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _RESTART_INTERVAL, _START_OF_SCAN, _END_OF_IMAGE = 0xDD, 0xDA, 0xD9
-_FIRST_RESTART = 0xD0  # to 0xD7, counted in turn
+_FIRST_RESTART = 0xD0  # eight markers to 0xD7 take turns
 _SEGMENT = struct.Struct(">BBH")  # 0xFF, marker, length (which counts itself)
 _FRAME = struct.Struct(">BHHB")  # bits, height, width, components
 _LENGTH = struct.Struct(">H")
@@ -23,18 +23,16 @@ class _Scan(NamedTuple):
 
 
 def restart_offsets(data: Payload) -> NDArray[np.int64] | None:
-    """Find the restart intervals of a JPEG: 30 us per 100 kB, 3 us where it has none.
+    """Return the restart intervals of a JPEG: 30 us per 100 kB, 3 us if it has none.
 
     Args:
         data: A whole JPEG file.
 
     Returns:
-        int64 [intervals + 1]: the byte in the file at which each interval's entropy-coded data begins,
-        and the byte at which the marker stands that ends the scan. Interval ``i`` without its markers
-        is ``data[offsets[i] : offsets[i + 1] - 2]``, and the last one ends at ``offsets[-1]``.
-
-        None where the JPEG is not of a single sequential scan of 8 bits, has no restart interval, or
-        has other markers than its size and its interval call for.
+        int64 [intervals + 1]: offsets of the entropy-coded data of each interval, and of the marker that ends the scan.
+        Interval ``i`` without its marker is ``data[offsets[i] : offsets[i + 1] - 2]``, and the last one ends at
+        ``offsets[-1]``. None if the JPEG is not a single sequential scan of 8 bits, has no restart interval, or has other
+        markers than its size and interval require.
 
     Example:
         >>> with open("photos/cat/000.jpg", "rb") as file:
@@ -43,14 +41,14 @@ def restart_offsets(data: Payload) -> NDArray[np.int64] | None:
     """
     try:
         scan = _find_scan(data)
-    except struct.error:  # something lies behind the last byte
+    except struct.error:  # an offset is after the last byte
         return None
     if scan is None:
         return None
     coded = np.frombuffer(data, np.uint8, offset=scan.start)
     prefixes = np.flatnonzero(coded[:-1] == 0xFF)
     codes = coded[prefixes + 1]
-    marks = np.flatnonzero(codes)[: scan.num_intervals]  # a zero says that 0xFF is data
+    marks = np.flatnonzero(codes)[: scan.num_intervals]  # 0xFF followed by zero is data
     expected = _FIRST_RESTART + np.arange(scan.num_intervals) % 8
     expected[-1] = _END_OF_IMAGE
     if not np.array_equal(codes[marks], expected):
@@ -63,7 +61,7 @@ def restart_offsets(data: Payload) -> NDArray[np.int64] | None:
 
 
 def _find_scan(data: Payload) -> _Scan | None:
-    """Walk over the header; raises struct.error where the data ends within it."""
+    """Return the scan, None if it has no usable restart interval; raises struct.error if the data ends in the header."""
     if data[:2] != b"\xff\xd8":
         return None
     num_mcus = num_components = interval = 0
@@ -89,13 +87,13 @@ def _find_scan(data: Payload) -> _Scan | None:
 
 
 def _read_frame(data: Payload, position: int) -> tuple[int, int]:
-    """Return the number of MCUs, 0 where they are not of 8 bits, and of components."""
+    """Return the numbers of MCUs, 0 if they are not of 8 bits, and of components."""
     bits, height, width, num_components = _FRAME.unpack_from(data, position)
     factors = data[position + 7 : position + 6 + 3 * num_components : 3]
     if bits != 8 or not factors:
         return 0, num_components
     across, down = max(factor >> 4 for factor in factors), max(factor & 15 for factor in factors)
-    if num_components == 1:  # an MCU is one block, whatever the factors say
+    if num_components == 1:  # an MCU is one block for any factors
         across = down = 1
     if not (across and down):
         return 0, num_components

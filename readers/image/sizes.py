@@ -1,6 +1,5 @@
 """Height and width of all images of a dataset, from its columns or from headers that are read once."""
 
-import hashlib
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from readers.image.header import read_header
 from readers.python_parser import call_parser
 from readers.sample import BadSample, Dataset, HeaderError, Sample
 from readers.storage.atomic_file import build_once
-from readers.storage.cache_folder import cache_folder
+from readers.storage.cache_folder import path_in_cache
 from readers.storage.unreadable import lasting
 from readers.video.progress import terminal_bar
 
@@ -64,8 +63,7 @@ def image_sizes(
     if len(unknown) < _STORED_FROM:
         sizes[unknown] = _read(dataset, field, unknown, progress)
         return sizes
-    digest = hashlib.sha256(f"{dataset.fingerprint} {VERSION} {field or ''}".encode()).hexdigest()
-    path = cache_folder() / "sizes" / f"{digest[:32]}.npy"
+    path = path_in_cache("sizes", f"{dataset.fingerprint} {VERSION} {field or ''}", ".npy")
     if (stored := _load(path, len(dataset))) is not None:
         return stored
     try:

@@ -20,8 +20,8 @@ from readers.storage.atomic_file import atomic_file, build_once
 from readers.storage.blob import is_url, open_blob
 from readers.storage.cache_folder import (
     CachedFile,
-    cache_folder,
     default_limit_bytes,
+    path_in_cache,
     remove_oldest,
 )
 from readers.storage.destination import open_destination
@@ -113,10 +113,6 @@ def _is_older(path: Path, than: Path) -> bool:
     return path.stat().st_mtime_ns < than.stat().st_mtime_ns
 
 
-def _cached(name: bytes) -> Path:
-    return cache_folder() / _FOLDER / f"{hashlib.sha256(name).hexdigest()[:32]}{SUFFIX}"
-
-
 def _local_copy(file: SampleFile, head: Head) -> Path:
     """Return the path of a copy in the cache folder, which is made first if it is missing.
 
@@ -124,7 +120,7 @@ def _local_copy(file: SampleFile, head: Head) -> Path:
         OSError: There are no seek points, or the copy cannot be written.
         SourceError: There are no seek points.
     """
-    path = _cached(os.fsencode(file.location) + head.pack())
+    path = path_in_cache(_FOLDER, os.fsencode(file.location) + head.pack(), SUFFIX)
     with suppress(OSError, DamagedFileError):  # there is no copy yet
         SeekPointFile(path, head)
         return path
@@ -169,7 +165,7 @@ def make_head(dataset: Dataset, version: int) -> Head:
 
 def cache_path(head: Head) -> Path:
     """Return the path of the file of a dataset in the cache folder; each version of the rows has its own file."""
-    return _cached(head.pack())
+    return path_in_cache(_FOLDER, head.pack(), SUFFIX)
 
 
 def rewrite_in_order(head: Head) -> None:

@@ -97,12 +97,12 @@ class SeekPointFile:
 
     def used_slots(self) -> NDArray[np.bool_]:
         """Return which samples have a slot, bool [samples]; it may be damaged or belong to other bytes."""
-        pieces = [np.empty(0, np.bool_)]
+        pieces = []
         for first in range(0, self.head.num_samples, _PIECE_SLOTS):
             count = min(self.head.num_samples - first, _PIECE_SLOTS)
             data = self._read_slots(first, first + count).ljust(SLOT_BYTES * count, b"\0")
             pieces.append(np.frombuffer(data, np.uint64).reshape(count, -1).any(1))
-        return np.concatenate(pieces)
+        return np.concatenate([np.empty(0, np.bool_), *pieces])
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
         """Yield the undamaged entries of the samples start to stop, half open, in order."""

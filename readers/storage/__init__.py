@@ -1,1 +1,1 @@
-"""Where bytes lie: files, object stores, the block cache, shards and their side-car indexes."""
+"""Files, object stores, the cache of blocks, shards, and side files such as indexes."""

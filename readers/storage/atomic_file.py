@@ -8,18 +8,21 @@ import hashlib
 import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
+from readers.sample import IndexFileError
 from readers.storage.lock import is_at, open_locked, try_lock
 
 OWN = ".gpuaug-"
 """In the names of our own files and folders next to data, so that they are never read as data."""
 SUFFIX = ".part"
 """At the end of the names of files that are being written."""
+
+T = TypeVar("T")
 
 
 class ForeignError(Exception):
@@ -51,11 +54,6 @@ class PartFile(NamedTuple):
     part: Path
     path: Path
 
-    @property
-    def descriptor(self) -> int:
-        """Descriptor of the file."""
-        return self.file.fileno()
-
     def publish(self, *, mode: int | None = None, to_disk: bool = False) -> None:
         """Give the file its final name, in place of a file that has it already.
 
@@ -68,9 +66,9 @@ class PartFile(NamedTuple):
         """
         self.file.flush()
         if mode is not None:
-            os.fchmod(self.descriptor, mode)
+            os.fchmod(self.file.fileno(), mode)
         if to_disk:
-            os.fsync(self.descriptor)
+            os.fsync(self.file.fileno())
         self.part.replace(self.path)
 
 
@@ -96,6 +94,44 @@ def build_once(path: Path) -> Iterator[PartFile]:
             if is_at(descriptor, part):
                 part.unlink()
         os.close(descriptor)
+
+
+def find_or_build(
+    paths: Sequence[Path],
+    find: Callable[[], T | None],
+    build: Callable[[PartFile], T],
+    what: str,
+) -> T:
+    """Return the result of `find`, or if that is None, of `build` for the first path that can be written.
+
+    Of several processes one builds, and the others wait.
+
+    Args:
+        paths: Paths of the file, best first.
+        find: Returns None if no file fits.
+        build: Writes the file. It must raise errors that are not about the file within `foreign_errors`.
+        what: Name of the file, for the error.
+
+    Raises:
+        IndexFileError: No path can be written.
+        OSError: An error of `find`, or a foreign one of `build`.
+    """
+    if (found := find()) is not None:
+        return found
+    for path in paths:
+        try:
+            with build_once(path) as part:
+                with foreign_errors():  # another process may have built it while this one waited
+                    found = find()
+                return build(part) if found is None else found
+        except ForeignError as foreign:
+            raise foreign.error from None
+        except OSError:  # the next path may be writable
+            continue
+    folders = " or to ".join(str(path.parent) for path in paths)
+    raise IndexFileError(
+        f"{what} cannot be written to {folders}: set GPU_AUG_CACHE to a folder that can be written"
+    )
 
 
 @contextmanager

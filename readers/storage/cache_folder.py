@@ -1,5 +1,6 @@
 """The folder for files that readers keep between runs, and the limits of what they take there."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterable
@@ -23,6 +24,12 @@ def cache_folder() -> Path:
 def default_limit_bytes(folder: Path, used_bytes: int) -> int:
     """Return how much the files in a folder may take: 10 GB, or a tenth of the disk that is free or theirs."""
     return min(_MOST_BYTES, (used_bytes + shutil.disk_usage(folder).free) // 10)
+
+
+def path_in_cache(folder: str, name: str | bytes, suffix: str = "") -> Path:
+    """Return the path of a file in a subfolder of the cache folder, by a name of any length, such as a URL."""
+    digest = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return cache_folder() / folder / f"{digest[:32]}{suffix}"
 
 
 class CachedFile(NamedTuple):

@@ -10,14 +10,15 @@ from readers.storage.unreadable import is_transient, reason_of
 
 
 def copied_sample(sample: Sample, reads: Callable[[str], bool] | None = None) -> Sample | BadSample:
-    """Copy what of a sample is views into mapped files, but videos; a BadSample where a file has shrunk.
+    """Return a sample with copies in place of views into mapped files, or a BadSample if a file has shrunk.
 
-    Who touches such a view after the file was cut is killed. Videos are too long for a copy, and are read by parts.
+    Touching such a view after the file has shrunk would kill the process. Videos remain views: they are too long for a copy,
+    and are read in parts.
 
     Args:
-        sample: What is stored.
-        reads: Tells which fields beside the image will be read; the others stay views, and so does an image in
-            restart intervals, of which a part is decoded: its file is only looked at. None copies all.
+        sample: The sample.
+        reads: Returns whether a field other than the image will be read. Other fields remain views, and so does an image with
+            restart intervals, since only a part is decoded: only the length of its file is checked. None copies all fields.
     """
     image = sample.image_field or next(filter(is_image_field, sample.fields), None)
     copies = {}

@@ -7,24 +7,24 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Sized(Protocol):
-    """Something that takes memory."""
+    """An object that takes memory."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds."""
+        """Bytes of memory."""
 
 
 Value = TypeVar("Value", bound=Sized)
 
 
 class Recent(Generic[Value]):
-    """Values by key; the least recently used are dropped when the total exceeds the bound.
+    """Values by key; the least recently used ones are dropped when all together exceed a limit.
 
-    Threads that want the same value at once wait for the one that makes it. A value larger than the
-    bound is handed out and not kept.
+    Of several threads that need the same value one makes it, and the others wait. A value larger than the limit is returned
+    without being stored.
 
     Args:
-        limit_bytes: Maximum size of the cache.
+        limit_bytes: Largest size of all values.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -35,7 +35,7 @@ class Recent(Generic[Value]):
         self.held_bytes = 0
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a key, made now if it is not there. What `make` raises goes through."""
+        """Return the value of a key, which `make` returns if it is not stored; its exceptions are not caught."""
         with self._lock:
             found = self._values.get(key)
             if found is not None:
@@ -49,14 +49,14 @@ class Recent(Generic[Value]):
                 return found
             try:
                 made = make()
-                self._keep(key, made)
+                self._store(key, made)
             finally:
                 with self._lock:
                     self._makers.pop(key, None)
         return made
 
     def peek(self, key: Hashable) -> Value | None:
-        """Return the value of a key, None if it is not there."""
+        """Return the value of a key, None if it is not stored."""
         with self._lock:
             found = self._values.get(key)
             if found is not None:
@@ -64,13 +64,13 @@ class Recent(Generic[Value]):
             return found
 
     def drop(self, key: Hashable) -> None:
-        """Forget a value, if it is there."""
+        """Remove a value if it is stored."""
         with self._lock:
             old = self._values.pop(key, None)
             if old is not None:
                 self.held_bytes -= old.nbytes
 
-    def _keep(self, key: Hashable, value: Value) -> None:
+    def _store(self, key: Hashable, value: Value) -> None:
         size_bytes = value.nbytes
         if size_bytes > self._limit_bytes:
             return

@@ -1,4 +1,4 @@
-"""The shards of a dataset, opened one by one or, where each is a wait for a server, several at a time."""
+"""Opening the shards of a dataset: local ones in turn, remote ones in parallel."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,14 +8,15 @@ from typing import Any
 from readers.sample import PathLike, SourceError
 from readers.storage.blob import Blob, is_url, open_blob
 
-MOST_THREADS = 16  # that wait for a server
+MOST_THREADS = 16
+"""Threads that wait for a server: enough to hide the latency of requests, few enough for its limits."""
 
 
 def open_all(shards: Sequence[PathLike]) -> list[Blob]:
     """Open the shards of a dataset.
 
     Raises:
-        SourceError: There are none, or one is missing.
+        SourceError: The list is empty, or a shard is missing.
     """
     if not shards:
         raise SourceError("the list of shards is empty: give at least one")
@@ -29,7 +30,7 @@ def open_all(shards: Sequence[PathLike]) -> list[Blob]:
 
 
 def on_all(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Do the same to every shard, several at a time where that is a wait for a server."""
+    """Return the results of a function for every shard; for remote ones it is called in parallel."""
     locations = [
         item if isinstance(item, (str, Path)) else getattr(item, "location", "") for item in items
     ]

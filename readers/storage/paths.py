@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from readers.storage.remote import StorageOptions
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+"""Scheme of a URL by RFC 3986; a path with ``://`` further on is no URL."""
 
 
 def is_url(path: str) -> bool:
-    """Whether this is no path of this machine."""
+    """Return whether a location is a URL and not a path of this machine."""
     return _URL.match(path) is not None
 
 
 def shown_path(path: str) -> str:
-    """For messages: a path, or a URL without what may be secret in it."""
+    """Return a path or URL for messages, without passwords and signatures."""
     if not is_url(path):
         return path
     from readers.storage.remote.options import shown
@@ -33,29 +34,29 @@ def shown_path(path: str) -> str:
 
 
 def without_query(location: str) -> str:
-    """Return a location without the query of an HTTP URL; in keys of stores and in files ``?`` is a character."""
+    """Return a location without the query of an HTTP URL; in keys of stores and paths ``?`` is an ordinary character."""
     return location.partition("?")[0] if location[:4].lower() == "http" else location
 
 
 def find_paths(text: str, storage: "StorageOptions | None") -> list[str]:
     """Return the paths that a path or pattern matches, sorted for each of its wildcards.
 
-    URLs of folders stay as they are.
+    URLs of folders are returned unchanged.
 
     Raises:
-        SourceError: It fits no file, or its store cannot be listed.
+        SourceError: It matches no file, or its store cannot be listed.
     """
     if text.startswith("pipe:"):
         return [text]
     if storage and is_url(text):
-        return [path for url in expand_braces(text) for path in _matched_away(url, storage)]
-    if Path(text).exists():  # also a file that has braces or stars in its name
+        return [path for url in expand_braces(text) for path in _match_remote(url, storage)]
+    if Path(text).exists():  # a file name may hold braces and stars
         return [text]
-    return [path for name in expand_braces(text) for path in _matched(name)]
+    return [path for name in expand_braces(text) for path in _match_local(name)]
 
 
 def has_wildcards(text: str) -> bool:
-    """Whether a pattern stands for the files that exist, as stars do; braces stand for the same names everywhere."""
+    """Return whether the matches of a pattern depend on the files that exist; those of braces do not."""
     if is_url(text):
         text = text.partition("://")[2] if text[:4].lower() != "http" else ""
     elif Path(text).exists():
@@ -63,7 +64,7 @@ def has_wildcards(text: str) -> bool:
     return has_magic(text)
 
 
-def _matched(name: str) -> list[str]:
+def _match_local(name: str) -> list[str]:
     if not has_magic(name) or Path(name).exists():
         return [name]
     found = sorted(_glob(name))
@@ -74,7 +75,7 @@ def _matched(name: str) -> list[str]:
 
 
 def _glob(pattern: str) -> Iterator[str]:
-    """Yield what `glob.glob` does, which takes a folder that cannot be listed for an empty one."""
+    """Yield the matches of `glob.glob`, but raise an error for a folder that cannot be listed."""
     folder, name = os.path.split(pattern)
     for around in _glob(folder) if has_magic(folder) else [folder]:
         if not has_magic(name):
@@ -88,7 +89,7 @@ def _glob(pattern: str) -> Iterator[str]:
                 yield os.path.join(around, one)  # noqa: PTH118 - as above
 
 
-def _matched_away(url: str, storage: "StorageOptions") -> list[str]:
+def _match_remote(url: str, storage: "StorageOptions") -> list[str]:
     from readers.storage.remote import Url, match_remote
 
     scheme, _, rest = url.partition("://")
@@ -120,7 +121,7 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def with_path(location: str, change: Callable[[str], str]) -> str:
-    """Return a location with another path; a URL keeps its query, such as a signature, and what it knows of how it is reached.
+    """Return a location with another path; a URL keeps its query, such as a signature, and the options of its connection.
 
     Args:
         location: A path or a URL.
@@ -138,7 +139,7 @@ def beside(location: str, name: str) -> str:
 
 
 def with_options_of(url: str, changed: str) -> str:
-    """A changed URL with what the first one knows of how it is reached; a path as it is."""
+    """Return a changed URL with the options of the first one; a path is returned unchanged."""
     if not is_url(url):
         return changed
     from readers.storage.remote import Url, options_of
@@ -147,5 +148,5 @@ def with_options_of(url: str, changed: str) -> str:
 
 
 def leads_back(folder: Path) -> bool:
-    """Whether a folder is a link to one that holds it, in which a walk would go round."""
+    """Return whether a folder is a link to one of its parents, in which a walk would never end."""
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())

@@ -1,4 +1,4 @@
-"""Samples that lie at known offsets of shard files; the base of every format of that kind."""
+"""Samples at known offsets of shard files: the base class of such formats."""
 
 import hashlib
 import struct
@@ -45,20 +45,20 @@ from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
 _BLOCK_BYTES = 8_000_000
-_MOST_OPEN_SHARDS = 16_384  # two maps each, of the 65,530 that Linux grants a process
+"""Bytes of a block of samples, which is read sequentially in block shuffles."""
+_MOST_OPEN_SHARDS = 16_384
+"""Each has two mappings, and Linux allows 65,530 of them per process."""
 
 _Take = Callable[[Names, tuple[int, ...]], dict[str, Payload]]
-"""Makes the fields of samples, in turn."""
-
+"""Returns the fields of a sample by their names and bounds; it is called for the samples of a part in order."""
 
 _IMAGE = struct.Struct("8q")
-"""What `ShardDataset._find_images` gives of each image."""
-
+"""The numbers that `ShardDataset._find_images` returns for each image."""
 
 _Part = tuple[int, int, int]
-"""The samples of a batch that lie in one shard: its number, and from where to where they stand in stored order."""
+"""The samples of a batch in one shard: number of the shard, and start and stop in the stored order of the batch."""
 _FoundRows = tuple[list[Row], _Take, int]
-"""What an index says of samples, what makes their fields, and the address of the mapped shard, 0 if it is not mapped."""
+"""Rows of an index, the function for their fields, and the address of the mapped shard, 0 if it is not mapped."""
 
 
 class _Content(NamedTuple):
@@ -70,16 +70,16 @@ class _Content(NamedTuple):
 
     @classmethod
     def of(cls, head: Head) -> "_Content":
-        """By its index."""
+        """Return the content of a shard by the head of its index."""
         return cls(len(head), head.digest, head.identity["content"])
 
 
 class ShardDataset(IndexedDataset):
     """Samples at known offsets of shards.
 
-    Shards are scanned once (see `readers.storage.index`). Fields of local ones are read, and those of more than 1 MiB
-    are memoryviews into the mapped shard, which keep it mapped as long as they live (see `readers.storage.blob.mapped.copied`).
-    What a shard lost because it was shortened in place gives BadSamples, as a shard does that was replaced
+    Shards are scanned once (see `readers.storage.index`). Fields of local shards are copies; those of more than 1 MiB are
+    memoryviews into the mapped shard, which keep it mapped as long as they live (see `readers.storage.blob.mapped.copied`).
+    Samples that a shard lost because it was shortened in place are BadSamples, and so are those of a shard that was replaced
     before it was first read. A shard must not be shortened while it is scanned: that ends the process.
 
     Args:
@@ -88,7 +88,7 @@ class ShardDataset(IndexedDataset):
 
     Raises:
         SourceError: A shard is missing, not of this format, or holds no samples.
-        IndexFileError: No folder for the index can be written to.
+        IndexFileError: No folder for the index can be written.
     """
 
     def __init__(self, shards: Sequence[PathLike], scan: Scan) -> None:
@@ -98,7 +98,7 @@ class ShardDataset(IndexedDataset):
         self._found: list[FoundIndex] = (
             builder.build(self._blobs, scan)
             if builder
-            else on_all(lambda blob: _indexed(blob, scan), self._blobs)
+            else on_all(lambda blob: _open_index(blob, scan), self._blobs)
         )
         for blob, found in zip(self._blobs, self._found, strict=True):
             if isinstance(blob, LocalBlob):
@@ -106,20 +106,20 @@ class ShardDataset(IndexedDataset):
         count = sum(found.head.num_unlabelled for found in self._found)
         self.unlabelled = count, self.members, ""
         self._contents: list[_Content] = []
-        self._expect([_Content.of(found.head) for found in self._found])
+        self._set_contents([_Content.of(found.head) for found in self._found])
         self._names = [blob.name for blob in self._blobs]
         most = max_sample_bytes()
         self._is_small = [blob.size_bytes <= most for blob in self._blobs]
         self._is_remote = not all(isinstance(blob, LocalBlob) for blob in self._blobs)
-        self._foresight = PagePrefetcher()
-        # Not self, whose maps should go when it goes.
+        self._prefetcher = PagePrefetcher()
+        # No reference to self: a cycle would keep the mappings until the next garbage collection.
         blobs, indexes, contents = self._blobs, self._found, self._contents
         self._open = lru_cache(maxsize=_MOST_OPEN_SHARDS)(
             lambda shard: _OpenShard(blobs[shard], _map(indexes[shard], contents[shard]))
         )
 
-    def _expect(self, contents: list[_Content]) -> None:
-        """Hold to what the shards held when the dataset was opened, here or where it was pickled."""
+    def _set_contents(self, contents: list[_Content]) -> None:
+        """Set the contents that later reads must match: those when the dataset was opened, here or before it was pickled."""
         self._contents[:] = contents
         self._starts = list(accumulate((one.num_samples for one in contents), initial=0))
         self._bounds = np.array(self._starts, np.int64)
@@ -129,13 +129,10 @@ class ShardDataset(IndexedDataset):
         return type(self), (self.shards,)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        """Whatever a format's `__reduce__` opens in another process must be what was opened in this one.
-
-        The samples of a shard that is not are BadSamples there, as they are here.
-        """
+        """Pickle the contents as well: in another process the samples of a changed shard are BadSamples, as in this one."""
         del protocol
         make, arguments = self.__reduce__()
-        return _open_same, (make, arguments, self._contents)
+        return _reopen, (make, arguments, self._contents)
 
     @property
     def shards(self) -> list[str]:
@@ -152,7 +149,7 @@ class ShardDataset(IndexedDataset):
 
     @property
     def members(self) -> frozenset[str]:
-        """Names of all members that entries have, as `Scan.find` gave them."""
+        """Names of all members of entries, as `Scan.find` gave them."""
         kinds = (kind for found in self._found for kind in found.head.kinds)
         return frozenset(name for kind in kinds for name in kind[0])
 
@@ -163,7 +160,7 @@ class ShardDataset(IndexedDataset):
 
     @property
     def index_remarks(self) -> tuple[str, ...]:
-        """`scan_remarks`, and sentences about keys that do not tell samples apart."""
+        """`scan_remarks`, and sentences about keys that several samples share."""
         remarks = [*self.scan_remarks]
         repeated = [one.head.num_repeated_keys for one in self._found]
         if total := sum(repeated):
@@ -182,7 +179,7 @@ class ShardDataset(IndexedDataset):
 
     @property
     def scan_remarks(self) -> tuple[str, ...]:
-        """What was noticed when the shards were indexed, as sentences."""
+        """The remarks of the scans as sentences."""
         shards: dict[str, list[str]] = {}
         for blob, found in zip(self._blobs, self._found, strict=True):
             for where, what in found.head.remarks:
@@ -196,10 +193,10 @@ class ShardDataset(IndexedDataset):
         """Count the samples that have certain fields.
 
         Args:
-            is_meant: Tells by the names of the fields, with anything true.
+            is_meant: Returns a true value for the names of their fields.
 
         Returns:
-            Their number, and of the first one its key and the names of its fields; 0, "" and () where there are none.
+            Their number, and the key and the names of the fields of the first one; 0, "" and () if there are none.
         """
         count, key, names = 0, "", Names()
         for shard, found in enumerate(self._found):
@@ -214,18 +211,18 @@ class ShardDataset(IndexedDataset):
         return count, key, names
 
     def _index_column(self, shard: int, name: str) -> NDArray[np.int64]:
-        """Read a column of a shard's index, which is rebuilt if it was damaged."""
+        """Return a column of a shard's index, which is rebuilt if it is damaged."""
         try:
             return self._open(shard).index.column(name)
         except (DamagedFileError, OSError):
-            return self._trusted(shard).column(name)
+            return self._verified_index(shard).column(name)
 
     def samples_of(self, shard: int) -> int:
-        """Return how many samples a shard holds."""
+        """Return the number of samples of a shard."""
         return self._contents[shard].num_samples
 
     def keys_of(self, shard: int) -> list[str]:
-        """Return the keys of its samples, in stored order; of a damaged index what stands for them."""
+        """Return the keys of the samples of a shard, in stored order; substitutes if its index cannot be read."""
         found, _, _ = self._locate(shard, list(range(self.samples_of(shard))))
         return [row.key for row in found]
 
@@ -242,22 +239,19 @@ class ShardDataset(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """Samples in about 8 MB of a shard."""
+        """Number of samples in about 8 MB of a shard."""
         num_bytes = sum(blob.size_bytes for blob in self._blobs)
         return max(1, min(len(self), _BLOCK_BYTES * len(self) // max(1, num_bytes)))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; it is read from the indexes."""
+        """See `IndexedDataset.column`; columns are read from the indexes."""
         result = np.empty(len(self), np.int64)
         for shard, (start, stop) in enumerate(pairwise(self._starts)):
             result[start:stop] = self._index_column(shard, name)
         return self._readable(result) if name == "label" else result
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the samples; see `Dataset.fetch`.
-
-        Samples are read in the order in which they are stored, shard by shard.
-        """
+        """Read samples in the order in which they are stored, shard by shard; see `Dataset.fetch`."""
         wanted = np.asarray(checked_indices(indices, len(self)), np.int64)
         order = np.argsort(wanted, kind="stable")
         stored = wanted[order]
@@ -265,7 +259,7 @@ class ShardDataset(IndexedDataset):
         rows: list[int] = (stored - self._bounds[shards]).tolist()
         located = self._locate_all(parts, rows)
         if not self._is_remote and parts:
-            self._foresight.look(partial(_address, located), partial(_extents, located))
+            self._prefetcher.look(partial(_address, located), partial(_extents, located))
         result: list[Any] = [None] * len(wanted)
         positions = order.tolist()
         for (shard, begin, _), (found, take, _) in zip(parts, located, strict=True):
@@ -273,7 +267,7 @@ class ShardDataset(IndexedDataset):
         return result
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`; of shards of this machine, which are as long as they were."""
+        """See `IndexedDataset.locate`; None if a shard is remote."""
         own = checked_indices(indices, len(self))
         if self._is_remote:
             return None
@@ -284,7 +278,7 @@ class ShardDataset(IndexedDataset):
         images = np.frombuffer(b"".join(packed), np.int64).reshape(-1, 8)
         mapped = images[:, 3:5] + images[:, 2:3]
         if packed:
-            self._foresight.look(lambda turn: int(mapped[turn % len(mapped), 0]), mapped.tolist)
+            self._prefetcher.look(lambda turn: int(mapped[turn % len(mapped), 0]), mapped.tolist)
         table = np.zeros((8, len(own)), np.int64)
         table[5] = -1
         table[:, images[:, 0]] = images.T
@@ -308,22 +302,22 @@ class ShardDataset(IndexedDataset):
     def _find_images(
         self, stored: NDArray[np.int64], places: list[int], reads: Reads, keys: list[str]
     ) -> tuple[list[bytes], dict[int, NDArray[np.int64]], list[Descriptor]]:
-        """Find the images of samples, given in stored order; of damaged or changed shards none.
+        """Find the images of samples; those in damaged or changed shards are left out.
 
         Args:
-            stored: Their indices.
-            places: Where each stands in the batch.
+            stored: Indices of the samples in stored order.
+            places: Row of each in the batch.
             reads: See `locate`.
-            keys: The keys of samples whose shard can be read are put into their places.
+            keys: List of the batch that receives the keys of samples in readable shards.
 
         Returns:
-            Of each image eight numbers: place, descriptor, address of the shard, start, stop, label, height, width;
-            restart intervals by place; and the descriptors.
+            Eight numbers for each image: row in the batch, descriptor, address of the shard, start, stop, label, height, width;
+            restart intervals by row; and the open files.
         """
         parts, shards = self._parts(stored)
         rows = (stored - self._bounds[shards]).tolist()
         image_at = lru_cache(maxsize=None)(partial(_image_at, reads))
-        packed: list[bytes] = []  # packing takes half the time of making an array of tuples
+        packed: list[bytes] = []  # packing takes half the time of an array of tuples
         restarts: dict[int, NDArray[np.int64]] = {}
         held: list[Descriptor] = []
         for shard, begin, end in parts:
@@ -341,7 +335,7 @@ class ShardDataset(IndexedDataset):
             for place, row in zip(places[begin:end], found, strict=True):
                 key, names, bounds, label, size, fault, offsets, image_field = row
                 keys[place] = f"{name}/{key}"
-                if names is not last:  # samples of one kind share them
+                if names is not last:  # samples of one kind share the object
                     last, at = names, image_at(names, image_field)
                 if at >= 0 and not fault:
                     height, width = size or (0, 0)
@@ -352,7 +346,7 @@ class ShardDataset(IndexedDataset):
         return packed, restarts, held
 
     def _find(self, index: int) -> tuple[int, list[Row], _Take]:
-        """Find one sample: its shard, its entry, and what makes its fields."""
+        """Return the shard of a sample, its row, and the function for its fields."""
         shard = bisect_right(self._starts, index) - 1
         found, take, _ = self._locate(shard, [index - self._starts[shard]])
         return shard, found, take
@@ -362,7 +356,7 @@ class ShardDataset(IndexedDataset):
         return f"{self._names[shard]}/{row.key}"
 
     def _with_image(self, index: int, data: Payload) -> Sample:
-        """Make a sample of the bytes of its image; what lies beside it is read."""
+        """Return a sample with given bytes of its image; its other fields are read."""
         shard, found, take = self._find(index)
         image = find_image(found[0].names, found[0].image_field)
 
@@ -379,7 +373,7 @@ class ShardDataset(IndexedDataset):
         return sound(result[0])
 
     def _parts(self, stored: NDArray[np.int64]) -> tuple[list[_Part], NDArray[np.int64]]:
-        """Divide increasing indices by shard; also the shard of each."""
+        """Return the parts of increasing indices by shard, and the shard of each index."""
         shards = np.searchsorted(self._bounds, stored, side="right") - 1
         begins = np.flatnonzero(np.diff(shards, prepend=-1))
         ends = np.append(begins[1:], len(shards))
@@ -391,10 +385,10 @@ class ShardDataset(IndexedDataset):
         fields: dict[str, Payload],
         size: tuple[int, int] | None,  # noqa: ARG004
     ) -> dict[str, Payload]:
-        """Make the fields of a sample of what is stored; for formats where they are not the same.
+        """Return the fields of a sample for its stored fields; formats that store them otherwise override it.
 
         Raises:
-            ValueError: They cannot be made; the text is the reason.
+            ValueError: They cannot be decoded; the text is the reason.
             OSError: The shard cannot be read.
         """
         return fields
@@ -409,7 +403,7 @@ class ShardDataset(IndexedDataset):
         positions: list[int],
         result: list[Any],
     ) -> None:
-        """Read the samples of one shard, and put each where it was asked for."""
+        """Read the samples of one shard into their positions of the result."""
         start, name, decode = self._starts[shard], self._names[shard], self._decode
         for number, row in enumerate(found, begin):
             key, names, bounds, label, size, fault, restarts, image_field = row
@@ -421,7 +415,9 @@ class ShardDataset(IndexedDataset):
                 fields = decode(take(names, bounds), size)
                 made = Sample(index, key, fields, label, size, restarts, image_field)
             except OSError as error:
-                made = BadSample(index, key, "read", _unread(error), transient=is_transient(error))
+                made = BadSample(
+                    index, key, "read", _read_failure(error), transient=is_transient(error)
+                )
             except _LostShardError as error:
                 made = BadSample(index, key, "read", str(error), transient=error.transient)
             except ValueError as error:
@@ -429,7 +425,7 @@ class ShardDataset(IndexedDataset):
             result[positions[number]] = made
 
     def _locate_all(self, parts: list[_Part], rows: list[int]) -> list[_FoundRows]:
-        """Find the samples of a batch; remote shards side by side."""
+        """Find the samples of a batch, those of remote shards in parallel."""
         if self._is_remote and len(parts) > 1:
             with CountingThreads(min(len(parts), MOST_THREADS)) as pool:
                 return list(
@@ -444,29 +440,29 @@ class ShardDataset(IndexedDataset):
             found = self._limited(shard, opened.index.rows(rows))
             return found, opened.take or opened.read(found), opened.address
         except (DamagedFileError, OSError):
-            return self._locate_anyway(shard, rows)
+            return self._locate_after_error(shard, rows)
 
-    def _locate_anyway(self, shard: int, rows: list[int]) -> _FoundRows:
-        """As `_locate`, when the index is damaged or the shard cannot be read."""
+    def _locate_after_error(self, shard: int, rows: list[int]) -> _FoundRows:
+        """As `_locate`, if the index is damaged or the shard cannot be read."""
         found = [Row(f"(sample {row})") for row in rows]
         try:
             try:
                 found = self._limited(shard, self._open(shard).index.rows(rows))
             except (DamagedFileError, OSError):
-                found = self._limited(shard, self._trusted(shard).rows(rows))
+                found = self._limited(shard, self._verified_index(shard).rows(rows))
             return found, self._open(shard).read(found), 0
         except OSError as error:
-            take = partial(_take_nothing, _unread(error), is_transient(error))
-        except ReadersError as error:  # it has changed, or there is no place for its index
+            take = partial(_take_nothing, _read_failure(error), is_transient(error))
+        except ReadersError as error:  # it has changed, or no index can be written
             take = partial(_take_nothing, str(error), True)
         return [Row(row.key, fault=row.fault) for row in found], take, 0
 
     def _limited(self, shard: int, rows: list[Row]) -> list[Row]:
-        """Make samples faulty that would take too much memory; a shard that is small has none."""
+        """Give samples that would take too much memory a fault; a small shard has none."""
         if self._is_small[shard]:
             return rows
         is_local, most = isinstance(self._blobs[shard], LocalBlob), max_sample_bytes()
-        # The fields of a sample mostly lie side by side, so that their ends tell enough in a fifth of the time.
+        # Fields of a sample are mostly adjacent, so their outer bounds suffice, in a fifth of the time.
         return [
             row
             if not row.bounds or max(row.bounds) - min(row.bounds) <= most
@@ -474,12 +470,12 @@ class ShardDataset(IndexedDataset):
             for row in rows
         ]
 
-    def _trusted(self, shard: int) -> ShardIndex:
+    def _verified_index(self, shard: int) -> ShardIndex:
         """Return a fully verified index, rebuilt if it was damaged.
 
         Raises:
-            SourceError: The shard is no longer what it was when it was opened.
-            IndexFileError: No folder for the index can be written to.
+            SourceError: The shard has changed since it was opened.
+            IndexFileError: No folder for the index can be written.
             OSError: The shard cannot be read.
         """
         with suppress(DamagedFileError, OSError):  # it is scanned anew below
@@ -499,8 +495,8 @@ class _OpenShard:
 
     Attributes:
         index: Index of its samples.
-        address: Address of the mapped shard, 0 where it is not mapped.
-        take: Makes fields of names and of starts and stops, where the bytes are at hand; else see `read`.
+        address: Address of the mapped shard, 0 if it is not mapped.
+        take: Function for the fields of samples of a mapped shard; None before `read`.
     """
 
     __slots__ = ("_blob", "_file", "address", "index", "take")
@@ -513,13 +509,13 @@ class _OpenShard:
         self.address = 0
 
     def read(self, rows: list[Row]) -> _Take:
-        """Return what makes fields of these samples, to be called for each of them in turn.
+        """Return the function for the fields of these samples, which must be called for each of them in order.
 
         Raises:
             OSError: See `Blob.read`.
         """
         if isinstance(self._blob, LocalBlob):
-            self.take = partial(_fields_of_file, self.map().payload)  # the next time it is there
+            self.take = partial(_fields_of_file, self.map().payload)  # the next call finds it
             return self.take
         sound = (row.bounds for row in rows if not row.fault)
         ranges = [pair for bounds in sound for pair in zip(bounds[::2], bounds[1::2], strict=True)]
@@ -534,7 +530,7 @@ class _OpenShard:
         """
         if self._file is None:
             assert isinstance(self._blob, LocalBlob)
-            # A map of its own, which goes with this object.
+            # An own mapping, which ends with this object.
             file = mapped_file(self._blob.unmapped().view())
             assert file is not None  # it has samples
             self._file, self.address = file, file.address
@@ -542,7 +538,7 @@ class _OpenShard:
 
 
 def _limited(row: Row, is_local: bool) -> Row:
-    """Return an entry, with a fault where its fields take too much memory; videos of this machine stay where they are."""
+    """Return a row, with a fault if its fields take too much memory; local videos are not copied and do not count."""
     spans = zip(row.names, row.bounds[::2], row.bounds[1::2], strict=True)
     sizes = [stop - start for name, start, stop in spans if not (is_local and is_video_field(name))]
     try:
@@ -552,7 +548,7 @@ def _limited(row: Row, is_local: bool) -> Row:
     return row
 
 
-def _indexed(blob: Blob, scan: Scan) -> FoundIndex:
+def _open_index(blob: Blob, scan: Scan) -> FoundIndex:
     with oserror_as_source_error(blob.location):
         return open_index(blob, scan)
 
@@ -561,7 +557,7 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
     """Open an index.
 
     Raises:
-        DamagedFileError: It is not that of this content.
+        DamagedFileError: It is an index of other content.
         OSError: The file no longer exists.
     """
     if _Content.of(found.head) != content:
@@ -569,21 +565,21 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
     return found.map()
 
 
-def _open_same(
+def _reopen(
     make: Callable[..., "ShardDataset"], arguments: tuple[Any, ...], contents: list[_Content]
 ) -> "ShardDataset":
     """Reopen a pickled dataset, which must have the same content."""
     dataset = make(*arguments)
-    dataset._expect(contents)
+    dataset._set_contents(contents)
     return dataset
 
 
-def _unread(error: OSError) -> str:
+def _read_failure(error: OSError) -> str:
     return f"the shard cannot be read: {reason_of(error)}"
 
 
 def _address(located: list[_FoundRows], number: int) -> int:
-    """Where one of the samples begins in memory; 0 if nowhere."""
+    """Return the address of a sample, 0 if it is not mapped."""
     turn, part = divmod(number, len(located))
     rows, _, address = located[part]
     bounds = rows[turn % len(rows)].bounds
@@ -591,7 +587,7 @@ def _address(located: list[_FoundRows], number: int) -> int:
 
 
 def _extents(located: list[_FoundRows]) -> Iterator[Extent]:
-    """From the first to the last byte of every sample."""
+    """Yield the addresses of each sample."""
     for rows, _, address in located:
         for row in rows:
             if address and row.bounds:
@@ -607,7 +603,7 @@ class _LostShardError(Exception):
 
 
 def _image_at(reads: Reads, names: Names, image_field: str | None) -> int:
-    """Where the image stands in the bounds of a row; -1 where none does, or another field will be read."""
+    """Return the position of the image in the bounds of a row; -1 if there is none, or another field will be read."""
     image = find_image(names, image_field)
     if image is None or is_video_field(image) or any(reads(one) for one in names if one != image):
         return -1

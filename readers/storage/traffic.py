@@ -1,4 +1,4 @@
-"""What is read over the network and from the block cache, counted for who asked for it."""
+"""Counting what is read over the network and from the block cache, for the loader that reads."""
 
 import threading
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ class Traffic:
 
     Attributes:
         requests: Requests for parts of remote files.
-        num_bytes: Bytes that they brought.
-        cache_hits: Blocks that the block cache had.
-        cache_misses: Blocks that it did not have.
+        num_bytes: Bytes of their answers.
+        cache_hits: Blocks that were in the block cache.
+        cache_misses: Blocks that were not.
     """
 
     requests: int = 0
@@ -27,11 +27,11 @@ class Traffic:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, tuple[int, ...]]:
-        """Another process gets the numbers."""
+        """Pickle the counts without the lock."""
         return Traffic, (self.requests, self.num_bytes, self.cache_hits, self.cache_misses)
 
     def add(self, other: "Traffic", sign: int = 1) -> None:
-        """Add another one's counts, or take them away."""
+        """Add the counts of another object, or subtract them with sign -1."""
         with self._lock:
             self.requests += sign * other.requests
             self.num_bytes += sign * other.num_bytes
@@ -44,7 +44,7 @@ _counted_by: ContextVar[Traffic | None] = ContextVar("gpu_aug_traffic", default=
 
 @contextmanager
 def counted(traffic: Traffic) -> Iterator[None]:
-    """Count what this block reads, also by threads of `CountingThreads` that it asks."""
+    """Count the reads of this block, also those in threads of `CountingThreads`."""
     token = _counted_by.set(traffic)
     try:
         yield
@@ -55,13 +55,13 @@ def counted(traffic: Traffic) -> Iterator[None]:
 def count(
     *, requests: int = 0, num_bytes: int = 0, cache_hits: int = 0, cache_misses: int = 0
 ) -> None:
-    """Add to the counts of who asked."""
+    """Add to the counts of the enclosing `counted`, if any."""
     if (traffic := _counted_by.get()) is not None:
         traffic.add(Traffic(requests, num_bytes, cache_hits, cache_misses))
 
 
 class CountingThreads(ThreadPoolExecutor):
-    """Threads whose reading counts for who submitted the work."""
+    """Threads whose reads count for the code that submitted the work."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See `concurrent.futures.Executor.submit`."""

@@ -1,4 +1,4 @@
-"""What is unreadable: error texts, and whether that may pass."""
+"""Errors of reading: their texts, and whether they may go away."""
 
 import errno
 import os
@@ -13,9 +13,10 @@ from readers.sample import BadSample, SourceError, TransientError
 _Entry = TypeVar("_Entry")
 
 PAUSES_SECONDS = (0.1, 0.3)
-"""Before each further look at what a disk or a network file system failed to give: a fail-over of NFS, a lease that is renewed."""
+"""Waits before retries of a read that a disk or a network file system failed: a fail-over of NFS, a lease that is renewed."""
+# Errors that depend on the data alone and come back each time.
 _OF_THE_DATA = {
-    None,  # of who parses the bytes
+    None,  # raised by a parser
     errno.ENOENT,
     errno.ENOTDIR,
     errno.EISDIR,
@@ -29,7 +30,7 @@ _OF_THE_DATA = {
 
 @contextmanager
 def oserror_as_source_error(location: str) -> Iterator[None]:
-    """Make a SourceError of what the storage raises: a file without leave, a server that fails, an object that changed.
+    """Raise OSErrors of the block as SourceError: no permission, a server that fails, an object that changed.
 
     Args:
         location: The path or URL, for the error.
@@ -41,36 +42,36 @@ def oserror_as_source_error(location: str) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """The reason of an OSError, without local paths."""
+    """Return the reason of an error without local paths."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def is_transient(error: BaseException | None) -> bool:
-    """Whether an OSError is of the storage and not of the data: a disk, a network, a server, a lack of leave.
+    """Return whether an error comes from the storage and may go away: a disk, a network, a server, a missing permission.
 
-    A file that is not there, or is no file, is of the data. Any other error counts as the one that it was raised in place of,
-    unless it was pickled.
+    A file that does not exist, or is no regular file, is an error of the data. An error that is no OSError counts as the one
+    that caused it, unless it was pickled.
     """
     found = _oserror_of(error)
     return found is not None and found.errno not in _OF_THE_DATA
 
 
 def is_missing(error: BaseException) -> bool:
-    """Whether an error says that there is no such file or object, which no other failure of the storage does."""
+    """Return whether an error means that a file or object does not exist."""
     return has_errno(error, errno.ENOENT, errno.ENOTDIR)
 
 
 def has_errno(error: BaseException, *numbers: int) -> bool:
-    """Whether an error is, or was raised in place of, an OSError with one of these numbers."""
+    """Return whether an error is, or was caused by, an OSError with one of these numbers."""
     found = _oserror_of(error)
     return found is not None and found.errno in numbers
 
 
 def require_read(bad: BadSample) -> None:
-    """Refuse to store anything of a sample that may be sound; whatever writes a cache asks this of each bad sample.
+    """Refuse a bad sample that may be sound; call it before a result for the sample is stored in a cache or index.
 
     Raises:
-        TransientError: The storage failed, here and now.
+        TransientError: The storage failed.
     """
     if bad.transient:
         raise TransientError(
@@ -80,7 +81,7 @@ def require_read(bad: BadSample) -> None:
 
 
 def lasting(samples: Iterable[_Entry]) -> Iterator[_Entry]:
-    """Yield samples whose content is stored: in a cache, an index or a fingerprint.
+    """Yield samples whose results will be stored in a cache, an index or a fingerprint.
 
     Raises:
         TransientError: See `require_read`.
@@ -92,10 +93,10 @@ def lasting(samples: Iterable[_Entry]) -> Iterator[_Entry]:
 
 
 def refuse_folder_error(error: OSError) -> None:
-    """Raise the error of a folder that cannot be listed, for ``os.walk(..., onerror=)``, which else passes over it.
+    """Raise the error of a folder that cannot be listed, for ``os.walk(..., onerror=)``, which skips it by default.
 
     Raises:
-        SourceError: Unless the folder is gone or was none.
+        SourceError: Unless the folder does not exist or is no folder.
     """
     if is_transient(error):
         raise SourceError(
@@ -104,23 +105,23 @@ def refuse_folder_error(error: OSError) -> None:
 
 
 class OptionalFile:
-    """A with block that does without a file or folder that is not there, or is of another kind.
+    """A with block that ends without an error if a file or folder does not exist, or is of another kind.
 
     Args:
         location: Its path, for the error.
 
     Raises:
-        SourceError: It may be there and cannot be read.
+        SourceError: It may exist and cannot be read.
     """
 
     def __init__(self, location: object) -> None:
         self._location = location
 
     def __enter__(self) -> None:
-        """Begin the block."""
+        """Start the block."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """End the block, where it raised an OSError as well."""
+        """End the block; suppress the OSError of a missing file."""
         if not isinstance(error, OSError):
             return False
         if is_transient(error):
@@ -129,18 +130,18 @@ class OptionalFile:
 
 
 def size_or_missing(path: str) -> int:
-    """Return the size of a file in bytes, -1 where there is none.
+    """Return the size of a file in bytes, -1 if it does not exist.
 
     Raises:
-        SourceError: It cannot be told whether there is one.
+        SourceError: It is unknown whether it exists.
     """
-    with OptionalFile(path), suppress(ValueError):  # a name that no file can have
+    with OptionalFile(path), suppress(ValueError):  # for a name that no file can have
         return os.stat(path).st_size  # noqa: PTH116  # a third of the time of Path.stat
     return -1
 
 
 def listed(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the names of the folders and of the files in a folder; none where there is no such folder.
+    """Return the names of the folders and of the files in a folder; both empty if it does not exist.
 
     Raises:
         SourceError: It cannot be listed.

@@ -1,4 +1,4 @@
-"""Reading regular files: never pipes or devices, and none into memory that is larger than the limit."""
+"""Reading regular files, never pipes or devices, up to the limit of memory."""
 
 import errno
 import os
@@ -11,11 +11,11 @@ from readers.storage.limits import check_bytes
 from readers.storage.unreadable import OptionalFile, reason_of
 
 TEXT_TIMES = 8
-"""How often the limit on a sample a list or a table may take: 4 GiB are the paths of 50 million images."""
+"""Factor of the limit of a sample for lists and tables of a dataset: 4 GiB hold the paths of 50 million images."""
 
 
 def read_whole(path: PathLike, *, times: int = 1) -> bytes:
-    """Read a whole file: 25 us for 114 kB in the page cache, where Path.read_bytes takes 30.
+    """Return the content of a file: 25 us for 114 kB in the page cache, where Path.read_bytes takes 30.
 
     Args:
         path: The file.
@@ -39,12 +39,12 @@ def read_whole(path: PathLike, *, times: int = 1) -> bytes:
 
 
 def read_text(path: PathLike, what: str, encoding: str = "utf-8-sig") -> str:
-    """Read a whole file of text, such as a list or a description.
+    """Return the content of a text file, such as a list or a description.
 
     Args:
         path: The file.
-        what: It is meant to be, with its article: "a list of files".
-        encoding: Of the text.
+        what: Its purpose with the article, for the error: "a list of files".
+        encoding: Encoding of the text.
 
     Raises:
         SourceError: It cannot be read; see `read_whole`.
@@ -56,10 +56,10 @@ def read_text(path: PathLike, what: str, encoding: str = "utf-8-sig") -> str:
 
 
 def read_head(path: PathLike, num_bytes: int) -> bytes:
-    """Return the first bytes of a file, which tell its kind; none where there is no such file.
+    """Return the first bytes of a file, to detect its format; b"" if it does not exist.
 
     Raises:
-        SourceError: It cannot be read: data must not be taken for another format because of that.
+        SourceError: It cannot be read. Its data must not be taken for another format because of that.
     """
     with OptionalFile(path):
         descriptor, _ = _open_regular(path)
@@ -74,28 +74,30 @@ def open_regular(path: PathLike) -> BinaryIO:
     """Open a regular file to read it in parts.
 
     Raises:
-        OSError: It cannot be opened, or is a pipe, a device or a folder: these are never read.
+        OSError: It cannot be opened, or is a pipe, a device or a folder.
     """
     return os.fdopen(_open_regular(path)[0], "rb")
 
 
 def map_whole(path: PathLike) -> Payload:
-    """Return the content of a file, unread.
+    """Return the content of a file as a mapping, which is read when it is touched.
 
     Raises:
         OSError: It cannot be opened, or is no regular file.
     """
-    os.close(_open_regular(path)[0])  # a pipe that carries the name of a video would be waited for
+    os.close(
+        _open_regular(path)[0]
+    )  # mapping a pipe with the name of a video would wait for a writer
     return map_file(path)
 
 
 def _open_regular(path: PathLike) -> tuple[int, int]:
-    """Return a descriptor to read a regular file with, and the size of the file.
+    """Return a descriptor for reading a regular file, and the size of the file.
 
     Raises:
-        OSError: It cannot be opened, or is something else.
+        OSError: It cannot be opened, or is no regular file.
     """
-    # Non-blocking: opening a pipe that carries the name of an image would wait for ever.
+    # Non-blocking: opening a pipe with the name of an image would wait for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     status = os.fstat(descriptor)
     if not S_ISREG(status.st_mode):

@@ -1,28 +1,29 @@
-"""YAML of datasets as plain values, of limited size: references may not multiply what a file holds."""
+"""Parsing YAML of datasets into plain values of limited size, also through references."""
 
 from typing import Any
 
-_MOST_BYTES = (
-    16 << 20
-)  # the shards of a dataset of Energon, a line for each; lists of classes have less than 1 MB
-_MOST_DEPTH = 100  # as of recipe files; the parser takes quadratic time for nested brackets
-_MOST_SHOWN = 200  # characters of a message, which quotes the file
-_MOST_REFERRED = 100_000  # values that references stand for, as in recipe files
+_MOST_BYTES = 16 << 20
+"""A dataset of Energon has a line for each shard; lists of classes have less than 1 MB."""
+_MOST_DEPTH = 100
+"""As in recipe files: the parser takes quadratic time for nested brackets."""
+_MOST_SHOWN = 200
+"""Characters of an error message, since it quotes the file."""
+_MOST_REFERRED = 100_000
+"""Values that references stand for, as in recipe files."""
 
 
 def parse_yaml(text: str) -> Any:
-    """Return what a text says, without running anything.
+    """Return the values in a YAML text, without executing anything.
 
     Raises:
-        ValueError: It is no YAML, too large or too deep, or its references (``*name``) stand for too much; the text says
-            which.
+        ValueError: It is no YAML, too large or too deep, or its references (``*name``) stand for too many values.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.composer import Composer
     from ruamel.yaml.error import YAMLError
 
     class Limited(Composer):
-        """Stops where values are too deep, and counts what references refer to before it is built."""
+        """Raises an error for values that are too deep, and counts the values of references before they are built."""
 
         depth = 0
 
@@ -54,7 +55,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def _num_values(node: Any, written: dict[int, int]) -> int:
-    """Count the values below a node, those behind references as often as they are referred to.
+    """Count the values below a node; those of references count each time.
 
     Args:
         node: Of a document; None for an empty one.

@@ -1,4 +1,4 @@
-"""Videos in files of their own: class folders, and lists of videos or of clips in them."""
+"""Videos as files: class folders, and lists of videos or clips."""
 
 import csv
 import io
@@ -35,21 +35,24 @@ from readers.video.containers.open import VideoError
 
 _VIDEOS = FileKind("videos", VIDEO_FIELDS)
 _ENDINGS = ", ".join(f".{name}" for name in VIDEO_FIELDS)
-# Behind the extension there are numbers alone, so a path may hold spaces.
+# Only numbers follow the extension, so a path may hold spaces.
 _LINE = re.compile(rf"(.+\.(?:{'|'.join(VIDEO_FIELDS)}))((?:\s+[-+.0-9eE]+)*)", re.IGNORECASE)
+# Other words after the extension, for the error.
 _OTHER_LINE = re.compile(rf"(.+?\.(?:{'|'.join(VIDEO_FIELDS)}))\s(.*)", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z_]+([ \t]+[A-Za-z_]+)*")
+"""A first line of words alone names the columns."""
 _START, _END = "start_seconds", "end_seconds"
-_CLIP_BYTES = 1 << 12  # what is longer is no clip's seconds
+_CLIP_BYTES = 1 << 12
+"""A longer field ``clip`` is something else than start and end."""
 
 
 class VideoFolderDataset(FileDataset):
     """Videos below a folder, one folder per class, or all in the folder itself.
 
-    Classes, labels, order and what lies beside a file (``clip.json``) are as for `FolderDataset`. The field
-    is the extension in lower case. Its payload is a view into the file: nothing is read before somebody
-    looks at it. Look at it through `readers.storage.blob.mapped.copied`, as the loader does: whoever touches what a file lost
-    because it was shortened in place is killed by the operating system.
+    Classes, labels, order and files next to a video (``clip.json``) are as for `FolderDataset`. The field is the extension in
+    lower case. Its payload is a view into the mapped file, which is read when it is used. Read it by
+    `readers.storage.blob.mapped.copied`, as the loader does: touching bytes that a file lost because it was shortened in place
+    kills the process.
 
     Args:
         root: The folder.
@@ -59,7 +62,7 @@ class VideoFolderDataset(FileDataset):
         source: The folder.
 
     Raises:
-        SourceError: There are no videos, a class has none, or they lie in the folder and in its folders.
+        SourceError: There are no videos, a class has none, or both the folder and its subfolders hold some.
     """
 
     kind_of_media = "videos"
@@ -74,23 +77,22 @@ class VideoFolderDataset(FileDataset):
 
 
 class ClipListDataset(FileDataset):
-    """Videos, or clips of videos, that a list names: a sample per line.
+    """Videos, or clips of videos, from a list with a sample per line.
 
-    A line is ``path``, ``path label``, ``path start_seconds end_seconds`` or ``path start_seconds
-    end_seconds label``, apart by spaces or tabs; in a file that ends in .csv by commas. The first line may
-    name the columns. Paths are absolute or relative to the list's folder and may hold spaces; empty lines
-    and lines that begin with ``#`` do not count. Or a sequence of paths of videos, each a sample without a
-    label.
+    A line is ``path``, ``path label``, ``path start_seconds end_seconds`` or ``path start_seconds end_seconds label``, separated by
+    spaces or tabs, or by commas in a file that ends in .csv. The first line may name the columns. Paths are absolute or relative
+    to the list's folder and may hold spaces; empty lines and lines that begin with ``#`` are skipped. The source may also be a
+    sequence of paths of videos, each a sample without a label.
 
-    Keys are the paths; where one leads out of the list's folder, those below the deepest folder that holds all
-    the videos. A clip has the field ``clip`` beside the video, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, and the
-    key ``path@1.5-4.0``. Its video is the whole file, mapped as for `VideoFolderDataset`.
+    Keys are the paths; if one leads out of the list's folder, paths relative to the deepest folder that holds all the videos. A
+    clip has a further field ``clip``, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, and the key ``path@1.5-4.0``. Its video is
+    the whole file, mapped as for `VideoFolderDataset`.
 
     Attributes:
         source: The list; None for a sequence of paths.
 
     Raises:
-        SourceError: The list cannot be read, names nothing, or a line is none of these.
+        SourceError: The list cannot be read, is empty, or a line has another form.
     """
 
     declares_count = False
@@ -103,7 +105,7 @@ class ClipListDataset(FileDataset):
             root, clips = path.parent, _read_clips(path)
             empty = f"the list {path} names no videos: write one path per line"
         else:
-            root, clips = Path("/"), [_whole(Path(path).absolute()) for path in source]
+            root, clips = Path("/"), [_whole_video(Path(path).absolute()) for path in source]
             empty = "the list of videos is empty: give at least one path"
         if not clips:
             raise SourceError(empty)
@@ -117,17 +119,13 @@ class ClipListDataset(FileDataset):
 
     @property
     def segment_seconds(self) -> NDArray[np.float64]:
-        """float64 [n, 2], start and end of each clip; NaN, NaN where it is the whole video."""
+        """float64 [n, 2], start and end of each clip; NaN, NaN for whole videos."""
         whole = (math.nan, math.nan)
         return np.array([seconds or whole for seconds in self._seconds], np.float64)
 
     @cached_property
     def videos(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which clips are of one file.
-
-        Returns:
-            int64 [files], the first clip of each; and int64 [n], the number of each clip's file.
-        """
+        """int64 [files], the first clip of each file; and int64 [n], the number of the file of each clip."""
         numbers: dict[str, int] = {}
         videos = [numbers.setdefault(name, len(numbers)) for name in self._names]
         _, firsts = np.unique(videos, return_index=True)
@@ -175,18 +173,18 @@ def are_videos(paths: Sequence[str], _many: bool) -> bool:
 
 
 def is_header(line: str) -> bool:
-    """Whether the first line of a list names its columns."""
+    """Return whether the first line of a list names its columns."""
     return _HEADER.fullmatch(line) is not None
 
 
-def _whole(path: Path) -> _Clip:
+def _whole_video(path: Path) -> _Clip:
     if not _VIDEOS.fits(path.name):
         raise SourceError(f"{path} is no video: give files that end in {_ENDINGS}, or one list")
     return _Clip(os.path.normpath(path), None, -1)
 
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each line that counts."""
+    """Yield the number and the cells of each line with a clip."""
     if path.suffix.lower() == ".csv":
         rows = csv.reader(io.StringIO(text), skipinitialspace=True)
         try:
@@ -206,13 +204,13 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _clip(cells: Sequence[str]) -> _Clip:
-    """Make a clip of ``path[, start, end][, label]``.
+    """Return the clip of ``path[, start, end][, label]``.
 
     Raises:
-        ValueError: They are not that.
+        ValueError: The cells have another form.
     """
     path, *numbers = cells
-    while numbers and not numbers[-1]:  # a comma too many, or a label that was left out
+    while numbers and not numbers[-1]:  # a surplus comma, or a missing label
         numbers.pop()
     if not _VIDEOS.fits(path):
         raise ValueError(
@@ -236,24 +234,24 @@ def _seconds(start: Any, end: Any) -> tuple[float, float]:
 
 
 def read_seconds(sample: Sample) -> tuple[float, float] | None:
-    """The seconds of its video that a sample is, None where it is all of it.
+    """Return start and end in seconds of the part of its video that a sample is, None for the whole video.
 
-    They stand in its field ``clip``, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, or in two fields
-    ``start_seconds`` and ``end_seconds``. A field ``clip`` that says neither is something else.
+    They are in its field ``clip``, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, or in two fields ``start_seconds`` and
+    ``end_seconds``. A field ``clip`` without these names is ignored.
 
     Raises:
-        VideoError: One of them is missing, or they are no such seconds.
+        VideoError: One of them is missing or invalid.
     """
-    told: Mapping[str, Any] = {
+    seconds: Mapping[str, Any] = {
         name: bytes(sample.fields[name]).decode("utf-8", "replace")
         for name in (_START, _END)
         if name in sample.fields
     }
     clip = bytes(sample.fields.get("clip", b"")[:_CLIP_BYTES])
     if _START.encode() in clip or _END.encode() in clip:
-        told = _parsed(clip)
-    start, end = (told.get(name) for name in (_START, _END))
-    if {str(start), str(end)} <= {"None", "NaN", "nan"}:  # as columns say that there is nothing
+        seconds = _parse_clip(clip)
+    start, end = (seconds.get(name) for name in (_START, _END))
+    if {str(start), str(end)} <= {"None", "NaN", "nan"}:  # empty cells of columns
         return None
     try:
         return _seconds(start, end)
@@ -261,11 +259,11 @@ def read_seconds(sample: Sample) -> tuple[float, float] | None:
         raise VideoError(f"{error}: correct {_START} and {_END}, or leave both out") from None
 
 
-def _parsed(clip: bytes) -> Mapping[str, Any]:
+def _parse_clip(clip: bytes) -> Mapping[str, Any]:
     try:
-        told = json.loads(clip)
+        values = json.loads(clip)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        values = None
+    if not isinstance(values, dict):
         raise VideoError(f"its field clip is no JSON object with {_START} and {_END}")
-    return told
+    return values

@@ -1,4 +1,4 @@
-"""Videos as folders of pictures, one per frame."""
+"""Videos as folders of pictures, one picture per frame."""
 
 import hashlib
 import json
@@ -33,32 +33,33 @@ from readers.video.containers.open import VideoError
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
 
 FRAMES_CODEC = "frames"
-"""`VideoInfo.codec` of what is read by `FrameFolderDataset.fetch_frames`."""
+"""`VideoInfo.codec` of the videos of `FrameFolderDataset`, whose frames `fetch_frames` reads."""
 
 _EMPTY = "its folder holds no pictures"
 _CHANGED = "its folder has changed since it was indexed"
 _NUMBERS = re.compile(r"([0-9]+)")
+"""Numbers in names, by which pictures are sorted."""
 _LINE = re.compile(r"(.*?\S)((?:\s+-?[0-9]{1,18}){0,2})")
+"""A line of a list: a folder, then up to two numbers that fit into 64 bits."""
 
 
 class FrameFolderDataset(IndexedDataset):
-    """Videos of which each is a folder of pictures, in the order of the numbers in their names.
+    """Videos that are folders of pictures, in the order of the numbers in their names.
 
-    ``root/<class>/<video>/img_00001.jpg``, with classes numbered in sorted order, or
-    ``root/<video>/img_00001.jpg`` without. Or a list of such folders: a text file with one ``folder``, ``folder
-    label`` or ``folder num_frames label`` per line, relative to the list's own folder; `num_frames` are taken of
-    a folder that has more.
+    Paths are ``root/<class>/<video>/img_00001.jpg``, with classes numbered in sorted order, or ``root/<video>/img_00001.jpg``
+    without classes. The source may also be a list of such folders: a text file with one ``folder``, ``folder label`` or ``folder
+    num_frames label`` per line, relative to the list's own folder; of a folder with more pictures the first `num_frames` are used.
 
-    A sample has one field, ``frames``, the names of its pictures as a JSON list; what they hold is read by
-    `fetch_frames`, so a clip of 16 frames reads 16 files. Names that begin with a dot do not count.
+    A sample has one field, ``frames``, the names of its pictures as a JSON list. `fetch_frames` reads the pictures, so a clip of
+    16 frames reads 16 files. Names that begin with a dot are skipped.
 
     Args:
         source: The folder, or the list.
-        fps: Frames per second, which pictures do not say.
+        fps: Frames per second, which pictures do not state.
 
     Raises:
-        SourceError: There are no such folders, pictures lie in folders of both depths, a line of the list is none
-            of these, or `fps` is not positive.
+        SourceError: There are no such folders, pictures lie in folders of both depths, a line of the list has another form, or
+            `fps` is not positive.
     """
 
     kind_of_media = "videos"
@@ -71,7 +72,7 @@ class FrameFolderDataset(IndexedDataset):
         self.source = Path(source).absolute()
         try:
             rate = Fraction(fps).limit_denominator(100_000)
-        except (TypeError, ValueError, OverflowError):  # no number, NaN, infinity
+        except (TypeError, ValueError, OverflowError):  # no number, NaN or infinity
             rate = Fraction(0)
         if rate <= 0:
             raise SourceError(f"fps must be a positive number of frames per second, got {fps!r}")
@@ -81,7 +82,9 @@ class FrameFolderDataset(IndexedDataset):
         found = _find_folders(self.source) if is_folder else _read_list(self.source)
         self._names, self._labels, self._limits, self._class_names = found
         self.unlabelled = sum(label < 0 for label in self._labels), (), ""
-        self._listed = np.full(len(self._names), -1, np.int64)  # checksums of the names seen first
+        self._listed = np.full(
+            len(self._names), -1, np.int64
+        )  # checksums of the names at the first look
 
     def __len__(self) -> int:
         return len(self._names)
@@ -95,7 +98,7 @@ class FrameFolderDataset(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits over the folders, the names of their pictures, the lines of the list, and the frames per second.
 
-        Unlike those of other datasets it does not know the sizes of files: there may be a hundred million.
+        Unlike other fingerprints it does not cover the sizes of files: there may be a hundred million.
         """
         digest = hashlib.sha256(f"{self._time_base}\n".encode())
         rows = zip(self._names, self._labels, self._limits, strict=True)
@@ -111,7 +114,7 @@ class FrameFolderDataset(IndexedDataset):
         return np.full(len(self), -1 if name == "num_bytes" else 0, np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Tell which pictures the videos are made of; see `Dataset.fetch`."""
+        """Return the names of the pictures of videos; see `Dataset.fetch`."""
         return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
 
     def fetch_frames(
@@ -124,8 +127,8 @@ class FrameFolderDataset(IndexedDataset):
             frames: Numbers in the order of presentation, repetitions allowed; each picture is read once.
 
         Returns:
-            The encoded picture of each, or why it cannot be read; all are bad where the folder's pictures are
-            others than when this dataset, or the index that was made of it, looked first.
+            The encoded picture of each, or the reason why it cannot be read; all are bad if the folder's pictures have changed
+            since this dataset first listed them.
 
         Raises:
             IndexError: There is no such video, or no such frame.
@@ -140,7 +143,7 @@ class FrameFolderDataset(IndexedDataset):
         return [read[frame] for frame in wanted]
 
     def info(self, index: int) -> VideoInfo | VideoError:
-        """Metadata of a video; its size is the size of its first frame."""
+        """Return the metadata of a video; its size is that of its first frame."""
         names = self._frames(index)
         if self._has_changed(index, names):
             return VideoError(_CHANGED)
@@ -202,7 +205,7 @@ class FrameFolderDataset(IndexedDataset):
         return Sample(index, name, {"frames": text}, self._labels[index], image_field="frames")
 
     def _frames(self, index: int) -> list[str]:
-        """Names of the pictures of a video, in order; none where its folder cannot be listed."""
+        """Return the names of the pictures of a video, in order; none if its folder does not exist."""
         folder = f"{self._root}/{self._names[index]}"
         names = _pictures(folder)[: self._limits[index] or None]
         if self._listed[index] < 0:
@@ -222,7 +225,7 @@ class FrameFolderDataset(IndexedDataset):
 
 
 _Found = tuple[list[str], list[int], list[int], tuple[str, ...]]
-"""For each video its folder, label and bound on frames (0 for none); and the names of the classes."""
+"""Folder, label and largest number of frames (0 for all) of each video; and the names of the classes."""
 
 
 def _find_folders(root: Path) -> _Found:
@@ -293,6 +296,6 @@ def _checksum(names: list[str]) -> int:
 
 
 def _by_number(name: str) -> tuple[list[tuple[int, str]], str]:
-    # Texts and numbers stand in turn; the number of a text is 0.
+    # Texts and numbers alternate; the number of a text is 0.
     parts = _NUMBERS.split(name)
     return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)], name

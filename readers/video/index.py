@@ -18,12 +18,11 @@ from readers.datasets.origin import origin_of
 from readers.sample import (
     BadSample,
     Dataset,
-    IndexFileError,
     Payload,
     Sample,
     TransientError,
 )
-from readers.storage.atomic_file import ForeignError, PartFile, build_once, foreign_errors
+from readers.storage.atomic_file import PartFile, find_or_build, foreign_errors
 from readers.storage.blob.mapped import copied
 from readers.storage.cache_folder import cache_folder
 from readers.storage.side_file import DamagedFileError
@@ -37,66 +36,69 @@ from readers.video.scan import scan_video
 from readers.video.store import Store, StoreWriter
 
 SUFFIX = ".gpuaug-videos"
-_BATCH = 4  # videos that a thread takes at once
+"""End of the names of index files."""
+_BATCH = 4
+"""Videos that a thread scans at a time, with one fetch of the dataset."""
 _NUM_PROBES = 16
+"""Videos whose bytes are compared when an index is opened: more would delay each start of a training."""
 _PIN_BYTES = 4096
+"""Bytes at both ends of a video that are compared: containers keep their tables there."""
 
 Progress = Callable[[int, int], None]
-"""Is told how many videos are done, of how many."""
+"""Called with the number of videos that are done, and of all."""
 
 
 class VideoIndex:
     """The metadata of the video of every sample; created by `open`.
 
-    Only what is asked for is read from its file. Any number of threads and processes may use it at once; it
-    can be pickled, and opens its file anew elsewhere.
+    Its file is mapped, so only the needed parts are read. Any number of threads and processes may use it at the same time. It can
+    be pickled; another process opens the file itself.
 
     Attributes:
-        path: The file.
+        path: Path of the file.
     """
 
     def __init__(self, dataset: Dataset, path: Path, samples: NDArray[np.int64]) -> None:
-        """Take the file at `path`, which is of `dataset`, for some of its samples, int64 [n]."""
+        """Use the file at `path`, which belongs to `dataset`, for some of its samples, int64 [n]."""
         self.path = path
         self._dataset = dataset
         self._firsts, videos = _videos_of(dataset)
         self._videos = videos[samples]
-        whole, indices = _in_whole(dataset, samples)
+        whole, indices = _in_unselected(dataset, samples)
         self._listed = (
             whole.segment_seconds[indices] if isinstance(whole, ClipListDataset) else None
         )
 
     @classmethod
     def open(cls, dataset: Dataset, *, progress: Progress | None = None) -> Self:
-        """Open the index of a dataset, and build it first where there is none that fits.
+        """Open the index of a dataset; it is built first if there is none that fits.
 
-        It lies in ``NAME.gpuaug-videos`` beside the folder or the list or, where that cannot be written or
-        the dataset is of another kind, in ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug`` when not set), under the
-        fingerprint of the data. A selection uses the index of the whole, if there is one or half of it is
-        wanted. A file of which a clip list names several clips is looked through once.
+        The file is ``NAME.gpuaug-videos`` next to the folder or the list or, if that cannot be written or the dataset is of
+        another kind, in ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug`` when not set), under the fingerprint of the data. A selection
+        uses the index of the unselected dataset, if that exists or at least half of the samples are selected. A file with several
+        clips in a clip list is scanned once.
 
-        It is built anew when names, sizes or labels are others, when the file is damaged, or when one of 16
-        videos, evenly spread, does not begin and end as it did (of folders of frames: the first picture), or
-        is to be seen from another second on. Files that could not be read count no frames until it is deleted,
-        but are looked up again when asked for. Of several processes that want it one builds it, and the others
-        wait.
+        The index is rebuilt if names, sizes or labels have changed, if its file is damaged, or if one of 16 videos, evenly
+        spread, begins or ends with other bytes (of folders of frames: the first picture), or its clip has other seconds. Files
+        that could not be read count as having no frames until the index is deleted, but are scanned again when they are needed.
+        Of several processes one builds the index, and the others wait.
 
         Args:
-            dataset: Samples of which each holds a video.
-            progress: Is told how far building is; None shows a bar on stderr where that is a terminal.
+            dataset: A dataset with a video in each sample.
+            progress: Called with the progress of the scan; None shows a bar if stderr is a terminal.
 
         Raises:
-            IndexFileError: No folder for the index can be written to.
+            IndexFileError: No folder for the index can be written.
             SourceError: It must be built, and PyAV is not installed.
         """
         samples = np.arange(len(dataset))
         while isinstance(dataset, Subset):
-            whole, _ = _in_whole(dataset, samples[:0])
+            whole, _ = _in_unselected(dataset, samples[:0])
             if 2 * len(dataset) < len(dataset.whole) and _find(whole) is None:
                 break
             samples = dataset.indices_in_whole(samples)
             dataset = dataset.whole
-        path = _find(dataset) or _make(dataset, progress or terminal_bar("looking through videos"))
+        path = _open(dataset, progress or terminal_bar("scanning videos"))
         return cls(dataset, path, samples)
 
     def __len__(self) -> int:
@@ -104,9 +106,9 @@ class VideoIndex:
         return len(self._videos)
 
     def __getitem__(self, index: int) -> VideoInfo | VideoError:
-        """The metadata of a sample's video, or the reason why it is not a video."""
+        """Return the metadata of a sample's video, or the reason why it is not a video."""
         video = int(self._videos[index])
-        with suppress(DamagedFileError):  # then the video itself is asked
+        with suppress(DamagedFileError):  # the video is then scanned again
             found = self.store.video(video)
             if not isinstance(found, VideoError) or self.store.rows["pin"][video]:
                 return found
@@ -122,11 +124,11 @@ class VideoIndex:
 
     @cached_property
     def segment_seconds(self) -> NDArray[np.float64]:
-        """float64 [n, 2], start and end of the clip that each sample is; NaN, NaN where it is the whole video.
+        """float64 [n, 2], start and end of the clip that each sample is; NaN, NaN for whole videos.
 
         See `readers.video.files.read_seconds`.
         """
-        if self._listed is not None:  # its samples of one file share a row
+        if self._listed is not None:  # samples of one file share a row
             return self._listed
         seconds: NDArray[np.float64] = self.store.rows["segment_seconds"][self._videos]
         return seconds
@@ -144,7 +146,7 @@ class VideoIndex:
 
     @property
     def peculiar(self) -> dict[str, int]:
-        """How many videos are what people should know of, see `readers.video.info.WORDS`; each file counts once."""
+        """Number of videos with each unusual property of `readers.video.info.WORDS`; each file counts once."""
         rows = self.store.rows[np.unique(self._videos)]
         return count_peculiar(rows[rows["num_frames"] > 0])
 
@@ -153,21 +155,21 @@ class VideoIndex:
         """The file, mapped."""
         with suppress(OSError, DamagedFileError):  # it was removed or damaged since
             return Store(self.path, self._dataset.fingerprint)
-        self.path = _make(self._dataset, lambda *_: None)  # as on another machine
+        self.path = _open(self._dataset, lambda *_: None)  # as on another machine
         return Store(self.path, self._dataset.fingerprint)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what the file tells."""
-        told = ("store", "segment_seconds")
-        return {name: value for name, value in self.__dict__.items() if name not in told}
+        """Leave out what the file holds."""
+        stored = ("store", "segment_seconds")
+        return {name: value for name, value in self.__dict__.items() if name not in stored}
 
 
 class Scanned(NamedTuple):
-    """What was found of the video of a sample.
+    """The result of a scan of the video of a sample.
 
     Attributes:
         found: Its metadata, or the reason why it is not a video.
-        pin: A number by which the same content is known again, 0 for none.
+        pin: Checksum of its first and last bytes, 0 if they cannot be read.
         seconds: Start and end of the clip that the sample is; None for the whole video.
     """
 
@@ -177,15 +179,15 @@ class Scanned(NamedTuple):
 
 
 def scan_sample(dataset: Dataset, index: int) -> Scanned:
-    """Look through the video of one sample.
+    """Scan the video of one sample.
 
     Raises:
-        TransientError: The storage failed, so that nothing of what was seen may be stored.
+        TransientError: The storage failed, so the result must not be stored.
     """
     [content] = _contents(dataset, np.array([index]))
     if isinstance(content, VideoError):
         return Scanned(content, 0)
-    whole, [own] = _in_whole(dataset, np.array([index]))
+    whole, [own] = _in_unselected(dataset, np.array([index]))
     if isinstance(whole, FrameFolderDataset):
         return Scanned(whole.info(int(own)), content.pin)
     try:
@@ -197,7 +199,7 @@ def scan_sample(dataset: Dataset, index: int) -> Scanned:
 
 
 class _Content(NamedTuple):
-    """A video, or the first picture of one, and which seconds of it a sample is."""
+    """A video, or the first picture of a folder of frames, and the seconds of it that a sample is."""
 
     data: Payload
     seconds: tuple[float, float] | None = None
@@ -207,7 +209,7 @@ class _Content(NamedTuple):
         data = self.data
         try:
             ends = copied(data[:_PIN_BYTES]), copied(data[-_PIN_BYTES:])
-        # 0 is no number of a content: the video is looked at again when it is asked for.
+        # With 0 the video is scanned again when it is needed.
         except OSError:
             return 0
         pin = zlib.crc32(ends[1], zlib.crc32(ends[0], len(data)))
@@ -215,8 +217,8 @@ class _Content(NamedTuple):
 
 
 def _contents(dataset: Dataset, samples: NDArray[np.int64]) -> list[_Content | VideoError]:
-    """Return the videos of some samples, of folders of frames their first pictures."""
-    whole, indices = _in_whole(dataset, samples)
+    """Return the videos of some samples; of folders of frames the first pictures."""
+    whole, indices = _in_unselected(dataset, samples)
     if not isinstance(whole, FrameFolderDataset):
         return [_video_of(entry) for entry in lasting(dataset.fetch(samples))]
     return [_first_picture(whole, index) for index in indices.tolist()]
@@ -242,17 +244,19 @@ def _video_of(entry: Sample | BadSample) -> _Content | VideoError:
         return error
 
 
-def _in_whole(dataset: Dataset, samples: NDArray[np.int64]) -> tuple[Dataset, NDArray[np.int64]]:
-    """Return what selections were made of, and where some of their samples stand in it."""
+def _in_unselected(
+    dataset: Dataset, samples: NDArray[np.int64]
+) -> tuple[Dataset, NDArray[np.int64]]:
+    """Return the unselected dataset of nested selections, and the indices of some samples in it."""
     found = origin_of(dataset, samples)
     # A mixture of several has an index of its own.
     return (found[0].dataset, found[0].indices) if len(found) == 1 else (dataset, samples)
 
 
 def _videos_of(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first sample of each video, and the video of each sample."""
+    """Return the first sample of each video, and the number of the video of each sample."""
     every = np.arange(len(dataset))
-    whole, indices = _in_whole(dataset, every)
+    whole, indices = _in_unselected(dataset, every)
     if not isinstance(whole, ClipListDataset):
         return every, every
     files = whole.videos[1][indices]
@@ -296,47 +300,37 @@ def _fits(store: Store, dataset: Dataset) -> bool:
     return True
 
 
-def _make(dataset: Dataset, progress: Progress) -> Path:
-    """Build the index in the first folder that can be written to.
+def _open(dataset: Dataset, progress: Progress) -> Path:
+    """Return the path of the index that fits, which is built first if there is none.
 
     Raises:
-        IndexFileError: No folder can be written to.
+        IndexFileError: No folder can be written.
     """
-    paths = _paths(dataset)
-    for path in paths:
-        try:
-            with build_once(path) as part:
-                with foreign_errors():  # another process may have built it while this one waited
-                    found = _find(dataset)
-                if found is None:
-                    _build(dataset, part, progress)
-                return found or path
-        except ForeignError as foreign:
-            raise foreign.error from None
-        except OSError:  # the next path may be writable
-            continue
-    raise IndexFileError(
-        f"the index of the videos can be written nowhere, last not to {paths[-1].parent}: "
-        "set GPU_AUG_CACHE to a folder that can be written"
+    return find_or_build(
+        _paths(dataset),
+        lambda: _find(dataset),
+        lambda part: _build(dataset, part, progress),
+        "the index of the videos",
     )
 
 
-def _build(dataset: Dataset, part: PartFile, progress: Progress) -> None:
+def _build(dataset: Dataset, part: PartFile, progress: Progress) -> Path:
     with foreign_errors():
         fingerprint = dataset.fingerprint
         firsts, _ = _videos_of(dataset)
         progress(0, len(firsts))
-    writer = StoreWriter(part.descriptor, len(firsts))
-    for done, (video, scanned) in enumerate(_scanned(dataset, firsts), start=1):
+    writer = StoreWriter(part.file.fileno(), len(firsts))
+    for done, (video, scanned) in enumerate(_scan_all(dataset, firsts), start=1):
         writer.add(video, *scanned)
         with foreign_errors():
             progress(done, len(firsts))
     writer.finish(fingerprint)
     part.publish(mode=0o644, to_disk=True)
+    return part.path
 
 
-def _scanned(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int, Scanned]]:
-    """Yield number and knowledge of each video, as they come."""
+def _scan_all(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int, Scanned]]:
+    """Yield the number and the scan of each video, in the order in which they are done."""
     num_threads = os.cpu_count() or 1
 
     def scan(start: int) -> list[tuple[int, Scanned]]:
@@ -345,7 +339,7 @@ def _scanned(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int,
 
     starts = iter(range(0, len(firsts), _BATCH))
     with ThreadPoolExecutor(num_threads, "videos") as pool:
-        # A few ahead, so that results do not pile up behind a slow one.
+        # Only a few tasks ahead, so that results do not pile up behind a slow video.
         running = {pool.submit(scan, start) for start in islice(starts, 2 * num_threads)}
         try:
             while running:

@@ -1,4 +1,4 @@
-"""Metadata of a video, known before any frame is decoded: what people should know of it, and the frames within some of its seconds."""
+"""Metadata of a video: its packets, unusual properties, and the frames within a span of seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from readers.video.containers.open import VideoError
 
 UNSPECIFIED_MATRIX = 2
-"""Of ITU-T H.273: the video does not say how its colours were made."""
-
+"""Number of ITU-T H.273 for a video that does not state the matrix of its colours."""
 
 HIDDEN = 1 << 62
-"""From here on `VideoInfo.packet_pts` says that what a packet holds is never shown."""
+"""`VideoInfo.packet_pts` from this value on belong to packets that are never shown."""
 WORDS: Mapping[str, str] = {
     "variable rate": "stride= counts frames, fps= goes by time",
     "turned": "drawn upright",
@@ -25,52 +24,51 @@ WORDS: Mapping[str, str] = {
     "several streams": "more than one of video; that which FFmpeg takes for the best is read",
     "slow": "each clip is read from the beginning of its file on; copy the streams to .mkv or .mp4",
 }
-"""What is peculiar, and what becomes of it."""
+"""Unusual properties, and how they are handled."""
 
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """The video stream of a file: how it is coded, and where its packets lie.
+    """The video stream of a file: its coding, and the positions of its packets.
 
-    Frames are numbered from 0 in the order of presentation, packets in the order of decoding. Each packet
-    holds one frame; some are not shown by themselves, but are needed to decode others: what an edit list cuts
-    off, alternative references of VP8, the second field of a picture; or hold none. So there are P packets
-    and F <= P frames, and ``np.argsort(packet_pts)[:F]`` is the packet of each frame.
+    Frames are numbered from 0 in the order of presentation, packets in the order of decoding. Most packets hold one frame that
+    is shown. Others are only needed to decode frames (cut off by an edit list, alternative references of VP8, the second field
+    of a picture), or hold no frame. So there are P packets and F <= P frames, and ``np.argsort(packet_pts)[:F]`` is the packet
+    of each frame.
 
-    Pixels count as they are stored: pixels that are not square are not followed, nor is mirrored display, but
-    that it is upright.
+    Sizes are in stored pixels: aspect ratios of pixels and mirroring are ignored, rotation is applied.
 
     Attributes:
         container: FFmpeg's name of the container, such as ``mov,mp4,m4a,3gp,3g2,mj2``.
         codec: FFmpeg's name of the codec: ``h264``, ``hevc``, ``av1``, ``vp9``, ``mpeg4``, ``mjpeg``.
-        decoder: FFmpeg's name of the decoder that took the first frame.
-        codec_tag: Four characters by which the container calls the codec, "" for none.
+        decoder: FFmpeg's name of the decoder of the first frame.
+        codec_tag: The container's four characters for the codec, "" for none.
         extradata: Codec configuration for the decoder, given before the first packet.
         height: In pixels, upright.
         width: In pixels, upright.
         rotation: Degrees by which decoded frames are turned clockwise to be upright: 0, 90, 180 or 270.
         pixel_format: FFmpeg's name, such as ``yuv420p`` or ``yuv420p10le``.
-        matrix: How colours are made of luma and chroma, by the numbers of ITU-T H.273: 1 is BT.709, 5 and
-            6 are BT.601, 8 is YCgCo, 9 is BT.2020, 2 is unknown. 12, for which primaries decide, is looked up;
-            10, of constant luminance, is converted as 9, as FFmpeg does.
+        matrix: Matrix from luma and chroma to RGB, by the numbers of ITU-T H.273: 1 is BT.709, 5 and 6 are BT.601, 8 is
+            YCgCo, 9 is BT.2020, 2 is unknown. 12 is replaced by the matrix of the primaries; 10, of constant luminance, is
+            converted as 9, as FFmpeg does.
         full_range: Whether luma of 8 bits goes from 0 to 255, else from 16 to 235.
         time_base: Seconds per unit of `packet_pts`.
-        last_duration: How long the last frame is shown, in units of `time_base`.
-        has_audio: Whether there is a stream of sound.
-        damage: Why there are fewer frames than the file should hold, "" where nothing is known to be wrong.
-        packet_pts: int64 [P], when the frame of each packet is shown, in units of `time_base`; all differ. It
-            is `HIDDEN` or more for packets whose frames are not shown.
-        packet_offsets: int64 [P], where the packets' bytes lie in the file; int64 [0] where one of them does not
-            lie there in one piece: `readers.video.read_packets` reads all.
+        last_duration: Duration of the last frame, in units of `time_base`.
+        has_audio: Whether there is an audio stream.
+        damage: Why there are fewer frames than the file should hold, "" if no damage is known.
+        packet_pts: int64 [P], presentation time of the frame of each packet, in units of `time_base`; all differ. It is
+            `HIDDEN` or more for packets whose frames are not shown.
+        packet_offsets: int64 [P], offsets of the packets in the file; int64 [0] if one of them is not contiguous:
+            `readers.video.read_packets` reads all kinds.
         packet_sizes: int32 [P], in bytes.
-        keyframes: int64 [K], the packets with which decoding can begin, ascending.
-        stream_index: Which stream of the container it is.
-        num_streams: How many streams of video there are to choose from.
-        interlaced: Whether frames are coded as two fields each. They are handed over as they are coded.
-        wrapping: How the container cuts packets into pieces, see `readers.video.containers.elementary_stream`; "" where they lie there
-            in one piece, or must be read through the container.
-        packet_places: int64 [P, 2], of packets in pieces where the container's unit begins in which a packet does, and
-            where in the file its first byte lies; else int64 [0, 2].
+        keyframes: int64 [K], the packets at which decoding can begin, ascending.
+        stream_index: Number of the stream in the container.
+        num_streams: Number of video streams in the container.
+        interlaced: Whether frames are coded as two fields each. They are not deinterlaced.
+        wrapping: How the container cuts packets into pieces, see `readers.video.containers.elementary_stream`; "" if packets are
+            contiguous, or must be read through the container.
+        packet_places: int64 [P, 2], for packets in pieces the offset of the container's unit in which a packet begins, and the
+            offset of its first byte; else int64 [0, 2].
     """
 
     container: str
@@ -108,7 +106,7 @@ class VideoInfo:
 
     @cached_property
     def pts(self) -> NDArray[np.int64]:
-        """int64 [F], when each frame is shown, ascending, in units of `time_base`."""
+        """int64 [F], presentation time of each frame, ascending, in units of `time_base`."""
         return np.sort(self.packet_pts)[: len(self)]
 
     @cached_property
@@ -118,36 +116,36 @@ class VideoInfo:
 
     @cached_property
     def shown_keyframes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """int64 [K], the packets of `keyframes` in the order in which they are shown; and when each is."""
+        """int64 [K], the packets of `keyframes` in the order of presentation; and their presentation times."""
         pts = self.packet_pts[self.keyframes]
         order = np.argsort(pts, kind="stable")
         return self.keyframes[order], pts[order]
 
     @cached_property
     def seconds(self) -> NDArray[np.float64]:
-        """float64 [F], when each frame is shown, in seconds after the first one."""
+        """float64 [F], presentation time of each frame, in seconds after the first one."""
         ticks = (self.pts - self.pts[0]) * self.time_base.numerator
         return np.asarray(ticks / self.time_base.denominator, np.float64)  # rounded once
 
     @property
     def is_slow(self) -> bool:
-        """Whether each clip is read from the file's beginning on, since it is not known where packets lie."""
+        """Whether each clip is read from the beginning of the file, since offsets of packets are unknown."""
         is_known = len(self.packet_offsets) or len(self.packet_places)
         return not is_known and bool(self.packet_sizes.any())
 
     @property
     def duration_seconds(self) -> float:
-        """From the first frame to the end of the last one."""
+        """Seconds from the first frame to the end of the last one."""
         return float((self.pts[-1] - self.pts[0] + self.last_duration) * self.time_base)
 
     @property
     def fps(self) -> float:
-        """Frames per second, on average; 0 where the video lasts no time."""
+        """Average number of frames per second; 0 for a video without duration."""
         return len(self) / self.duration_seconds if self.duration_seconds else 0.0
 
     @property
     def constant_rate(self) -> bool:
-        """Whether all frames are shown equally long, to within one unit of `time_base`."""
+        """Whether all frames last equally long, to within one unit of `time_base`."""
         steps = np.diff(self.pts)
         return len(steps) == 0 or bool(steps.max() - steps.min() <= 1)
 
@@ -156,8 +154,7 @@ def count_peculiar(rows: NDArray[Any] | Mapping[str, Any]) -> dict[str, int]:
     """Count the unusual videos, by the keys of `WORDS`.
 
     Args:
-        rows: Of `readers.video.store.ROW`, of videos that are sound; or of one video what is looked at, by the same
-            names.
+        rows: Array of `readers.video.store.ROW` of readable videos; or a mapping with the same names for one video.
     """
     flags = {
         "variable rate": np.logical_not(rows["constant_rate"]),
@@ -170,17 +167,17 @@ def count_peculiar(rows: NDArray[Any] | Mapping[str, Any]) -> dict[str, int]:
 
 
 def peculiarity_lines(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return (name, text) for each peculiarity of videos that was counted at least once."""
+    """Return (name, text) for each unusual property that was counted at least once."""
     return [(name, f"{counts[name]:,}: {words}") for name, words in WORDS.items() if counts[name]]
 
 
 class Segment(NamedTuple):
-    """Neighbouring frames of a video.
+    """Consecutive frames of a video.
 
     Attributes:
-        first: Number of the first of them in the order of presentation.
-        pts: int64 [n], when each begins to be shown, at least one.
-        stop: When the last one ends, in the units of `pts`.
+        first: Number of the first frame in the order of presentation.
+        pts: int64 [n], presentation time of each frame, at least one.
+        stop: End of the last frame, in the units of `pts`.
         time_base: Seconds per unit.
     """
 
@@ -191,17 +188,17 @@ class Segment(NamedTuple):
 
 
 def cut(info: VideoInfo, seconds: tuple[float, float] | None) -> Segment:
-    """Return the frames that begin to be shown within some seconds, or all.
+    """Return the frames whose presentation begins within a span of seconds, or all frames.
 
-    Where none does, it is the one that is shown at their start.
+    If no frame begins there, the result is the frame that is shown at the start of the span.
 
     Args:
         info: The video.
-        seconds: From and to (half open), counted from the first frame on; None is the whole video. Taken
-            as fractions with denominators up to a million: 0.1 is a tenth.
+        seconds: Start and end (half open), counted from the first frame; None is the whole video. They are rounded to
+            fractions with denominators up to a million: 0.1 is a tenth.
 
     Raises:
-        VideoError: The video ends before they begin.
+        VideoError: The video ends before the span begins.
     """
     pts, base = info.pts, info.time_base
     end = int(pts[-1]) + max(info.last_duration, 1)

@@ -1,4 +1,4 @@
-"""The packets of a video: their bytes, cut out of its file, put together of pieces, or read through its container; and which of them are shown, learned by decoding all."""
+"""The packets of a video: reading their bytes, and finding out by decoding which of them are shown."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -23,20 +23,20 @@ from readers.video.info import VideoInfo
 def read_packets(
     data: Payload, info: VideoInfo, start: int, stop: int, deadline: Deadline | None = None
 ) -> Iterator[Any]:
-    """Yield the bytes of packets, as the decoder takes them.
+    """Yield the bytes of packets for a decoder.
 
-    They are cut out of the file where they lie there in one piece, or put together of pieces. Where neither is
-    known all of the container up to them is read, which takes time: these are an `av.Packet` each.
+    Packets with known offsets are read from the file, or joined from pieces. Without known offsets the container is read from its
+    beginning, which takes time; each packet is then an `av.Packet`.
 
     Args:
         data: The whole file.
         info: Metadata of the video.
-        start: The first packet, 0 <= start.
-        stop: The packet after the last, at most ``len(info.packet_pts)``.
-        deadline: When to give up; None is `SCAN_SECONDS` from now on.
+        start: First packet, 0 <= start.
+        stop: Packet after the last one, at most ``len(info.packet_pts)``.
+        deadline: Time limit; None is `SCAN_SECONDS` from now on.
 
     Raises:
-        VideoError: There are fewer.
+        VideoError: There are fewer packets, or other ones.
     """
     if info.wrapping:
         yield from _gather(data, info, start, stop)
@@ -82,7 +82,7 @@ class Learned(NamedTuple):
 
     Attributes:
         packets: For each frame, in the order of presentation, the packet that holds it.
-        keys: The packets with whose frames decoding can begin.
+        keys: The packets at whose frames decoding can begin.
         first: The first frame.
     """
 
@@ -92,12 +92,12 @@ class Learned(NamedTuple):
 
 
 def learn_frames(data: Payload, sizes: list[int], deadline: Deadline) -> Learned:
-    """Decode all frames.
+    """Decode all frames to find the packets that are shown.
 
     Args:
         data: The whole file.
-        sizes: Sizes of the packets that count, in bytes; what follows them is left out.
-        deadline: When to give up.
+        sizes: Sizes of the packets in bytes; further packets are left out.
+        deadline: Time limit.
 
     Raises:
         VideoError: No frame can be decoded, or a packet holds several.
@@ -139,7 +139,7 @@ def _frames(container: Any, num_packets: int, deadline: Deadline) -> Any:
         try:
             yield from context.decode(packet)
         except av.FFmpegError:
-            continue  # one packet; what it takes with it does not come
+            continue  # frames of this packet are missing
     try:
         yield from context.decode(None)
     except av.FFmpegError:

@@ -5,12 +5,15 @@ import time
 from collections.abc import Callable
 
 _WIDTH = 40
+"""Characters of the bar, which leave room for the text in 80 columns."""
 _STEP_SECONDS = 0.1
-_QUIET_SECONDS = 1.0  # work that is done sooner shows nothing
+"""Time between two drawings: more would flicker."""
+_QUIET_SECONDS = 1.0
+"""Tasks that end sooner show no bar."""
 
 
 def terminal_bar(what: str) -> Callable[[int, int], None]:
-    """Return a function of (done, total) that draws a bar on stderr; it does nothing where that is no terminal."""
+    """Return a function of (done, total) that draws a bar on stderr, if that is a terminal."""
     begun = time.monotonic()
     drawn = begun + _QUIET_SECONDS - _STEP_SECONDS
 

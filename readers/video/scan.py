@@ -1,4 +1,4 @@
-"""Looking through a video once: its stream, its packets, and the first frame."""
+"""Scanning a video once: its stream, its packets, and the first frame."""
 
 import math
 from contextlib import suppress
@@ -30,37 +30,38 @@ from readers.video.packets import Learned, learn_frames
 
 _FULL_RANGE = 2  # AVCOL_RANGE_JPEG
 _PROGRESSIVE = 1  # AV_FIELD_PROGRESSIVE
-_SEARCHED_BYTES = 64  # the heads of blocks and chunks that stand before a packet are shorter
+_SEARCHED_BYTES = 64  # longer than the headers of blocks and chunks before a packet
 
-# Their time stamps say when frames are shown; others leave them out, or count packets.
+# Containers whose time stamps are the times of presentation; others leave them out, or count packets.
 _TRUSTED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "flv"})
 _COUNTS = {"vp8": count_vp8, "vp9": count_vp9}
-_INEXACT = frozenset({"h261"})  # decoded from packets alone 5 of 25 frames are right
-_NOT_CODED_BYTES = 19  # the most that FFmpeg takes for a picture of MPEG-4 that is left out
-_JUMP = Fraction(
-    1, 2
-)  # seconds by which time goes back at least where recordings were put together
+_INEXACT = frozenset({"h261"})  # decoded from single packets, 5 of 25 frames are right
+_NOT_CODED_BYTES = (
+    19  # FFmpeg takes packets of MPEG-4 up to this size for pictures that are left out
+)
+# Seconds by which time must go back between joined recordings: reordered frames go back by less.
+_JUMP = Fraction(1, 2)
 
 
 def scan_video(data: Payload) -> VideoInfo:
-    """Read all packets of a video and decode its first frame, or all where its container tells too little.
+    """Return the metadata of a video: all packets are read, and its first frame is decoded, or all frames if necessary.
 
-    All of it is decoded for containers other than MP4, Matroska and FLV, for interlaced video, and where
-    time stamps are missing, repeat, go back or are not in the order that the codec tells, the first frame
-    cannot be decoded by itself, packets may hold no frame, or all claim to be keyframes. The frames are then
-    those that FFmpeg gives, in its order. Where recordings were put together one goes on from the other.
+    All frames are decoded for containers other than MP4, Matroska and FLV, for interlaced video, and if time stamps are missing,
+    repeat, go back or contradict the codec's order, the first frame cannot be decoded by itself, packets may hold no frame, or
+    all packets claim to be keyframes. The frames are then those of FFmpeg, in its order. Joined recordings follow each other in
+    time.
 
     Args:
         data: The whole file.
 
     Raises:
-        VideoError: There is no video in it, its first frame cannot be decoded, or it takes 5 minutes.
+        VideoError: There is no video in it, its first frame cannot be decoded, or the scan takes 5 minutes.
         SourceError: PyAV is not installed.
     """
     if not len(data):
         raise VideoError("the file is empty")
     try:
-        return _scanned(data, Deadline(SCAN_SECONDS))
+        return _scan_or_video_error(data, Deadline(SCAN_SECONDS))
     except VideoError as error:
         lost = missing_bytes(data)
         if not lost or str(lost) in str(error):
@@ -68,19 +69,19 @@ def scan_video(data: Payload) -> VideoInfo:
         raise VideoError(f"{error}; the file ends {lost} bytes too early") from None
 
 
-def _scanned(data: Payload, deadline: Deadline) -> VideoInfo:
+def _scan_or_video_error(data: Payload, deadline: Deadline) -> VideoInfo:
     try:
         return _scan(data, deadline)
     except ReadersError:
         raise
-    except Exception as error:  # PyAV lets through what damaged bytes make of it
+    except Exception as error:  # damaged bytes can raise any error in PyAV
         raise VideoError(f"PyAV: {type(error).__name__}: {error}") from error
 
 
 def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
     with open_container(data, deadline) as container:
         stream = find_stream(container)
-        described = _described(container, stream)
+        described = _describe(container, stream)
         if described["codec"] in _INEXACT:
             raise VideoError(f"its codec, {described['codec']}, is not decoded exactly: convert it")
         rate = Fraction(stream.average_rate or stream.guessed_rate or 25)
@@ -104,13 +105,13 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         interlaced=is_coded_interlaced or bool(first.interlaced_frame),
         damage=found.damage,
         packet_sizes=np.array(found.sizes, np.int32),
-        **found.lie(),
+        **found.positions_in_file(),
     )
 
 
 @dataclass
 class _Packets:
-    """What is noted of each packet; its bytes are let go. `positions` are the container's, -1 for none."""
+    """Properties of each packet, without its bytes. `positions` are those of the container, -1 if unknown."""
 
     data: Payload
     codec: str
@@ -135,7 +136,7 @@ class _Packets:
 
     def add(self, packet: Any) -> None:
         is_set_up = self.sizes and packet.has_sidedata("new_extradata")
-        # Recordings may repeat what is known.
+        # Recordings may repeat the same setup.
         if is_set_up and bytes(packet.get_sidedata("new_extradata")) != self.setup:
             raise VideoError(f"its codec is set up anew at packet {len(self.sizes)}")
         content = bytes(packet)
@@ -152,7 +153,7 @@ class _Packets:
         if len(self.sizes) == 1:
             self.wrapping = wrapping_of(self.data, self.container, self.stream, self.positions[0])
             self.strand = Strand(self.data, self.wrapping) if self.wrapping else None
-        if self.has_palette:  # it does not lie with the packets
+        if self.has_palette:  # the palette is stored apart from the packets
             self.are_whole, self.strand = False, None
         if self.are_whole:
             self._find(self.positions[-1], content)
@@ -175,7 +176,7 @@ class _Packets:
         self.are_whole = found >= 0
         self.offsets.append(position + found)
 
-    def lie(self) -> dict[str, Any]:
+    def positions_in_file(self) -> dict[str, Any]:
         """Offsets of the packets, each in one piece or in several, if known."""
         if self.are_whole:
             return {"packet_offsets": np.array(self.offsets, np.int64)}
@@ -186,7 +187,7 @@ class _Packets:
         return {"packet_offsets": nowhere, "packet_places": locations, "wrapping": self.wrapping}
 
     def end_seconds(self, time_base: Fraction) -> Fraction:
-        """When the last packet ends."""
+        """Return the end of the last packet."""
         both = zip(self.pts, self.durations, strict=True)
         return (
             max((stamp + length for stamp, length in both if stamp is not None), default=0)
@@ -194,8 +195,8 @@ class _Packets:
         )
 
     def end(self, num_promised: int, missing_seconds: float) -> None:
-        """Remove truncated packets, and report the missing part."""
-        if self.is_cut or missing_seconds:  # the last packet may reach into what was overwritten
+        """Remove truncated packets, and describe the missing part in `damage`."""
+        if self.is_cut or missing_seconds:  # the last packet may reach into overwritten bytes
             self._keep(len(self.sizes) - 1)
         lost = missing_bytes(self.data)
         if self.is_cut or lost or missing_seconds or self.damage:
@@ -214,17 +215,14 @@ class _Packets:
             del others[count:]
 
     def join(self, jump: int) -> bool:
-        """Let recordings that were put together go on one from the other.
+        """Shift the times of joined recordings so that they follow each other; return whether there are several.
 
         Args:
-            jump: By how many units of the time base, at least, time goes back if another recording begins.
-
-        Returns:
-            Whether there is such a packet.
+            jump: Units of the time base by which time goes back, at least, where another recording begins.
         """
         breaks, last = [], -HIDDEN
         for number, (stamp, count) in enumerate(zip(self.dts, self.shown, strict=True)):
-            if stamp is None or not count:  # edit lists go back to what is not shown
+            if stamp is None or not count:  # edit lists go back to packets that are not shown
                 continue
             if stamp < last - jump:
                 breaks.append(number)
@@ -254,7 +252,7 @@ class _Packets:
 
 
 def _read(container: Any, stream: Any, found: _Packets, deadline: Deadline) -> Any:
-    """Note all packets; return the first frame if it can be decoded by itself, else None."""
+    """Add all packets; return the first frame if it can be decoded by itself, else None."""
     import av
 
     context, first = prepare_decoder(stream), None
@@ -275,7 +273,7 @@ def _read(container: Any, stream: Any, found: _Packets, deadline: Deadline) -> A
 
 
 def _is_doubtful(container: Any, stream: Any, found: _Packets, first: Any) -> bool:
-    """Whether the frames must be decoded to know which there are."""
+    """Return whether all frames must be decoded to know which ones there are."""
     stamps = [stamp for stamp, count in zip(found.pts, found.shown, strict=True) if count]
     shown = [stamp for stamp in stamps if stamp is not None]
     if first is None or not shown or len(set(shown)) < len(stamps) or max(found.shown) > 1:
@@ -299,9 +297,9 @@ def _learned_times(
 ) -> dict[str, Any]:
     """Give frames their times in the order in which they were decoded."""
     order = np.array(learned.packets, np.int64)
-    stamps = _stamps([found.pts[number] for number in learned.packets])
+    stamps = _sorted_stamps([found.pts[number] for number in learned.packets])
     if stamps is None:
-        stamps = _stamps([found.dts[number] for number in learned.packets])
+        stamps = _sorted_stamps([found.dts[number] for number in learned.packets])
     last = found.durations[int(order[-1])]
     if stamps is None:
         stamps, time_base, last = np.arange(len(order)), 1 / rate, 1
@@ -316,8 +314,8 @@ def _learned_times(
     }
 
 
-def _stamps(stamps: list[int | None]) -> NDArray[np.int64] | None:
-    """Sort time stamps, moving those up that repeat; None where one is missing."""
+def _sorted_stamps(stamps: list[int | None]) -> NDArray[np.int64] | None:
+    """Return sorted time stamps, with repeated ones increased; None if one is missing."""
     if None in stamps:
         return None
     numbers = np.arange(len(stamps), dtype=np.int64)
@@ -329,7 +327,7 @@ def _usual_step(pts: NDArray[np.int64]) -> int:
     return int(np.median(np.diff(np.sort(pts)))) if len(pts) > 1 else 1
 
 
-def _described(container: Any, stream: Any) -> dict[str, Any]:
+def _describe(container: Any, stream: Any) -> dict[str, Any]:
     context = stream.codec_context
     tag = context.codec_tag
     return {
@@ -346,7 +344,7 @@ def _described(container: Any, stream: Any) -> dict[str, Any]:
 
 
 def _shape(first: Any) -> dict[str, Any]:
-    turned = _turned(first)
+    turned = _rotation_of(first)
     height, width = first.height, first.width
     return {
         "height": width if turned % 180 else height,
@@ -358,12 +356,12 @@ def _shape(first: Any) -> dict[str, Any]:
     }
 
 
-def _turned(frame: Any) -> int:
-    """By how many degrees a frame is turned clockwise to be upright; what is mirrored stays so, left to right."""
-    # FFmpeg tells by how much the display turns frames counterclockwise.
+def _rotation_of(frame: Any) -> int:
+    """Return by how many degrees clockwise a frame must be turned to be upright; mirroring left to right is kept."""
+    # FFmpeg gives the counterclockwise rotation of the display.
     turned = int(round(-frame.rotation / 90) * 90 % 360)
     matrix = None
-    with suppress(ValueError):  # there is something beside the frame that PyAV has no name for
+    with suppress(ValueError):  # PyAV has no name for some side data
         matrix = frame.side_data.get("DISPLAYMATRIX")
     if matrix is None:
         return turned

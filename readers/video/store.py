@@ -1,15 +1,14 @@
-"""The file that holds the metadata of many videos: a row for each, and blocks with their packets.
+"""Layout of the file with the metadata of many videos: a row for each, and blocks with their packets.
 
 All numbers little-endian, in this order:
 
-    128 bytes   format, fingerprint of the data, offsets of rows and text, checksum of both, of all this
-    blocks      of each video: int64 [P] time stamps, int64 [P or 0] offsets, int64 [K] keyframes,
-                int64 [P or 0, 2] places in pieces, int32 [P] sizes
-    rows        of fixed length, see `ROW`; a block's checksum stands in its row
-    text        names of codecs, reasons, extradata; equal ones once
+    128 bytes   format, fingerprint of the data, offsets of rows and text, their checksum, checksum of all these
+    blocks      for each video: int64 [P] time stamps, int64 [P or 0] offsets, int64 [K] keyframes,
+                int64 [P or 0, 2] locations of packets in pieces, int32 [P] sizes
+    rows        of fixed length, see `ROW`; each holds the checksum of its block
+    text        names of codecs, reasons, extradata; each text once
 
-It holds no code and no pickle. Opening it reads rows and text; blocks are read and checked when their video
-is asked for.
+The file holds neither code nor pickles. Opening it reads rows and text; blocks are read and checked when their video is needed.
 """
 
 import math
@@ -29,14 +28,16 @@ from readers.video.containers.open import VideoError
 from readers.video.info import VideoInfo
 
 _FORMAT = b"gpu-aug videos 5"
+"""First bytes of each file. Another layout needs another number."""
 _HEAD = CheckedStruct("16s32sQQQI")
 """Format, fingerprint of the data, offsets of rows, text and end, CRC-32 of rows and text."""
 _HEAD_BYTES = 128
+"""Bytes before the blocks, a multiple of 8, so that their numbers are aligned."""
 ROW = np.dtype(
     [
         ("block", "<u8"),
         ("num_packets", "<u4"),
-        ("num_frames", "<u4"),  # 0 says that it is bad
+        ("num_frames", "<u4"),  # 0 for a bad video
         ("num_offsets", "<u4"),
         ("num_keyframes", "<u4"),
         ("crc", "<u4"),
@@ -45,7 +46,7 @@ ROW = np.dtype(
         ("time_denominator", "<i8"),
         ("last_duration", "<i8"),
         ("duration_seconds", "<f8"),
-        ("segment_seconds", "<f8", 2),  # NaN, NaN says that it is the whole video
+        ("segment_seconds", "<f8", 2),  # NaN, NaN for the whole video
         ("names", "<u8"),
         ("extradata", "<u8"),
         ("names_bytes", "<u4"),
@@ -64,7 +65,9 @@ ROW = np.dtype(
         ("num_streams", "<u2"),
     ]
 )
+# Attributes of VideoInfo that are texts, in one text separated by zeros.
 _NAMES = ("container", "codec", "decoder", "codec_tag", "pixel_format", "damage", "wrapping")
+# Attributes of VideoInfo that rows hold unchanged.
 _SAME = (
     *("height", "width", "rotation", "stream_index", "matrix", "full_range", "has_audio"),
     *("last_duration", "duration_seconds", "constant_rate", "interlaced", "num_streams", "is_slow"),
@@ -93,12 +96,12 @@ class StoreWriter:
         pin: int,
         seconds: tuple[float, float] | None = None,
     ) -> None:
-        """Take a video.
+        """Add a video.
 
         Args:
-            number: Which one it is.
+            number: Number of the video.
             found: Its metadata, or the reason why it is not a video.
-            pin: A number by which the bytes it was found in are known again, 0 where none could be read.
+            pin: Checksum of the bytes that were scanned, 0 if none could be read.
             seconds: Start and end of the clip that its sample is; None for the whole video.
         """
         row = self._rows[number]
@@ -123,7 +126,7 @@ class StoreWriter:
         self._offset += len(block) + -len(block) % 8
 
     def finish(self, fingerprint: str) -> None:
-        """Write what stands behind and before the blocks."""
+        """Write the rows, the text and the head."""
         rows, text = self._rows.tobytes(), bytes(self._text)
         write_all(self._descriptor, rows + text, self._offset)
         middle = self._offset + len(rows)
@@ -140,11 +143,11 @@ class StoreWriter:
 
 
 class Store:
-    """A file that `StoreWriter` wrote, mapped.
+    """A mapped file of `StoreWriter`.
 
     Args:
         path: Path of the file.
-        fingerprint: Fingerprint of the data that it must belong to.
+        fingerprint: Fingerprint of the data, which must be that of the file.
 
     Attributes:
         rows: A structured array of the type `ROW`, [videos].
@@ -166,11 +169,11 @@ class Store:
         self.rows: NDArray[Any] = np.frombuffer(rows, ROW)
 
     def names(self, number: int) -> dict[str, str]:
-        """Container, codec, decoder, codec_tag, pixel_format, damage and wrapping of a video that is sound."""
+        """Return container, codec, decoder, codec_tag, pixel_format, damage and wrapping of a readable video."""
         return dict(zip(_NAMES, self._names(self.rows[number]).split("\0"), strict=True))
 
     def video(self, number: int) -> VideoInfo | VideoError:
-        """Metadata of a video; its arrays are read-only.
+        """Return the metadata of a video, with read-only arrays, or the reason why it is not a video.
 
         Raises:
             DamagedFileError: Its block is damaged.

@@ -26,6 +26,7 @@ from readers.storage.destination import open_destination
 from readers.storage.index import Entry, Scan, open_index
 from readers.storage.remote.cache import BlockCache
 from readers.video import VideoIndex, VideoInfo
+from tests.support.index_entries import entry_of
 from tests.support.seek_point_entries import HEAD, entry
 
 FULL_BYTES = 2500
@@ -77,7 +78,8 @@ def use_index(folder: Path) -> str:
         for number in range(300):
             yield Entry(str(number), (("bin", number, number + 1),), number)
 
-    return open_index(LocalBlob(folder / "shard"), Scan("any", 1, find)).map().entry(299).key
+    index = open_index(LocalBlob(folder / "shard"), Scan("any", 1, find)).map()
+    return entry_of(index, 299).key
 
 
 def use_sizes(folder: Path) -> str:

@@ -5,7 +5,6 @@ import errno
 import gzip
 import hashlib
 import io
-import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from readers.storage.atomic_file import build_once
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mapped import copied
-from readers.storage.cache_folder import cache_folder
+from readers.storage.cache_folder import path_in_cache
 from readers.storage.limits import check_bytes
 from readers.storage.unreadable import oserror_as_source_error
 
@@ -61,7 +60,7 @@ def unpacked(packed: Blob, compression: str, num_bytes: int) -> LocalBlob:
     Raises:
         OSError: It cannot be read or written, or is not what it says; its strerror says why.
     """
-    path = _path_of(packed)
+    path = path_in_cache("unpacked", f"{packed.location}\n{packed.stamp}")
     if not path.exists():
         with build_once(path) as part:
             if not path.exists():
@@ -79,11 +78,6 @@ def _stream(compression: str, data: Payload) -> Any:
         )
     opened = gzip.open if compression == "gz" else bz2.open
     return opened(io.BytesIO(data))
-
-
-def _path_of(packed: Blob) -> Path:
-    name = hashlib.sha256(os.fsencode(f"{packed.location}\n{packed.stamp}")).hexdigest()[:32]
-    return cache_folder() / "unpacked" / name
 
 
 def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Tars that can only be read forward."""
+"""Tars that are read from front to back."""
 
 from readers.formats.stream.tar import TarStream
 

@@ -1,4 +1,4 @@
-"""Where a stream of bytes comes from: a file, a URL, or a command of the shell."""
+"""Sources of a stream of bytes: a file, a URL, or a shell command."""
 
 import io
 import os
@@ -16,37 +16,40 @@ from readers.sample import SourceError
 from readers.storage.unreadable import reason_of
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+"""Scheme of a URL by RFC 3986."""
 _PIPE = "pipe:"
+"""WebDataset's prefix of shell commands."""
 _BLOCK_BYTES = 512
+"""Bytes of a header of a tar member."""
 
 
 class ByteSource(ABC):
-    """One of the sources that a stream reads one after another.
+    """One of the sources that a stream reads one after the other.
 
     Attributes:
-        location: As it was given.
-        name: For keys: nothing in it tells of this machine.
+        location: Path, URL or command as given.
+        name: Name for keys, without paths of this machine.
     """
 
     def __init__(self, location: str, name: str) -> None:
         self.location, self.name = location, name
 
     def check(self) -> None:
-        """Look whether it can be read, as far as that is cheap.
+        """Check that it can be read, as far as that is cheap.
 
         Raises:
-            SourceError: It cannot.
+            SourceError: It cannot be read.
         """
         if self.name.lower().endswith((".zst", ".tzst")):
             zstd_library()
 
     def identity(self) -> str:
-        """Identify the content, as far as possible without reading it."""
+        """Return a text that identifies the content, as far as possible without reading it."""
         return ""
 
     @abstractmethod
     def stream(self) -> AbstractContextManager[Forward]:
-        """Read from the beginning on, and stop wherever the caller leaves.
+        """Open it for reading from the beginning; it is closed at the end of the block.
 
         Raises:
             BrokenStreamError: It cannot be opened.
@@ -55,11 +58,11 @@ class ByteSource(ABC):
 
 
 def byte_source(location: str, number: int) -> ByteSource:
-    """Tell the kind of a source.
+    """Return the source at a location.
 
     Args:
         location: A path, a URL, or ``pipe:`` and a command.
-        number: Its number among the sources, by which commands are named.
+        number: Number of the source, which becomes the name of a command.
     """
     if location.startswith(_PIPE):
         return Command(location, f"pipe-{number}")
@@ -69,13 +72,13 @@ def byte_source(location: str, number: int) -> ByteSource:
 
 
 class LocalFile(ByteSource):
-    """A file, or a named pipe that somebody writes to."""
+    """A file or a named pipe."""
 
     def __init__(self, location: str, name: str) -> None:
         super().__init__(str(Path(location).absolute()), name)
 
     def check(self) -> None:
-        """See `ByteSource.check`; a look at the first header."""
+        """See `ByteSource.check`; the first header is read."""
         super().check()
         path = Path(self.location)
         if path.is_fifo():
@@ -91,18 +94,18 @@ class LocalFile(ByteSource):
             raise SourceError(f"{path} is not a tar file ({error}): correct the path") from None
 
     def identity(self) -> str:
-        """Its size."""
+        """Return its size."""
         with suppress(OSError):
             return str(Path(self.location).stat().st_size)
         return ""
 
     def stream(self) -> AbstractContextManager[Forward]:
         """See `ByteSource.stream`."""
-        return _reading(lambda: io.FileIO(self.location))
+        return _open_stream(lambda: io.FileIO(self.location))
 
 
 @contextmanager
-def _reading(open: Callable[[], io.RawIOBase | io.BufferedReader]) -> Iterator[Forward]:
+def _open_stream(open: Callable[[], io.RawIOBase | io.BufferedReader]) -> Iterator[Forward]:
     try:
         file = open()
     except (OSError, SourceError) as error:
@@ -112,15 +115,15 @@ def _reading(open: Callable[[], io.RawIOBase | io.BufferedReader]) -> Iterator[F
 
 
 class Url(ByteSource):
-    """Something behind a URL, read from the beginning to the end; see `readers.storage.remote.stream`."""
+    """A remote file; see `readers.storage.remote.stream`."""
 
     def identity(self) -> str:
-        """The URL without its query: nothing more is known before a request."""
+        """Return the URL without its query, since nothing more is known before a request."""
         return re.split(r"[?#]", self.location)[0]
 
     def stream(self) -> AbstractContextManager[Forward]:
         """See `ByteSource.stream`."""
-        return _reading(self._open)
+        return _open_stream(self._open)
 
     def _open(self) -> io.BufferedReader:
         from readers.storage.remote import stream
@@ -131,21 +134,20 @@ class Url(ByteSource):
 class Command(ByteSource):
     """The output of a shell command, in WebDataset's notation: ``pipe:zcat train.tar.gz``.
 
-    Of commands that are joined by ``|`` the shell reports the last one's failure alone; a tar that is cut
-    off for that reason shows as one.
+    Of commands joined by ``|`` the shell reports a failure of the last one only. If another one fails, the tar is cut off.
     """
 
     def check(self) -> None:
-        """Do nothing: a command can only be checked by running it."""
+        """Do nothing, since only running a command checks it."""
 
     def identity(self) -> str:
-        """The command itself."""
+        """Return the command."""
         return self.location
 
     @contextmanager
     def stream(self) -> Iterator[Forward]:
         """See `ByteSource.stream`."""
-        process, broken = self._started(), None
+        process, broken = self._start(), None
         output = process.stdout
         assert output is not None
         try:
@@ -153,7 +155,7 @@ class Command(ByteSource):
                 yield Forward(output)  # type: ignore[arg-type]
             except BrokenStreamError as error:
                 broken = error
-            # A command that would go on was not asked for the rest: its end is our doing.
+            # The exit code counts only at the end of the output: otherwise the command is killed here.
             if not output.read(1) and (code := process.wait()):
                 raise SourceError(
                     f"the command {self.location.removeprefix(_PIPE)!r} failed (exit code {code}) and "
@@ -164,14 +166,14 @@ class Command(ByteSource):
         if broken:
             raise broken
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self.location.removeprefix(_PIPE),
             shell=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             bufsize=0,
-            process_group=0,  # to end what it starts together with it
+            process_group=0,  # so that its child processes end with it
         )
 
 

@@ -1,4 +1,4 @@
-"""Reading a tar forward only, compressed or not."""
+"""Reading a tar from front to back, compressed or not."""
 
 import bz2
 import gzip
@@ -17,15 +17,20 @@ from readers.formats.tar.ends import BLOCK_BYTES, UNENDED, end_fault, oversized
 from readers.formats.tar.webdataset import KeyRule, key_and_field
 from readers.storage.unreadable import reason_of
 
-_PIECE_BYTES = 1 << 24  # read at once, so that a size that is a lie takes no memory
+_PIECE_BYTES = 1 << 24
+"""Bytes that are read at a time, so that a wrong size in a header takes no memory."""
 _BUFFER_BYTES = 1 << 20
+"""Bytes that are read from the source at a time; longer gaps in plain files are skipped by a seek."""
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""Errors of gzip, bz2 and lzma for damaged data."""
 _ZEROS = bytes(BLOCK_BYTES)
+"""The block that ends an archive."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
+"""First bytes of zstd."""
 
 
 class BrokenStreamError(Exception):
-    """Nothing can be read after this offset; the text gives the reason."""
+    """A stream cannot be read after an offset; the text gives the reason."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)
@@ -38,18 +43,18 @@ class _Readable(Protocol):
 
 
 class Forward:
-    """Bytes that come once, decompressed, with as much of a file's interface as `tarfile` needs.
+    """A decompressed stream of bytes with the part of a file's interface that `tarfile` needs.
 
     Args:
-        raw: Where they come from; gzip, bzip2, xz and zstd are told by their first bytes.
+        raw: The stream; gzip, bzip2, xz and zstd are recognised by their first bytes.
     """
 
     def __init__(self, raw: io.RawIOBase | io.BufferedReader) -> None:
         file = io.BufferedReader(raw, _BUFFER_BYTES)
         self._offset = 0
         self._broken: tuple[type[Exception], ...] = _BROKEN
-        self.last = b""  # what the last read gave
-        self.remark = ""  # what was noticed at the end of the tar
+        self.last = b""  # result of the last read
+        self.remark = ""  # remark on the end of the tar
         try:
             magic = file.peek(6)[:6]
         except _BROKEN as broken:
@@ -69,21 +74,21 @@ class Forward:
             self._plain = raw.seekable()
 
     def tell(self) -> int:
-        """Number of bytes read so far."""
+        """Return the number of bytes read so far."""
         return self._offset
 
     def read(self, size: int) -> bytes:
-        """Read a header of so many bytes, fewer only at the end.
+        """Return the bytes of a header, fewer only at the end.
 
         Raises:
-            BrokenStreamError: The bytes cannot be had, or are too many.
+            BrokenStreamError: They cannot be read, or are too many.
         """
         if fault := oversized(self._offset, size):
             raise BrokenStreamError(fault, self._offset - BLOCK_BYTES)
         return self.read_content(size)
 
     def read_content(self, size: int) -> bytes:
-        """Read the content of a file, whose size was looked at; see `read`."""
+        """Return the content of a file of a checked size; see `read`."""
         pieces, left = [], size
         while left > 0:
             try:
@@ -101,7 +106,7 @@ class Forward:
         return self.last
 
     def seek(self, offset: int) -> None:
-        """Go forward to an offset; the end is noticed by the next read."""
+        """Go forward to an offset; at the end the next read returns nothing."""
         if self._plain and offset - self._offset > _BUFFER_BYTES:
             try:
                 self._file.seek(offset)
@@ -114,7 +119,7 @@ class Forward:
             pass
 
     def drain(self) -> None:
-        """Read to the end, where compressed data has its checksum and a command has its last word."""
+        """Read to the end, so that checksums of compressed data and exit codes of commands are checked."""
         while self.read(_PIECE_BYTES):
             pass
 
@@ -130,7 +135,7 @@ class StoredFile(NamedTuple):
     archive: int
 
     def read(self) -> bytes:
-        """The content.
+        """Return its content.
 
         Raises:
             BrokenStreamError: It is cut off.
@@ -143,16 +148,16 @@ class StoredFile(NamedTuple):
 
 
 def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[StoredFile]:
-    """Walk through a tar and give what belongs to samples; each can be read before the next one is asked for.
+    """Yield the files of samples in a tar; each can be read before the next one is requested.
 
-    Archives that follow one another are walked through in turn. Devices and whatever else is no file are passed over.
+    Concatenated archives are read one after the other. Devices and other members that are no files are skipped.
 
     Args:
         stream: The tar; its `remark` is set at the end.
         keys: See `key_and_field`.
 
     Raises:
-        BrokenStreamError: What follows cannot be read, or is no tar.
+        BrokenStreamError: The rest cannot be read, or is no tar.
     """
     offset = 0
     try:
@@ -164,19 +169,20 @@ def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[Store
     while True:
         try:
             member = archive.next()
-        except (tarfile.TarError, ValueError):  # all but extended headers give None, judged below
+        except (
+            tarfile.TarError,
+            ValueError,
+        ):  # other damaged headers give None, which is handled below
             reason = f"it is damaged or cut off at byte {offset}, within a header"
             raise BrokenStreamError(reason, offset) from None
-        if member is None and stream.last == _ZEROS:  # behind these another archive may follow
+        if member is None and stream.last == _ZEROS:  # another archive may follow
             number, num_zeros = number + (not num_zeros), num_zeros + 1
             archive.offset = offset = stream.tell()
             continue
-        if (
-            member is None or member.size < 0
-        ):  # would lead back to a header that was read, and so for ever
+        if member is None or member.size < 0:  # a negative size would lead back for ever
             break
         offset, num_zeros = archive.offset, 0
-        archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
+        archive.members.clear()  # type: ignore[attr-defined] # otherwise all headers stay in memory
         name = key_and_field(member.name, keys)
         if name is not None and (member.isreg() or member.islnk() or member.issym()):
             yield StoredFile(*name, member.size, _fault(member), stream, number)
@@ -198,7 +204,7 @@ def _fault(member: tarfile.TarInfo) -> str:
 
 
 def zstd_library() -> ModuleType:
-    """The library that reads zstd: the standard library from Python 3.14 on, else the package zstandard.
+    """Return the library for zstd: the standard library from Python 3.14 on, else the package zstandard.
 
     Raises:
         SourceError: It is not installed.

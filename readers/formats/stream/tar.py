@@ -1,4 +1,4 @@
-"""Tars in the convention of WebDataset that can only be read forward: compressed, piped, or from a plain server."""
+"""Tars in the convention of WebDataset that are read from front to back: compressed, piped, or from a server without ranges."""
 
 import hashlib
 import os
@@ -24,29 +24,25 @@ from readers.storage.unreadable import is_transient
 
 
 class TarStream:
-    """Samples of tars, one after another, from the first to the last.
+    """Samples of tars in stored order.
 
-    The rules for keys, fields and labels are those of `TarDataset`. What can be told without reading
-    forward is missing: there is no length and no `fetch`. A Loader reads it in the order of the tars, or shuffles
-    these and what it holds in memory. ``gpu-aug pack`` makes shards of it that can be read at random.
+    The rules for keys, fields and labels are those of `TarDataset`. There is no length and no `fetch`, since these need random
+    access. A Loader reads the tars in order, or shuffles tars and the samples that it holds in memory. ``gpu-aug pack`` turns the
+    stream into shards with random access.
 
-    In a tar that is cut off or damaged the samples before that byte are given, then one BadSample that
-    stands for the loss, then the samples of the next tar. A sample of which a part may be lost is lost. A tar that ends
-    without zero blocks, or samples whose labels are not read because of their names, give a warning when they are met. Links
-    are bad samples: what they name lies before them, or behind.
+    After a byte at which a tar is cut off or damaged, one BadSample stands for the lost samples, and the next tar follows. A sample
+    that may have lost a part counts as lost. A tar that ends without zero blocks, and samples whose labels are not read because of
+    their names, give a warning when they are read. Links are bad samples, since their targets are elsewhere in the stream.
 
     Args:
-        source: A path, a URL or ``pipe:COMMAND``, a pattern of them (``train-{000..099}.tar.gz``), or a
-            sequence of these. Tars may be plain or compressed by gzip, bzip2, xz or zstd; their first
-            bytes tell.
-        allow_pipe: Whether the shell may run the commands of ``pipe:`` sources. Whoever wrote the source
-            can do with it whatever you can.
-        samples_per_epoch: For a Loader: samples of an epoch, over all ranks. None is as many as there are, which
-            one process finds out at the end; several ranks that divide shards need the number, since all must take
-            as many steps.
+        source: A path, a URL or ``pipe:COMMAND``, a pattern of them (``train-{000..099}.tar.gz``), or a sequence of these. Tars
+            may be plain or compressed by gzip, bzip2, xz or zstd, which is detected.
+        allow_pipe: Whether to run the shell commands of ``pipe:`` sources. A command has all your permissions.
+        samples_per_epoch: For a Loader: samples of an epoch, over all ranks. None is all samples, whose number is known at the
+            end; several ranks that divide shards need the number, since all must take the same number of steps.
         keys: Where the key ends in a name with several dots; see `TarDataset`.
-        divide: For a Loader on several ranks: "shards" gives each rank some of the tars; with "samples" each reads
-            all of them, and takes its part of every step.
+        divide: For a Loader on several ranks: "shards" gives each rank some of the tars; with "samples" each rank reads all tars
+            and takes its part of every step.
 
     Raises:
         SourceError: A file is missing, empty or no tar; a command is not allowed; or zstd cannot be read.
@@ -89,7 +85,7 @@ class TarStream:
         return self.iterate()
 
     def __repr__(self) -> str:
-        """How many tars it has."""
+        """Return the number of tars."""
         return f"TarStream({counted(self.num_shards, 'tar')})"
 
     @property
@@ -98,7 +94,7 @@ class TarStream:
         return len(self._sources)
 
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
-        """Give the samples of one tar; see `readers.datasets.stream.Stream.read_shard`."""
+        """Yield the samples of one tar; see `readers.datasets.stream.Stream.read_shard`."""
         del epoch
         return _entries(self._sources[number], 0, 0, self._keys, self._warned)
 
@@ -109,7 +105,7 @@ class TarStream:
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits over what is known without reading: names, and the sizes of files."""
+        """32 hex digits over names and sizes of files, which are known without reading."""
         digest = hashlib.sha256()
         for one in self._sources:
             digest.update(f"{one.name!r} {one.identity()!r}\n".encode("utf-8", "surrogateescape"))
@@ -118,15 +114,15 @@ class TarStream:
         return digest.hexdigest()[:32]
 
     def iterate(self, start: int = 0) -> Iterator[Sample | BadSample]:
-        """Give the samples from a number on; ``index`` counts from the beginning of the first tar.
+        """Yield the samples from a number on; ``index`` counts from the beginning of the first tar.
 
-        What lies before it is read as well, without being kept: exact, but not cheap.
+        Samples before it are read and dropped: this is exact, but takes time.
 
         Args:
-            start: 0 or more; behind the end nothing is given.
+            start: 0 or more; after the end nothing is yielded.
 
         Raises:
-            SourceError: A command failed; its samples were given before.
+            SourceError: A command failed; its samples were yielded before.
         """
         if start < 0:
             raise ValueError(f"start must be >= 0, got {start}")
@@ -145,7 +141,7 @@ def _exists(name: str) -> bool:
 
 
 class _Parts:
-    """The members of one sample read so far."""
+    """The members of one sample that were read so far."""
 
     def __init__(self, key: str) -> None:
         self.key, self.fault = key, ""
@@ -154,7 +150,7 @@ class _Parts:
         self._num_bytes = 0
 
     def add(self, file: StoredFile, *, keep: bool) -> None:
-        """Take a file, or pass over it."""
+        """Add a file; its content is read only with `keep`."""
         if file.field in self.names:
             self.fault = f"the field {file.field} is stored twice"
         self.names[file.field] = None
@@ -169,7 +165,7 @@ class _Parts:
             self.fields[file.field] = file.read()
 
     def entry(self, index: int, name: str) -> Sample | BadSample:
-        """The sample, which is whole."""
+        """Return the sample, of which all members were added."""
         key = f"{name}/{self.key}"
         if self.fault:
             return BadSample(index, key, "read", self.fault)
@@ -182,7 +178,7 @@ class _Parts:
 def _entries(
     source: ByteSource, index: int, start: int, keys: KeyRule, warned: set[str]
 ) -> Generator[Sample | BadSample, None, int]:
-    """Give the samples of one tar from ``start`` on; return the index behind its last one."""
+    """Yield the samples of one tar from ``start`` on; return the index after its last one."""
     first, parts, bad, name, kinds = index, None, None, source.name, set[tuple[str, ...]]()
     try:
         with source.stream() as stream:
@@ -204,7 +200,7 @@ def _entries(
             if stream.remark:
                 _warn(warned, "end", f"{name} {stream.remark}")
             stream.drain()
-    except BrokenStreamError as error:  # the sample that was being read may have gone on
+    except BrokenStreamError as error:  # the current sample may have more members
         key = parts.key if parts else f"(byte {error.offset})"
         reason, transient = f"{name}: {error}", is_transient(error)
         bad = BadSample(index, f"{name}/{key}", "read", reason, transient=transient)
@@ -217,7 +213,7 @@ def _entries(
 
 
 def _warn_of_labels(name: str, parts: _Parts, warned: set[str], keys: KeyRule) -> None:
-    """Warn of labels that are not where they are read."""
+    """Warn of labels that are stored where they are not read."""
     if keys == "first-dot" and (unread := unread_fields(parts.names)):
         _warn(
             warned,
@@ -235,7 +231,7 @@ def _warn_of_labels(name: str, parts: _Parts, warned: set[str], keys: KeyRule) -
 
 
 def _warn(warned: set[str], kind: str, text: str) -> None:
-    """Warn of what one tar is like, unless another was like that before: streams may have thousands."""
+    """Warn of a property of a tar once per kind, since streams may have thousands of tars."""
     if kind not in warned:
         warned.add(kind)
         warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)

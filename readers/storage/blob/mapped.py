@@ -89,7 +89,7 @@ class MappedFile:
             stop = self.size_bytes
         if start >= stop:
             return b""
-        file = self._file or self._opened()
+        file = self._file or self._open()
         if file is None:
             self.check()
             return ctypes.string_at(self.address + start, stop - start)
@@ -98,7 +98,7 @@ class MappedFile:
             reached = start + len(data)
             more = os.pread(file.number, stop - reached, reached)
             if not more:
-                raise self._shrunk(os.fstat(file.number).st_size)
+                raise self._shrunk_error(os.fstat(file.number).st_size)
             data += more
         return data
 
@@ -121,7 +121,7 @@ class MappedFile:
         except FileNotFoundError:
             return
         if status.st_size < self.size_bytes and (status.st_dev, status.st_ino) == self._identity:
-            raise self._shrunk(status.st_size)
+            raise self._shrunk_error(status.st_size)
 
     def descriptor(self) -> "Descriptor | None":
         """Return the open file for compiled code; it stays open as long as it is referenced.
@@ -134,9 +134,9 @@ class MappedFile:
         self.check()
         if self._file is None and len(_open_numbers) >= 2 * _most_descriptors():
             return None
-        return self._file or self._opened()
+        return self._file or self._open()
 
-    def _opened(self) -> "Descriptor | None":
+    def _open(self) -> "Descriptor | None":
         """Open the file; None if its name is gone or belongs to another file, or the process has no more descriptors.
 
         A file without a name is not shortened by others, so touching its mapping is safe.
@@ -151,10 +151,10 @@ class MappedFile:
         if (status.st_dev, status.st_ino) != self._identity:
             return None
         self._file = file
-        _keep(self)
+        _keep_open(self)
         return file
 
-    def _shrunk(self, size_bytes: int) -> OSError:
+    def _shrunk_error(self, size_bytes: int) -> OSError:
         text = (
             f"it has shrunk from {self.size_bytes} to {size_bytes} bytes since it was opened: copy it "
             "again, and open the dataset anew"
@@ -277,7 +277,7 @@ class Descriptor:
 _open_files: deque[weakref.ref[MappedFile]] = deque()
 
 
-def _keep(file: MappedFile) -> None:
+def _keep_open(file: MappedFile) -> None:
     """Record that a file keeps its descriptor; the oldest ones close theirs if there are too many."""
     most = _most_descriptors()
     _open_files.append(weakref.ref(file))

@@ -89,7 +89,7 @@ class PagePrefetcher:
         self._turn += _NUM_PROBES
         if self._num_cold > 0:
             self._num_cold -= 1
-            for extent in _merged(batch()):
+            for extent in _merge(batch()):
                 advise(extent, mmap.MADV_WILLNEED)
 
 
@@ -101,7 +101,7 @@ def is_resident(address: int) -> bool:
     return bool(found.value & 1)
 
 
-def _merged(extents: Iterable[Extent]) -> Iterable[Extent]:
+def _merge(extents: Iterable[Extent]) -> Iterable[Extent]:
     start = stop = 0
     for first, last in extents:
         if start <= first <= stop + _MERGE_BYTES:

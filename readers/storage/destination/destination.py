@@ -48,7 +48,7 @@ class Destination(Protocol):
         """
 
     def names(self, folder: str = "") -> Iterator[str]:
-        """Yield the names of all complete files in a folder and below it, in any order.
+        """Yield the names of all complete files in a folder and below it, one by one, in any order.
 
         Raises:
             PrepareError: The files cannot be listed.

@@ -2,15 +2,17 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from readers.sample import PrepareError, TransientError
 from readers.storage.atomic_file import OWN, SUFFIX, ForeignError, atomic_file, foreign_errors
 from readers.storage.destination.output import Output
+
+T = TypeVar("T")
 
 _MENDS = {
     errno.ENOSPC: "make room",
@@ -60,21 +62,11 @@ class LocalDestination:
 
     def read(self, name: str) -> bytes | None:
         """See `Destination.read`."""
-        try:
-            return (self._folder / name).read_bytes()
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise self._unread(name, error) from None
+        return self._act(name, Path.read_bytes)
 
     def size_bytes(self, name: str) -> int | None:
         """See `Destination.size_bytes`."""
-        try:
-            return (self._folder / name).stat().st_size
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise self._unread(name, error) from None
+        return self._act(name, lambda path: path.stat().st_size)
 
     def names(self, folder: str = "") -> Iterator[str]:
         """See `Destination.names`."""
@@ -88,26 +80,28 @@ class LocalDestination:
                         yield name
         except OSError as error:
             if error.errno not in _ABSENT:
-                raise self._unread(folder, error) from None
+                raise self._failure(folder, error, "read") from None
 
     def remove(self, name: str) -> None:
         """See `Destination.remove`."""
-        path = self._folder / name
-        try:
-            with suppress(FileNotFoundError, NotADirectoryError):  # there is nothing to remove
-                path.unlink()
-        except OSError as error:
-            raise TransientError(
-                f"{path} cannot be removed ({error.strerror}): remove it, and run the same command again"
-            ) from None
+        self._act(name, Path.unlink, "removed")
 
     def at(self, name: str) -> str:
         """See `Destination.at`."""
         return str(self._folder / name)
 
-    def _unread(self, name: str, error: OSError) -> TransientError:
+    def _act(self, name: str, action: Callable[[Path], T], done: str = "read") -> T | None:
+        """Return the result of an action on a file; None if it does not exist."""
+        try:
+            return action(self._folder / name)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise self._failure(name, error, done) from None
+
+    def _failure(self, name: str, error: OSError, done: str) -> TransientError:
         return TransientError(
-            f"{self._folder / name} cannot be read ({error.strerror}): mend it and run the same command again"
+            f"{self._folder / name} cannot be {done} ({error.strerror}): mend it and run the same command again"
         )
 
 

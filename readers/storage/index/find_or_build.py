@@ -17,7 +17,6 @@ Not detected is a change of a shard of more than 1 MiB that keeps its size and a
 as well, or was made in a copy of shard and index before the copy was first opened, with an mtime before that of the index.
 """
 
-import hashlib
 import logging
 import mmap
 import os
@@ -27,12 +26,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.sample import IndexFileError, ReadersError, SourceError
-from readers.storage.atomic_file import ForeignError, PartFile, build_once, foreign_errors
+from readers.sample import ReadersError, SourceError
+from readers.storage.atomic_file import (
+    ForeignError,
+    PartFile,
+    build_once,
+    find_or_build,
+    foreign_errors,
+)
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mmap_pages import address_of, advise
-from readers.storage.cache_folder import cache_folder
+from readers.storage.cache_folder import path_in_cache
 from readers.storage.index.index_file import (
     Entry,
     Head,
@@ -101,22 +106,11 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
         OSError: The shard cannot be read.
     """
     paths = _paths(blob, scan)
-    found = _find(blob, scan, paths, distrust=distrust)
-    if found is not None:
-        return found
-    for path in paths:
-        try:
-            with build_once(path) as part:
-                # Another process may have built it while this one waited.
-                found = _find(blob, scan, paths, distrust=distrust)
-                return found or _download(blob, scan, part) or _build(blob, scan, part)
-        except ForeignError as foreign:
-            raise foreign.error from None
-        except OSError:  # the next path may be writable
-            continue
-    raise IndexFileError(
-        f"the index of {blob.location} can be written neither beside it nor to {paths[-1].parent}: "
-        "set GPU_AUG_CACHE to a folder that can be written"
+    return find_or_build(
+        paths,
+        lambda: _find(blob, scan, paths, distrust=distrust),
+        lambda part: _download(blob, scan, part) or _build(blob, scan, part),
+        f"the index of {blob.location}",
     )
 
 
@@ -151,7 +145,7 @@ def _find(blob: Blob, scan: Scan, paths: list[Path], *, distrust: bool) -> Found
 
 
 def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, scan: Scan) -> bool:
-    if not _is_of(found.head, blob, scan):
+    if not _is_index_of(found.head, blob, scan):
         return False
     if not isinstance(blob, LocalBlob):
         return True  # the index of an object is named after its stamp
@@ -165,11 +159,11 @@ def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, scan: Scan) -> boo
         return False
     if found.head.identity["content"] != _pin(blob):
         return False
-    _stamp_anew(found, blob)
+    _renew_stamp(found, blob)
     return True
 
 
-def _is_of(head: Head, blob: Blob, scan: Scan) -> bool:
+def _is_index_of(head: Head, blob: Blob, scan: Scan) -> bool:
     identity = head.identity
     return bool(identity["scan"] == scan.identity and identity["size_bytes"] == blob.size_bytes)
 
@@ -179,7 +173,7 @@ def _pin(blob: Blob) -> str:
     return pin_content(blob.unmapped() if isinstance(blob, LocalBlob) else blob)
 
 
-def _stamp_anew(found: FoundIndex, blob: LocalBlob) -> None:
+def _renew_stamp(found: FoundIndex, blob: LocalBlob) -> None:
     with suppress(OSError, ValueError):  # the content is then compared again the next time
         descriptor = os.open(found.path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -208,9 +202,9 @@ def _download(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex | None:
         return None
     try:
         other = open_blob(location_beside(blob.location, scan))
-        _copy(other, part.descriptor)
+        _copy(other, part.file.fileno())
         head, _ = read_head(part.part)
-        if not _is_of(head, blob, scan) or head.identity["content"] != _pin(blob):
+        if not _is_index_of(head, blob, scan) or head.identity["content"] != _pin(blob):
             return None
         FoundIndex(part.part, head).map().verify()
     except (ReadersError, OSError, ValueError, KeyError, TypeError):
@@ -249,7 +243,7 @@ def write_index(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
 def _write(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
     writer = IndexWriter(folder)
     try:
-        for entry in _scanned(blob, scan):
+        for entry in _scan_entries(blob, scan):
             writer.add(entry)
         with foreign_errors():
             content = _pin(blob)
@@ -261,10 +255,10 @@ def _write(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
 
 def _build(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex:
     began = time.perf_counter()
-    head = _write(blob, scan, part.descriptor, part.path.parent)
+    head = _write(blob, scan, part.file.fileno(), part.path.parent)
     mode = 0o644
     if isinstance(blob, LocalBlob):
-        write_stamp(part.descriptor, _stamp_of(blob))
+        write_stamp(part.file.fileno(), _stamp_of(blob))
         mode = blob.mode | 0o200  # so that it can be stamped anew
     part.publish(mode=mode, to_disk=True)
     seconds = time.perf_counter() - began
@@ -273,7 +267,7 @@ def _build(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex:
     return FoundIndex(part.path, head, built=True)
 
 
-def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
+def _scan_entries(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
     forgotten = 0
     try:
         content = blob.content()
@@ -300,10 +294,6 @@ def _paths(blob: Blob, scan: Scan) -> list[Path]:
     """Return the paths where the index may lie, best first. That of an object belongs to one version of it."""
     suffix = f"{scan.tag}{SUFFIX}"
     if is_url(blob.location):
-        return [_cached(f"{blob.location}\0{blob.stamp}", suffix)]
+        return [path_in_cache("", f"{blob.location}\0{blob.stamp}", suffix)]
     shard = Path(blob.location)
-    return [shard.with_name(f"{shard.name}{suffix}"), _cached(blob.location, suffix)]
-
-
-def _cached(name: str, suffix: str) -> Path:
-    return cache_folder() / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{suffix}"
+    return [shard.with_name(f"{shard.name}{suffix}"), path_in_cache("", blob.location, suffix)]

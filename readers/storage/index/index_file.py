@@ -131,8 +131,8 @@ class Stamp(NamedTuple):
     def unpack(cls, data: bytes) -> Self | None:
         """Read a stamp; None if it is missing or damaged."""
         with suppress(DamagedFileError):  # the content of the shard is then compared
-            *numbers, settled = STAMP.unpack(data, "stamp")
-            return cls(*numbers, bool(settled))
+            inode, mtime_ns, ctime_ns, index_inode, settled = STAMP.unpack(data, "stamp")
+            return cls(inode, mtime_ns, ctime_ns, index_inode, bool(settled))
         return None
 
 

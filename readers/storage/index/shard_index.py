@@ -16,7 +16,6 @@ from readers.storage.index.index_file import (
     PAIR,
     ROW,
     ROW_TYPE,
-    Entry,
     Head,
     Kind,
     Names,
@@ -83,22 +82,6 @@ class ShardIndex:
 
     def __len__(self) -> int:
         return len(self.head)
-
-    @property
-    def digest(self) -> str:
-        """See `Head.digest`."""
-        return self.head.digest
-
-    def entry(self, row: int) -> Entry:
-        """Return one sample.
-
-        Raises:
-            DamagedFileError: A checksum does not match.
-        """
-        [found] = self.rows([row])
-        key, names, bounds, label, size, fault, restarts, image_field = found
-        members = tuple(zip(names, bounds[::2], bounds[1::2], strict=True))
-        return Entry(key, members, label, size, fault, restarts, image_field)
 
     def rows(self, rows: Iterable[int]) -> list[Row]:
         """Return the entries of samples. A fetch spends most of its time here.

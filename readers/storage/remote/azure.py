@@ -45,7 +45,7 @@ def azure_settings(
         SourceError: The connection string in the environment is malformed, or no account is named.
     """
     container, _, host = root.partition("@")
-    found: dict[str, Any] = _of_environment()
+    found: dict[str, Any] = _read_environment()
     if host:
         account = host.partition(".")[0]
         if found.get("account_name", account) != account:
@@ -65,15 +65,15 @@ def azure_settings(
     return container, found
 
 
-def _of_environment() -> dict[str, Any]:
-    found = _parsed(os.environ.get(_CONNECTION, ""))
+def _read_environment() -> dict[str, Any]:
+    found = _parse_connection_string(os.environ.get(_CONNECTION, ""))
     for name, (before, setting) in _NAMES.items():
         if os.environ.get(name) and not os.environ.get(before):
             found[setting] = os.environ[name]
     return found
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_connection_string(text: str) -> dict[str, Any]:
     """Return the settings in a connection string; none for an empty one."""
     pairs = [part.partition("=") for part in text.split(";") if part.strip()]
     parts = {name.strip().lower(): value for name, _, value in pairs}

@@ -101,7 +101,7 @@ class RemoteBlob:
 
     def read_exactly(self, ranges: Sequence[Range]) -> list[Payload]:
         """Read ranges without the cache; see `read`."""
-        requests, parts = _merged(ranges)
+        requests, parts = _merge_ranges(ranges)
         deadline = time.monotonic() + self.options.deadline_seconds
         if len(requests) == 1:
             answers = [self._request(requests[0], deadline)]
@@ -114,7 +114,7 @@ class RemoteBlob:
                 for future in futures:
                     future.cancel()
         count(requests=len(requests), num_bytes=sum(map(len, answers)))
-        return [_joined([answers[n][start:stop] for n, start, stop in pieces]) for pieces in parts]
+        return [_join([answers[n][start:stop] for n, start, stop in pieces]) for pieces in parts]
 
     def content(self) -> "Windows":
         """Return the whole object for a scan, with read-ahead."""
@@ -136,7 +136,7 @@ class RemoteBlob:
         return f"{address.scheme} {self.options.endpoint} {root} {address.path} {self.stamp}"
 
 
-def _merged(ranges: Sequence[Range]) -> tuple[list[Range], list[list[tuple[int, int, int]]]]:
+def _merge_ranges(ranges: Sequence[Range]) -> tuple[list[Range], list[list[tuple[int, int, int]]]]:
     """Return requests that cover ranges, and the pieces of each range: (request, start in it, stop in it)."""
     spans: list[list[int]] = []
     for start, stop in sorted(ranges):
@@ -164,7 +164,7 @@ def _merged(ranges: Sequence[Range]) -> tuple[list[Range], list[list[tuple[int, 
     return requests, parts
 
 
-def _joined(pieces: list[Payload]) -> Payload:
+def _join(pieces: list[Payload]) -> Payload:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -199,7 +199,7 @@ class Windows:
         pieces = [
             self._window(n)[max(start - n * size, 0) : min(stop - n * size, size)] for n in numbers
         ]
-        return _joined(pieces)
+        return _join(pieces)
 
     def _window(self, number: int) -> Payload:
         for wanted in range(number, number + self._num_ahead + 1):

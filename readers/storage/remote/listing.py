@@ -94,7 +94,7 @@ def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
         found = [
             path
             for objects, folders in levels
-            for path in _fitting([*objects] if is_last else folders, part)
+            for path in _match_last_part([*objects] if is_last else folders, part)
         ]
     listing.warn_of_left_out()
     if not found:
@@ -232,7 +232,7 @@ class _UnaddressableKeyError(SourceError):
         self.key = key
 
 
-def _fitting(paths: list[str], pattern: str) -> list[str]:
+def _match_last_part(paths: list[str], pattern: str) -> list[str]:
     """Return the paths whose last part matches a pattern; as in a shell, hidden ones do not match."""
     names = {path.rpartition("/")[2]: path for path in paths}
     if pattern in names:

@@ -75,10 +75,10 @@ def refusal(
     refused = _refusal(error, scheme, reached)
     if refused is None or not writing:
         return refused
-    told = for_destination(str(refused.strerror))
+    answer = for_destination(str(refused.strerror))
     for leave in ("read and list", "read"):
-        told = told.replace(f"leave to {leave} the", "leave to write to the")
-    return type(refused)(refused.errno, told.replace("Blob Data Reader", "Blob Data Contributor"))
+        answer = answer.replace(f"leave to {leave} the", "leave to write to the")
+    return type(refused)(refused.errno, answer.replace("Blob Data Reader", "Blob Data Contributor"))
 
 
 def unanswered(error: Exception, options: StorageOptions) -> str:
@@ -116,26 +116,28 @@ def _refusal(error: Exception, scheme: str, reached: bool) -> OSError | None:
     if any(host in text for host in _CREDENTIAL_HOSTS):
         if reached:
             return None
-        return PermissionError(errno.EACCES, _nothing_found(scheme))
+        return PermissionError(errno.EACCES, _missing_credentials(scheme))
     refused = type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError")
     if not refused and (status[:1] != "4" or status in _PASSING):
         return None
-    told = f"{status} {found[2].strip()}" if found else "no reason given"
+    answer = f"{status} {found[2].strip()}" if found else "no reason given"
     code = _CODE.search(text)
     if code and code[1] in ("NoSuchBucket", "ContainerNotFound"):
         return FileNotFoundError(
             errno.ENOENT, "there is no such bucket or container: correct its name"
         )
     if code and code[1] in _ADVICE:
-        return PermissionError(errno.EACCES, f"{told}, {code[1]}: {_ADVICE[code[1]]}")
+        return PermissionError(errno.EACCES, f"{answer}, {code[1]}: {_ADVICE[code[1]]}")
     if code:
-        told = f"{told}, {code[1]}"
+        answer = f"{answer}, {code[1]}"
     if not refused and status not in ("400", "401", "403"):
-        return OSError(errno.EINVAL, f"the server refused the request ({told})")
-    return PermissionError(errno.EACCES, f"access was refused ({told}): {_usual(scheme, status)}")
+        return OSError(errno.EINVAL, f"the server refused the request ({answer})")
+    return PermissionError(
+        errno.EACCES, f"access was refused ({answer}): {_usual_advice(scheme, status)}"
+    )
 
 
-def _nothing_found(scheme: str) -> str:
+def _missing_credentials(scheme: str) -> str:
     if scheme == "gs":
         return f"no credentials were found: set {_GOOGLE}, {_PUBLIC}"
     if scheme in AZURE:
@@ -146,7 +148,7 @@ def _nothing_found(scheme: str) -> str:
     )
 
 
-def _usual(scheme: str, status: str) -> str:
+def _usual_advice(scheme: str, status: str) -> str:
     """Return the most frequent remedy, for stores that give no reason."""
     if scheme == "gs":
         return f"give the account leave to read the bucket, or set {_GOOGLE}, {_PUBLIC}"

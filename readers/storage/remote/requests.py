@@ -192,25 +192,19 @@ def _make_store(
         return stores.HTTPStore.from_url(address.root, client_options=client, retry_config=repeated)
     if options.anonymous:
         settings["skip_signature"] = True
-    endpoint = options.endpoint
+    root, name = address.root, "endpoint"
     if address.scheme in AZURE:
-        container, settings = azure_settings(address.root, endpoint, settings)
-        client["allow_http"] = str(settings.get("endpoint", "")).startswith("http://")
-        return stores.AzureStore(
-            container, client_options=client, retry_config=repeated, **settings
-        )
-    if address.scheme == "gs":
-        if endpoint := endpoint or _emulator():
-            settings.setdefault("base_url", endpoint)
-            client["allow_http"] = endpoint.startswith("http://")
-        return stores.GCSStore(
-            address.root, client_options=client, retry_config=repeated, **settings
-        )
-    named = require_url(os.environ.get("AWS_ENDPOINT_URL"), "AWS_ENDPOINT_URL")
-    if endpoint := endpoint or named:
-        settings.setdefault("endpoint", endpoint)
-        client["allow_http"] = endpoint.startswith("http://")
-    return stores.S3Store(address.root, client_options=client, retry_config=repeated, **settings)
+        root, settings = azure_settings(root, options.endpoint, settings)
+        kind, endpoint = stores.AzureStore, settings.get(name)
+    elif address.scheme == "gs":
+        kind, name, endpoint = stores.GCSStore, "base_url", options.endpoint or _emulator()
+    else:
+        named = require_url(os.environ.get("AWS_ENDPOINT_URL"), "AWS_ENDPOINT_URL")
+        kind, endpoint = stores.S3Store, options.endpoint or named
+    if endpoint:
+        settings.setdefault(name, endpoint)
+        client["allow_http"] = str(endpoint).startswith("http://")
+    return kind(root, client_options=client, retry_config=repeated, **settings)
 
 
 def _emulator() -> str | None:
@@ -251,7 +245,7 @@ def attempt(
             _reached.add(server)
             return result
         except Exception as error:  # noqa: BLE001  # obstore's errors have no other common base
-            final = _final(error, address.scheme, server in _reached)
+            final = _final_error(error, address.scheme, server in _reached)
             if final and (number >= _RETRIES_OF_REFUSALS or "status code: 403" not in str(error)):
                 raise final from None
             silence = unanswered(error, options)
@@ -321,7 +315,7 @@ def changed(before: State, now: State) -> OSError:
     return OSError(errno.ESTALE, text)
 
 
-def _final(error: Exception, scheme: str, reached: bool) -> OSError | None:
+def _final_error(error: Exception, scheme: str, reached: bool) -> OSError | None:
     """Return the error if no further attempt can succeed, else None."""
     kind = type(error).__name__
     if isinstance(error, FileNotFoundError) and error.errno is None:  # of obstore

@@ -5,17 +5,18 @@ from typing import Any
 from readers.video.containers.open import VideoError
 from readers.video.info import UNSPECIFIED_MATRIX
 
+# Numbers of table 4.
 YCGCO = 8
-
 _CHROMA_DERIVED = 12
 _LUMA_AND_DIFFERENCES = frozenset({1, 4, 5, 6, 7, 9, 10})
-_RESERVED = 3  # FFmpeg takes it for one that is not named
+_RESERVED = 3  # FFmpeg treats it as unspecified
 _IDENTITY = 0
 _CONVERTED = _LUMA_AND_DIFFERENCES | {_IDENTITY, UNSPECIFIED_MATRIX, _RESERVED, YCGCO}
 
-# Of primaries, by their numbers in table 2: the matrix that has the weights which they give.
+# Primaries by their numbers in table 2 -> the matrix with the weights that follow from them.
 _OF_PRIMARIES = {1: 1, 9: 9}
 
+# Matrices without a conversion, for the error.
 _NAMES = {
     11: "Y'D'zD'x of SMPTE ST 2085",
     _CHROMA_DERIVED: "derived from primaries other than those of BT.709 and BT.2020",
@@ -28,16 +29,16 @@ _NAMES = {
 
 
 def matrix_of(frame: Any) -> int:
-    """Return the number by which the colours of a frame are converted.
+    """Return the number of the matrix that converts the colours of a frame.
 
-    It is that which the frame names, but for 12, which stands for that of its primaries. Of frames of RGB, of
-    gray and with a palette it means nothing.
+    It is the number that the frame states; 12 stands for the matrix of its primaries. For frames in RGB, in grey and with a
+    palette it has no meaning.
 
     Args:
         frame: An `av.VideoFrame`.
 
     Raises:
-        VideoError: There is no conversion for it.
+        VideoError: There is no conversion for its matrix.
     """
     matrix = int(frame.colorspace)
     if matrix == _CHROMA_DERIVED:

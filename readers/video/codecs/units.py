@@ -2,19 +2,19 @@
 
 from readers.sample import Payload
 
-# What is no part of a picture: parameter sets, messages, delimiters, filler.
+# Types of units that are no part of a picture: parameter sets, messages, delimiters, filler.
 _OTHERS = {"h264": range(6, 14), "hevc": range(32, 41)}
 
 
 def count_pictures(codec: str, setup: bytes, packet: Payload) -> int:
-    """Frames that a packet shows: 1, or 0 where all its units are none of a picture.
+    """Return the number of frames that a packet shows: 1, or 0 if no unit is part of a picture.
 
-    What does not consist of units behind their lengths, as in MP4 and Matroska, counts as one.
+    A packet that does not consist of units after their lengths, as in MP4 and Matroska, counts as one frame.
 
     Args:
         codec: "h264" or "hevc".
         setup: The stream's extradata (ISO/IEC 14496-15, 5.3.3 and 8.3.3).
-        packet: Its bytes.
+        packet: Bytes of the packet.
     """
     offset = 4 if codec == "h264" else 21
     if len(setup) <= offset or setup[0] != 1:

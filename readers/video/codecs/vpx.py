@@ -4,22 +4,23 @@ from collections.abc import Iterator
 
 from readers.sample import Payload
 
-_START_CODE = b"\x9d\x01\x2a"  # of a keyframe of VP8
+_START_CODE = b"\x9d\x01\x2a"
+"""Bytes 3 to 5 of a keyframe of VP8."""
 
 
 def count_vp8(packet: Payload) -> int:
-    """Frames that a packet of VP8 shows: 1, or 0 for an alternative reference (RFC 6386, 9.1).
+    """Return the number of frames that a packet of VP8 shows: 1, or 0 for an alternative reference (RFC 6386, 9.1).
 
-    What is no frame, such as zeros, counts as one: that it cannot be decoded is told where it is wanted.
+    Bytes that are no frame, such as zeros, count as one: the decoder reports them when they are needed.
     """
     is_frame = packet[0] & 1 or packet[3:6] == _START_CODE
     return packet[0] >> 4 & 1 if is_frame else 1
 
 
 def count_vp9(packet: Payload) -> int:
-    """Frames that a packet of VP9 shows; all but the last of a superframe are hidden, as a rule.
+    """Return the number of frames that a packet of VP9 shows; in a superframe usually all but the last are hidden.
 
-    What is no frame counts as for `count_vp8`.
+    Bytes that are no frame count as in `count_vp8`.
     """
     heads = list(_heads(packet))
     shown = sum(shows_existing or shown for _, shows_existing, shown in heads)
@@ -28,7 +29,7 @@ def count_vp9(packet: Payload) -> int:
 
 
 def shows_existing_vp9(packet: Payload) -> bool:
-    """Whether a frame in a packet of VP9 only says that one which is decoded already is shown."""
+    """Return whether a packet of VP9 shows a frame that was decoded before."""
     return any(shows_existing for _, shows_existing, _ in _heads(packet))
 
 
@@ -36,7 +37,7 @@ def _heads(packet: Payload) -> Iterator[tuple[bool, bool, bool]]:
     """Read the uncompressed headers of the frames in a packet (VP9 bitstream specification, 6.2).
 
     Yields:
-        Whether it is one, whether it shows a frame that was decoded before, whether it is shown itself.
+        Whether it is a header, whether it shows a frame that was decoded before, whether its own frame is shown.
     """
     for first in _first_bytes(packet):
         # Two bits of marker, two of profile, and one more where the profile is 3.

@@ -1,1 +1,1 @@
-"""Containers of video: their packets, and where a file is cut off or broken."""
+"""Containers of video: their packets, and missing or damaged bytes."""

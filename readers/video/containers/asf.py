@@ -1,16 +1,19 @@
-"""The data packets of ASF, in which Windows Media lies (Advanced Systems Format specification 1.20, 5.2)."""
+"""The data packets of ASF, the container of Windows Media (Advanced Systems Format specification 1.20, 5.2)."""
 
 from collections.abc import Iterator
 
 from readers.storage.blob.mapped import Parsed
 
 _FILE_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
+"""Identifier of the object with the length of packets (specification, 3.2)."""
 _HEAD_BYTES = 1 << 16
+"""Bytes in which that object is searched; it stands in the header."""
 _LENGTHS = (0, 1, 2, 4)
+"""Bytes of a number, by the two bits of its kind."""
 
 
 def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:
-    """Return the packets' length in bytes, where the first one lies within these, and the stream's number."""
+    """Return the length of packets in bytes, the offset of the first one modulo this length, and the stream's number."""
     at = bytes(view[:_HEAD_BYTES]).find(_FILE_PROPERTIES)
     if at < 0:
         return None
@@ -23,7 +26,7 @@ def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None
 def walk(
     view: Parsed, offset: int, numbers: tuple[int, int, int]
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield packet, begin and stop of the stream's pieces, from the packet at an offset, or behind it, on."""
+    """Yield packet, start and stop of the stream's pieces, from the packet at or after an offset on."""
     size, first, stream = numbers
     offset += (first - offset) % size
     while offset + size <= len(view):
@@ -34,7 +37,7 @@ def walk(
 
 
 def _payloads(view: Parsed, offset: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """Yield stream, begin and stop of the pieces in a packet."""
+    """Yield stream, start and stop of the pieces in a packet."""
     at = offset
     if view[at] & 0x80:  # error correction
         at += 1 + (view[at] & 15)
@@ -43,7 +46,7 @@ def _payloads(view: Parsed, offset: int, size: int) -> Iterator[tuple[int, int, 
     length, at = _number(view, at, lengths >> 5)
     _, at = _number(view, at, lengths >> 1)
     padding, at = _number(view, at, lengths >> 3)
-    at += 6  # when it is sent, and for how long
+    at += 6  # send time and duration
     end = offset + (length or size) - padding
     count, kind = 1, 0
     if lengths & 1:
@@ -52,7 +55,7 @@ def _payloads(view: Parsed, offset: int, size: int) -> Iterator[tuple[int, int, 
     for _ in range(count):
         number = view[at] & 127
         at += 1
-        for shift in (4, 2):  # number of the object, and where in it
+        for shift in (4, 2):  # number of the object, and offset in it
             _, at = _number(view, at, properties >> shift)
         replicated, at = _number(view, at, properties)
         at += replicated
@@ -64,13 +67,13 @@ def _payloads(view: Parsed, offset: int, size: int) -> Iterator[tuple[int, int, 
             return
         if replicated != 1:
             yield number, at, stop
-        while replicated == 1 and at < stop:  # whole objects, each behind its length
+        while replicated == 1 and at < stop:  # complete objects, each after its length
             yield number, at + 1, at + 1 + view[at]
             at += 1 + view[at]
         at = stop
 
 
 def _number(view: Parsed, offset: int, kind: int) -> tuple[int, int]:
-    """Return a number of as many bytes as its kind says, and what is behind it."""
+    """Return a number of the length of its kind, and the offset after it."""
     stop = offset + _LENGTHS[kind & 3]
     return int.from_bytes(view[offset:stop], "little"), stop

@@ -1,4 +1,4 @@
-"""The bytes of one stream that its container cuts into pieces, read from any location on: MPEG-TS, MPEG-PS, Ogg and ASF."""
+"""Reading a stream that its container cuts into pieces, from any location on: MPEG-TS, MPEG-PS, Ogg and ASF."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,13 +8,15 @@ from readers.storage.blob.mapped import Parsed, parsed
 from readers.video.containers import asf, ogg, program_stream, transport_stream
 
 Piece = tuple[int, int, int]
-"""Where the container's unit begins in which a piece lies (a packet of transport, a page), and the piece's begin and stop."""
+"""Offset of the container's unit of a piece (a transport packet, a page), and start and stop of the piece."""
 
 Walk = Callable[[Parsed, int], Iterator[Piece]]
 """Yields the pieces from a unit on."""
 
-_BLOCK_BYTES = 1 << 16  # read at once
-_SEARCHED_BYTES = 1 << 17  # a unit of MPEG may hold several frames, of 64 KiB together
+_BLOCK_BYTES = 1 << 16
+"""Bytes that are read from the file at a time."""
+_SEARCHED_BYTES = 1 << 17
+"""Bytes after a position in which a packet is searched: a unit of MPEG may hold several frames, of 64 KiB together."""
 
 _WALKS: dict[str, Callable[..., Iterator[Piece]]] = {
     "mpegts": transport_stream.walk,
@@ -31,13 +33,13 @@ _NAMED: dict[str, Callable[[Parsed, int, int], tuple[int, ...] | None]] = {
 
 
 def wrapping_of(data: Payload, container: str, stream: int, position: int) -> str:
-    """Say how a container cuts up a stream, as `VideoInfo.wrapping`; "" where that is not known.
+    """Return how a container cuts a stream into pieces, as `VideoInfo.wrapping`; "" if that is unknown.
 
     Args:
         data: The whole file.
-        container: FFmpeg's name.
-        stream: The number that the container itself gives to the stream, by FFmpeg.
-        position: Where FFmpeg says that its first packet lies.
+        container: FFmpeg's name of the container.
+        stream: The container's own number of the stream.
+        position: Offset of its first packet by FFmpeg.
     """
     describe = _NAMED.get(container)
     try:
@@ -48,7 +50,7 @@ def wrapping_of(data: Payload, container: str, stream: int, position: int) -> st
 
 
 class Strand:
-    """The bytes of a stream, from one location to the next.
+    """The bytes of a stream, read in order from a location on.
 
     Args:
         data: The whole file.
@@ -64,14 +66,14 @@ class Strand:
 
     @property
     def location(self) -> tuple[int, int] | None:
-        """Unit and byte of the file that come next; None at the end."""
+        """Offsets of the next unit and byte in the file; None at the end."""
         while self._begin == self._stop:
             if not self._next():
                 return None
         return self._unit, self._begin
 
     def seek(self, unit: int, offset: int | None = None) -> bool:
-        """Go to a byte of a unit, None is its first one; return whether it is there."""
+        """Go to a byte of a unit, or to its first one with None; return whether it exists."""
         self._pieces = self._walk(self._view, unit)
         self._begin = self._stop
         while self._next():
@@ -83,7 +85,7 @@ class Strand:
         return False
 
     def read(self, size: int) -> bytes:
-        """Read on; less than `size` bytes at the end."""
+        """Return the next bytes; fewer than `size` at the end."""
         parts = []
         while size and self.location:
             stop = min(self._begin + size, self._stop)
@@ -93,7 +95,7 @@ class Strand:
         return b"".join(parts)
 
     def find(self, content: bytes, position: int) -> tuple[int, int] | None:
-        """Look for a packet: here, else not far behind a position; go to its end and return its location."""
+        """Search a packet at the current location, else shortly after a position; go to its end and return its location."""
         location = self.location
         if location and self.read(len(content)) == content:
             return location

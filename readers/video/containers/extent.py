@@ -1,4 +1,4 @@
-"""Checking the length of a file against its container."""
+"""Checking the length of a file against the length that its container states."""
 
 import re
 from fractions import Fraction
@@ -7,24 +7,32 @@ from typing import Any
 from readers.sample import Payload
 
 _MATROSKA = "matroska,webm"
-_EBML = b"\x1a\x45\xdf\xa3"  # begins a Matroska file
+"""FFmpeg's name of Matroska and WebM."""
+_EBML = b"\x1a\x45\xdf\xa3"
+"""First bytes of a Matroska file."""
 _MICROSECONDS = 1_000_000
+"""FFmpeg's units of a container's duration, per second."""
 _LEAST_SECONDS = 0.25
+"""Containers round durations, and the last frame may be stated without its own; less is no damage."""
 
-_SEGMENT = b"\x18\x53\x80\x67"  # of Matroska
+_SEGMENT = b"\x18\x53\x80\x67"
+"""Identifier of the segment, which holds all the rest of a Matroska file."""
 _HEAD_BYTES = 4096
+"""The segment of Matroska begins within these bytes."""
 _MOST_BOXES = 1 << 16
-_UNKNOWN_SIZES = (0, (1 << 32) - 1)  # of AVI that was written into a pipe
-# Of the outermost level. What else stands behind a whole file does not belong to it.
+"""A damaged file must not be walked for ever; fragmented MP4 has two boxes per fragment."""
+_UNKNOWN_SIZES = (0, (1 << 32) - 1)
+"""Sizes in AVI files that were written into a pipe."""
+# Boxes of the outermost level. Other bytes after a complete file do not belong to it.
 _BOXES = frozenset(
     b"ftyp styp moov mdat moof mfra sidx ssix prft emsg meta uuid udta pdin pnot wide free skip PICT".split()
 )
 
 
 def missing_bytes(data: Payload) -> int:
-    """How many bytes are missing at the end of a video, 0 where nothing tells.
+    """Return how many bytes are missing at the end of a video, 0 if its container does not state its length.
 
-    AVI says how long it is, Matroska how long its segment is, and MP4 how long each box is.
+    AVI states its length, Matroska the length of its segment, and MP4 the length of each box.
     """
     view = memoryview(data)
     head = bytes(view[:_HEAD_BYTES])
@@ -41,18 +49,16 @@ def missing_bytes(data: Payload) -> int:
 
 
 def missing_seconds(container: Any, stream: Any, end_seconds: Fraction) -> float:
-    """By how much a Matroska or WebM file says that its video is longer than what was read of it.
+    """Return by how much a Matroska or WebM file states a longer duration than that of the packets that were read.
 
-    FFmpeg stops reading such a file without an error where something in its middle was overwritten.
-
-    Returns:
-        0 where less than a quarter of a second is missing, and where nothing tells: recordings that were never finished.
+    FFmpeg stops reading such a file without an error at overwritten bytes. The result is 0 if less than a quarter of a second is
+    missing, and if the file states no duration: recordings that were never finished.
     """
     if container.format.name != _MATROSKA:
         return 0
-    told = re.fullmatch(r"(\d+):(\d+):(\d+\.?\d*)", stream.metadata.get("DURATION", ""))
-    if told:
-        hours, minutes, seconds = map(float, told.groups())
+    stated = re.fullmatch(r"(\d+):(\d+):(\d+\.?\d*)", stream.metadata.get("DURATION", ""))
+    if stated:
+        hours, minutes, seconds = map(float, stated.groups())
         promised = 3600 * hours + 60 * minutes + seconds
     elif len(container.streams) == 1 and container.duration:
         promised = container.duration / _MICROSECONDS
@@ -68,7 +74,7 @@ def _end_of_segment(head: bytes) -> int:
         return 0
     width = 9 - head[offset].bit_length()
     size = int.from_bytes(head[offset : offset + width], "big") & ((1 << 7 * width) - 1)
-    is_unknown = size == (1 << 7 * width) - 1  # as of streams that were recorded
+    is_unknown = size == (1 << 7 * width) - 1  # in recorded streams
     return 0 if is_unknown else offset + width + size
 
 

@@ -1,4 +1,4 @@
-"""Containers opened out of memory, within a time, and their packets."""
+"""Opening containers from bytes in memory, with a time limit."""
 
 import time
 from collections.abc import Iterator
@@ -12,20 +12,22 @@ from readers.storage.blob.mapped import copied
 from readers.storage.unreadable import reason_of
 
 _BUFFER_BYTES = 1 << 18
+"""Bytes that FFmpeg reads at a time through Python: fewer calls than with its 32 kB."""
 _COVERS = ("attached_pic", "timed_thumbnails")
+"""FFmpeg's dispositions of streams that hold pictures about the video."""
 MAX_PIXELS = 1 << 27
-"""The most pixels of a frame that is decoded for a first look."""
+"""Largest frame that is decoded for a scan: a header may claim any size."""
 
 
 class VideoError(ReadersError):
-    """A file that is no video, or one of which no frame can be had; the text is a short reason."""
+    """A file is no video, or no frame of it can be decoded; the text is a short reason."""
 
 
 class Deadline:
-    """A moment after which work on a file is given up.
+    """Time limit of the work on a file.
 
     Args:
-        seconds: Time from now on.
+        seconds: Limit from now on.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -39,7 +41,7 @@ class Deadline:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Let no time pass in a ``with`` block, in which others work."""
+        """Pause the time limit during the block, in which other code runs."""
         began = time.monotonic()
         try:
             yield
@@ -47,14 +49,14 @@ class Deadline:
             self._end += time.monotonic() - began
 
     def check(self) -> None:
-        """Raise VideoError when it has passed."""
+        """Raise VideoError if it has passed."""
         if self.has_passed:
             raise VideoError(f"it takes longer than {self.seconds:g} s to look through")
 
 
 @contextmanager
 def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
-    """Open a file that lies in memory; nothing of it is copied but what is looked at.
+    """Open a file in memory; only the parts that FFmpeg reads are copied.
 
     Frames of more than 2**27 pixels are not decoded.
 
@@ -68,12 +70,11 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
     av = require("av", extra="video")
     source = _Source(data, deadline)
     try:
-        if reason := not_video(
-            source.read(HEAD_BYTES)
-        ):  # FFmpeg would make a video of one frame of it
+        # FFmpeg would take a picture for a video of one frame.
+        if reason := not_video(source.read(HEAD_BYTES)):
             raise VideoError(reason)
         source.seek(0)
-        # FFmpeg is told here, too, since it decodes a little to find out what there is.
+        # FFmpeg decodes some frames when it opens a file, so the limit is set here as well.
         options = {"max_pixels": str(MAX_PIXELS)}
         with av.open(source, buffer_size=_BUFFER_BYTES, options=options) as container:
             yield container
@@ -86,22 +87,22 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
 
 
 def find_stream(container: Any) -> Any:
-    """Return the video stream that FFmpeg takes for the best one; never a cover picture.
+    """Return the best video stream by FFmpeg, but never a cover picture.
 
-    That is one that the container calls the default, else the one of the highest bit rate (`av_find_best_stream`).
+    It is the default stream of the container, else the one of the highest bit rate (`av_find_best_stream`).
 
     Raises:
-        VideoError: There is none, or none that can be decoded.
+        VideoError: There is no video stream, or none that can be decoded.
     """
     streams = video_streams(container)
     if not streams:
         types = {"a cover picture" if s.type == "video" else s.type for s in container.streams}
-        told = f"video stream, only {', '.join(sorted(types))}" if types else "streams"
-        raise VideoError(f"it has no {told}")
+        missing = f"video stream, only {', '.join(sorted(types))}" if types else "streams"
+        raise VideoError(f"it has no {missing}")
     known = [stream for stream in streams if stream.codec_context is not None]
     if not known:
         raise VideoError("its codec is none that FFmpeg knows")
-    best = container.streams.best("video")  # which may be a cover, or of a codec that is not known
+    best = container.streams.best("video")  # it may be a cover, or of an unknown codec
     others = (stream for stream in known if _is_marked(stream, "default"))
     stream = best if best in known else next(others, known[0])
     height, width = stream.codec_context.height, stream.codec_context.width
@@ -111,12 +112,12 @@ def find_stream(container: Any) -> Any:
 
 
 def video_streams(container: Any) -> list[Any]:
-    """Return the streams of video, cover pictures left out."""
+    """Return the video streams without cover pictures."""
     return [stream for stream in container.streams.video if not _is_marked(stream, *_COVERS)]
 
 
 def prepare_decoder(stream: Any) -> Any:
-    """Return a stream's codec context, with one thread and a bound on the size of frames."""
+    """Return the codec context of a stream, with one thread and a limit of the size of frames."""
     context = stream.codec_context
     context.thread_count = 1
     context.thread_type = "NONE"
@@ -125,18 +126,18 @@ def prepare_decoder(stream: Any) -> Any:
 
 
 SCAN_SECONDS = 300.0
-"""For one file. A film of two hours is decoded in this time, where its container does not tell its frames."""
+"""Time limit of a scan of one file: in this time a film of two hours is decoded, if its container does not list its frames."""
 
 
 def _is_marked(stream: Any, *marks: str) -> bool:
-    """Whether a stream has one of some dispositions, by their names in FFmpeg."""
+    """Return whether a stream has one of these dispositions of FFmpeg."""
     from av.stream import Disposition
 
     return any(stream.disposition & Disposition[mark] for mark in marks)
 
 
 class _Source:
-    """Bytes as the file that PyAV wants."""
+    """Bytes in memory with the interface of a file, for PyAV."""
 
     def __init__(self, data: Payload, deadline: Deadline) -> None:
         self._view = memoryview(data)

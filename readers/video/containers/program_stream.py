@@ -5,18 +5,22 @@ from collections.abc import Iterator
 from readers.storage.blob.mapped import Parsed
 
 _PREFIX = b"\0\0\1"
+"""First bytes of a packet."""
 _PACK, _SYSTEM = 0xBA, 0xBB
+"""Codes of the headers of packs and of the system."""
 _VIDEO = range(0xE0, 0xF0)
+"""Identifiers of video streams."""
 _SEARCHED_BYTES = 1 << 16
+"""Bytes in which the next packet is searched if some are missing."""
 
 
-def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:  # noqa: ARG001 - one for all
+def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:  # noqa: ARG001 - all containers have one interface
     """Return the stream's identifier."""
     return (stream & 255,) if stream & 255 in _VIDEO else None
 
 
 def walk(view: Parsed, offset: int, numbers: tuple[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield packet, begin and stop of the stream's pieces, from the packet at an offset on."""
+    """Yield packet, start and stop of the stream's pieces, from the packet at an offset on."""
     [stream] = numbers
     while True:
         if view[offset : offset + 3] != _PREFIX:
@@ -28,7 +32,7 @@ def walk(view: Parsed, offset: int, numbers: tuple[int]) -> Iterator[tuple[int, 
         if code == _PACK:
             is_second = view[offset + 4] >> 6 == 1
             offset += 14 + (view[offset + 13] & 7) if is_second else 12
-        elif code < _SYSTEM:  # the end, or, where bytes are missing, something within a packet
+        elif code < _SYSTEM:  # the end, or bytes within a packet if some are missing
             offset += 4
         else:
             stop = offset + 6 + (view[offset + 4] << 8 | view[offset + 5])
@@ -38,7 +42,7 @@ def walk(view: Parsed, offset: int, numbers: tuple[int]) -> Iterator[tuple[int, 
 
 
 def _begin(view: Parsed, offset: int) -> int:
-    """Where the content of a packet begins, whose header is that of MPEG-2 or of MPEG-1."""
+    """Return the offset of the content of a packet after its header of MPEG-2 or MPEG-1."""
     if view[offset] >> 6 == 2:
         return offset + 3 + view[offset + 2]
     while view[offset] == 0xFF:

@@ -1,4 +1,4 @@
-"""The packets of MPEG-TS (ISO/IEC 13818-1, 2.4.3): 188 bytes each, with 4 more before them on discs, 16 behind them on air."""
+"""The packets of MPEG-TS (ISO/IEC 13818-1, 2.4.3): 188 bytes each, with 4 bytes before them on discs and 16 bytes after them in broadcasts."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,19 @@ from readers.storage.blob.mapped import Parsed
 
 _PACKET_BYTES = 188
 _STRIDES = (188, 192, 204)
+"""Bytes from packet to packet: plain, on discs, in broadcasts."""
 _SYNC = 0x47
+"""First byte of each packet."""
 _NUM_SYNCS = 8
-_MOST_BEFORE = 32  # bytes between the offset that FFmpeg tells and the packet
-_SEARCHED_BYTES = 1 << 16  # for the next packet, where some bytes are missing
+"""Packets that must begin with it to recognise a stride: other bytes do so once in 256^8."""
+_MOST_BEFORE = 32
+"""Bytes between the offset by FFmpeg and the packet."""
+_SEARCHED_BYTES = 1 << 16
+"""Bytes in which the next packet is searched if some are missing."""
 
 
 def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:
-    """Return bytes from packet to packet, and the stream's identifier."""
+    """Return the bytes from packet to packet, and the stream's identifier."""
     for stride in _STRIDES:
         for begin in range(position, position + _MOST_BEFORE):
             syncs = view[begin : begin + _NUM_SYNCS * stride : stride]
@@ -23,7 +28,7 @@ def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None
 
 
 def walk(view: Parsed, offset: int, numbers: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield packet, begin and stop of the stream's pieces, from the packet at an offset, or behind it, on."""
+    """Yield packet, start and stop of the stream's pieces, from the packet at or after an offset on."""
     stride, stream = numbers
     high, low = stream >> 8, stream & 255
     while offset + _PACKET_BYTES <= len(view):

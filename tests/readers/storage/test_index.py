@@ -24,6 +24,7 @@ from readers.storage.shards import ShardDataset
 from readers.storage.side_file import DamagedFileError
 from tests.support.damage import flip, overwrite
 from tests.support.forks import forks
+from tests.support.index_entries import entry_of
 
 ENTRIES = [
     Entry("a", (("jpg", 512, 1000), ("cls", 1536, 1537)), 7, (30, 40)),
@@ -117,7 +118,7 @@ def pins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def entries_of(found: FoundIndex) -> list[Entry]:
     index = found.map()
-    return [index.entry(row) for row in range(len(index))]
+    return [entry_of(index, row) for row in range(len(index))]
 
 
 @pytest.fixture
@@ -394,7 +395,7 @@ def test_options_of_a_scan_have_indexes_of_their_own(shard: Path) -> None:
     assert find(shard, tenths("jpg")).built
     assert not find(shard, tenths()).built
     assert not find(shard, tenths("jpg")).built
-    assert find(shard, tenths("jpg")).map().entry(1).members == (("jpg", 10, 20),)
+    assert entry_of(find(shard, tenths("jpg")).map(), 1).members == (("jpg", 10, 20),)
     assert len(list(shard.parent.iterdir())) == 3
 
 
@@ -405,7 +406,7 @@ def test_an_index_of_other_rules_is_made_anew(shard: Path, other: Scan) -> None:
 
     assert find(shard, other).built
     assert not find(shard, other).built
-    assert find(shard, other).map().entry(1).members == (("txt", 10, 20),)
+    assert entry_of(find(shard, other).map(), 1).members == (("txt", 10, 20),)
 
 
 def test_the_code_that_scans_is_no_part_of_an_index(shard: Path) -> None:
@@ -440,7 +441,7 @@ def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
         index = find(shard).map()
 
         with pytest.raises(DamagedFileError):
-            index.entry(0)
+            entry_of(index, 0)
         with pytest.raises(DamagedFileError):
             index.column("label")
 
@@ -493,7 +494,7 @@ def test_long_tables_are_spilled_and_come_back(
     index = found.map()
 
     assert (found.head.digest, without_stamp(beside(shard))) == (expected, intact)
-    assert [index.entry(row) for row in (0, 3999, 4000, 4999)] == [
+    assert [entry_of(index, row) for row in (0, 3999, 4000, 4999)] == [
         entries[row] for row in (0, 3999, 4000, 4999)
     ]
     assert index.column("label").tolist() == [entry.label for entry in entries]
@@ -548,7 +549,9 @@ def test_no_place_for_the_index_is_an_error(lonely_shard: Path, cache: Path) -> 
     cache.parent.mkdir()
     cache.write_bytes(b"a file where the folder should be")
 
-    with pytest.raises(IndexFileError, match=r"can be written neither .* set GPU_AUG_CACHE to"):
+    with pytest.raises(
+        IndexFileError, match=r"cannot be written to .* or to .*: set GPU_AUG_CACHE to"
+    ):
         find(lonely_shard)
 
 
@@ -569,6 +572,7 @@ BUILD = """
 import os, time
 from readers.storage.index import Entry, Scan, open_index
 from readers.storage.blob import LocalBlob
+from tests.support.index_entries import entry_of
 
 def run(shard, log_path, seconds):
     def scan(content, name):
@@ -579,7 +583,7 @@ def run(shard, log_path, seconds):
             yield Entry(str(number), (("jpg", number, number + 1),), number)
 
     found = open_index(LocalBlob(shard), Scan("any", 1, scan))
-    return f"{found.head.digest} {found.map().entry(299).label} {found.built}"
+    return f"{found.head.digest} {entry_of(found.map(), 299).label} {found.built}"
 """
 
 

@@ -13,6 +13,7 @@ from PIL import Image
 from readers import FolderDataset, Sample, TarDataset, restart_offsets
 from readers.storage.blob import LocalBlob
 from readers.storage.index import Entry, Scan, ShardIndex, open_index
+from tests.support.index_entries import entry_of
 from tests.support.tars import write_tar
 
 Jpeg = Callable[..., bytes]
@@ -163,7 +164,7 @@ def test_offsets_come_back_as_they_were(tmp_path: Path) -> None:
     ]
 
     index = shard_index(tmp_path / "a.tar", offsets)
-    found = [index.entry(row).restarts for row in range(5)]
+    found = [entry_of(index, row).restarts for row in range(5)]
 
     assert [None if row is None else row.tolist() for row in found] == [*offsets[:3], None, None]
 

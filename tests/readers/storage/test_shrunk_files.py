@@ -24,6 +24,7 @@ from readers.formats.tar import TarDataset
 from readers.storage.blob.mapped import MappedFile, copied, mapped_file
 from readers.storage.blob.mmap_pages import map_file
 from readers.video import VideoError, read_packets, scan_video
+from tests.support.index_entries import entry_of
 from tests.support.jpeg_kinds import with_restarts
 from tests.support.tars import write_tar
 from tests.support.videos import write_video
@@ -112,7 +113,7 @@ def test_neighbours_of_what_is_gone_are_untouched(tmp_path: Path, part: float) -
     shard = plain_shard(tmp_path / "a.tar")
     dataset = TarDataset([shard, plain_shard(tmp_path / "b.tar")])
     before = dataset.fetch(range(40))
-    ends = [dataset._open(0).index.entry(row).members[-1][2] for row in range(20)]
+    ends = [entry_of(dataset._open(0).index, row).members[-1][2] for row in range(20)]
     size_bytes = shard.stat().st_size
     os.truncate(shard, int(size_bytes * part))
     after = dataset.fetch(range(40))
