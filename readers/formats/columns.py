@@ -1,4 +1,4 @@
-"""Records with named columns as samples: which column is the image, the label, the key, and how others are converted."""
+"""Records with named columns as samples: the roles of the columns, and the conversion of their values."""
 
 import json
 import re
@@ -75,7 +75,7 @@ class ColumnOptions(Roles):
             object.__setattr__(self, "columns", tuple(self.columns))
 
     def takes(self, name: str) -> bool:
-        """Whether a column becomes a field."""
+        """Return whether a column becomes a field."""
         return self.columns is None or name in self.columns
 
     def require_columns(self, available: Collection[str], source: str) -> None:
@@ -180,7 +180,7 @@ def to_payload(value: Any, plain: Callable[[Any], Any] | None = None) -> Payload
             return value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
             raise ValueError(
-                f"the text {shorten(value)} has half a character, which UTF-8 cannot hold"
+                f"the text {shorten(value)} has an unpaired surrogate, which UTF-8 cannot hold"
             ) from None
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=plain)
@@ -188,7 +188,7 @@ def to_payload(value: Any, plain: Callable[[Any], Any] | None = None) -> Payload
         raise ValueError("a value is nested too deeply") from None
     try:
         return text.encode()
-    except UnicodeEncodeError:  # half characters, which JSON can write as \ud800
+    except UnicodeEncodeError:  # unpaired surrogates, which JSON can write as \ud800
         return json.dumps(value, separators=(",", ":"), default=plain).encode()
 
 
@@ -197,9 +197,9 @@ CORNERS = {"box_format": "xyxy"}
 
 
 def to_key(value: Any) -> str:
-    """A column's value as the name of a sample, in which half characters (U+D800) are written out.
+    """Return a column's value as the name of a sample, with unpaired surrogates (U+D800) written out.
 
-    Those that stand for a byte which is not UTF-8, as in names of files, stay.
+    Surrogates that stand for bytes which are not UTF-8, as in names of files, stay.
     """
     text = str(value)
     try:
@@ -210,7 +210,7 @@ def to_key(value: Any) -> str:
 
 
 class LabelError(ValueError):
-    """A label is there and is no class number; the text is a short reason."""
+    """A label exists and is not a class number; the text is a short reason."""
 
 
 def to_label(value: Any) -> int:
@@ -274,7 +274,7 @@ def _refusal_of(value: Any) -> str:
 
 
 def shorten(value: Any) -> str:
-    """A value as a message shows it."""
+    """Return a value as a message shows it."""
     try:
         text = repr(value)
     except ValueError:  # of a number with thousands of digits

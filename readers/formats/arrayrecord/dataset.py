@@ -129,7 +129,7 @@ class ArrayRecordDataset(PartsDataset):
             return UNREADABLE
 
     def _look(self) -> bool:
-        """Whether the records are Examples."""
+        """Return whether the records are Examples."""
         for row in range(min(_MAX_FIRST_RECORDS, self._starts[1])):
             (record,) = self._read(0, [row])
             if isinstance(record, bytes):

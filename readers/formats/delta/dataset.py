@@ -102,7 +102,7 @@ def _refuse_features(root: str, table: Any) -> None:
 
 
 def _valid_rows(root: str, table: Any) -> dict[str, NDArray[np.bool_]]:
-    """For each file with a deletion vector, which of its rows are valid."""
+    """Return the valid rows of each file with a deletion vector, bool [rows]."""
     pa = require("pyarrow", extra="delta")
     try:
         told = pa.table(table.deletion_vectors())

@@ -1,4 +1,4 @@
-"""LMDB environments: keys and values in a B+tree, read where the values lie in the file.
+"""LMDB environments: keys and values in a B+tree; values are read at their offsets in the file.
 
 LMDB's own library copies every value or holds a transaction open while it is looked at. Here the tree is
 walked once, and where the values lie is kept in an index as those of a tar shard are.
@@ -151,7 +151,7 @@ def _data_file(path: PathLike) -> PathLike:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Finds the samples in the bytes of an LMDB file; see `LmdbDataset` for the options."""
+    """The scan for samples in the bytes of an LMDB file; see `LmdbDataset` for the options."""
 
     layout: Layout | None = None
     database: str | None = None
@@ -204,7 +204,7 @@ def _recognise(content: Content, tree: Tree, name: str) -> Layout:
 
 
 def _names_image(node: Node) -> bool:
-    """Whether a key is the name of an image's file."""
+    """Return whether a key is the name of an image's file."""
     found = _KEY_AND_FIELD.fullmatch(node.key)
     return found is not None and is_image_field(found[2].decode("utf-8", "replace").lower())
 

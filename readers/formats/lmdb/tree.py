@@ -24,7 +24,7 @@ _PAGE_NUMBER = struct.Struct("<Q")
 _BRANCH, _LEAF, _OVERFLOW = 1, 2, 4  # of pages
 _ELSEWHERE, _SUBTREE, _DUPLICATES = 1, 2, 4  # of nodes
 _SORTED_DUPLICATES, _INTEGER_KEYS = 4, 8  # of databases
-_MAX_DEPTH = 32
+_MAX_DEPTH = 32  # the cursors of LMDB hold as many pages
 _ADVICE = "write it with LMDB 0.9 on a little-endian machine with 64 bits, or correct the path"
 
 

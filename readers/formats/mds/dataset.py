@@ -124,16 +124,16 @@ class MdsDataset(PartsDataset):
     def _fetch_part(self, number: int, indices: NDArray[np.int64]) -> Iterator[Sample | BadSample]:
         shard, start = self._shards[number], int(self._starts[number])
         plan, path = shard.plan, shard.info.raw.path
-        lost, transient = "", False
+        fault, transient = "", False
         try:
             payloads = shard.read((indices - start).tolist())
         except (OSError, ReadersError) as error:
-            lost, payloads, transient = _unread(error), [b""] * len(indices), is_transient(error)
+            fault, payloads, transient = _unread(error), [b""] * len(indices), is_transient(error)
         for index, payload in zip(indices.tolist(), payloads, strict=True):
             name = f"{path}/{index - start}"
             try:
-                if lost:
-                    raise ValueError(lost)
+                if fault:
+                    raise ValueError(fault)
                 key, fields, label = plan.read(payload)
             except OSError as error:
                 yield BadSample(index, name, "read", _unread(error), transient=is_transient(error))
@@ -145,7 +145,7 @@ class MdsDataset(PartsDataset):
 
 
 def _numbers(shard: Shard, name: ColumnName) -> NDArray[np.int64]:
-    """Labels or sizes of the samples of a shard."""
+    """Return the labels or sizes of the samples of a shard."""
     plan = shard.plan
     with oserror_as_source_error(shard.location):
         result = shard.fill(-1)

@@ -52,7 +52,7 @@ class MdsShard:
 
 
 def folder_of(location: PathLike) -> str:
-    """The folder, absolute or a URL, that is meant by itself or by its index."""
+    """Return the folder, an absolute path or a URL, of a folder or its index."""
     text = os.fspath(location)
     if is_url(text):
         return with_path(text, lambda path: path.removesuffix(NAME).rstrip("/"))
@@ -61,7 +61,7 @@ def folder_of(location: PathLike) -> str:
 
 
 def inside(folder: str, name: str) -> str:
-    """Path or URL of a file in a folder."""
+    """Return the path or URL of a file in a folder."""
     return with_path(folder, lambda path: f"{path}/{name}")
 
 

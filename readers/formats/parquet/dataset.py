@@ -84,11 +84,11 @@ class ParquetDataset(RowFilesDataset):
 
     @property
     def label_column(self) -> str | None:
-        """The column that labels are taken from."""
+        """Column of the labels, or None."""
         return self._layout.label
 
     def has_column(self, name: str) -> bool:
-        """Whether a column of this name is read."""
+        """Return whether a column of this name is read."""
         return name in self._layout.columns
 
     @property

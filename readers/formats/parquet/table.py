@@ -1,4 +1,4 @@
-"""Parquet files as a table format lists them: some of their rows may be deleted."""
+"""Parquet files of a table format (Delta, Iceberg), some of whose rows may be deleted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,8 +25,8 @@ class TableFile:
 
     Attributes:
         location: Where it lies, with the values of partition columns.
-        num_rows: Rows that it holds, deleted ones among them, as the table tells; None where it does not.
-        keeps: bool [at most num_rows], which rows are valid, those beyond its end as well; None for all.
+        num_rows: Number of its rows with deleted ones, as the table states it; None if it does not.
+        keeps: bool [at most num_rows], which rows are valid; rows beyond its end are. None: all rows are.
     """
 
     location: Location
@@ -59,7 +59,7 @@ class RenamedParquet(ParquetDataset):
         return fingerprint_of(f"{super().fingerprint} {sorted(self._layout.names.items())}")
 
     def has_column(self, name: str) -> bool:
-        """Whether a column of this name is read."""
+        """Return whether a column of this name is read."""
         return name in {self._layout.names.get(column, column) for column in self._layout.columns}
 
 
@@ -144,7 +144,7 @@ def inside(root: str, path: str) -> str:
 
 
 def partition_text(value: Any) -> str | None:
-    """The value of a partition column as text, as in names of folders."""
+    """Return the value of a partition column as text, as names of folders hold it."""
     if value is None:
         return None
     if isinstance(value, bool):

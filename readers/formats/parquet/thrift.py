@@ -1,4 +1,4 @@
-"""The compact protocol of Apache Thrift, as far as the footers and page headers of Parquet use it.
+"""The compact protocol of Apache Thrift, for the footers and page headers of Parquet.
 
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
@@ -11,7 +11,7 @@ from readers.sample import Payload
 Wanted = Mapping[int, Any]
 """Numbers of the fields that are kept; of structs, and of lists of structs, the same for what is in them."""
 
-_MAX_DEPTH = 12
+_MAX_DEPTH = 12  # deeper structs are damage, and would exhaust the stack
 
 
 def read_struct(
@@ -56,7 +56,7 @@ def read_struct(
 
 
 def _behind(data: Payload, offset: int, kind: int, depth: int) -> int:
-    """Return the offset behind a value that nobody wants."""
+    """Return the offset behind a value that is skipped."""
     if 3 < kind < 7:
         while data[offset] > 127:
             offset += 1

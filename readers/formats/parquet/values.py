@@ -212,7 +212,7 @@ def hybrid(text: Payload, offset: int, stop: int, width: int, count: int) -> NDA
 
 
 def _plain(text: Payload, offset: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Follow the lengths in front of the values."""
+    """Return where values begin and end, by the lengths in front of them."""
     if count * _LENGTH.size > len(text) - offset:
         raise IndexError
     starts, stops = [0] * count, [0] * count

@@ -1,4 +1,4 @@
-"""From the rows of a table to the samples of a dataset: which file, label, key and fields each of them has."""
+"""The samples that the rows of a table describe: file, label, key and fields of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -165,7 +165,7 @@ def _none(count: int) -> LabelTable:
 
 
 def _add_keys(found: Contents, table: Table, column: str | None, firsts: Sequence[int]) -> None:
-    """Take keys out of a column, and say so where several samples have one."""
+    """Set the keys from a column, and add a warning if several samples have the same key."""
     if column is None:
         return
     values = table.columns[column]
@@ -184,7 +184,7 @@ def _add_keys(found: Contents, table: Table, column: str | None, firsts: Sequenc
 
 
 def _payload(value: Any) -> bytes | None:
-    """A value as the bytes of a field, None where there is none."""
+    """Return a value as the bytes of a field, None for None."""
     if value is None:
         return None
     try:

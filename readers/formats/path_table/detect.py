@@ -46,7 +46,7 @@ def kind_of_csv(path: Path) -> Literal["csv", "clip-list"]:
 
 
 def is_table_of_tsv(path: Path) -> bool:
-    """Whether a .tsv file begins with the names of columns, else it is a list of paths and labels."""
+    """Return whether a .tsv file begins with the names of columns, else it is a list of paths and labels."""
     first = next(rows_of(path, "\t", 1), (0, [""]))[1]
     names = [name.strip() for name in first]
     return not any(map(is_image_file, names)) and usual(names, IMAGE_NAMES) is not None
@@ -75,7 +75,7 @@ def _names_in(path: Path, folder: Path) -> bool:
 
 
 def is_path_table(path: str, options: Mapping[str, object]) -> bool:
-    """Whether a Parquet or Arrow file holds paths of images and not images.
+    """Return whether a Parquet or Arrow file holds paths of images and not images.
 
     Args:
         path: Of any kind.

@@ -73,13 +73,13 @@ def schema_of(path: Path) -> Any:
 
 
 def text_columns(schema: Any) -> list[str]:
-    """Names of the columns of text."""
+    """Return the names of the columns of text."""
     return [each.name for each in schema if is_text(each.type)]
 
 
 @contextmanager
 def _errors_as_source_error(path: Path) -> Iterator[None]:
-    """Make a SourceError of what pyarrow raises."""
+    """Raise a SourceError for what pyarrow raises."""
     try:
         with oserror_as_source_error(str(path)):
             yield

@@ -106,7 +106,7 @@ def rows_by_image(names: Sequence[str]) -> list[list[int]]:
 
 
 def repeated(table: Table, names: Sequence[str], labels: Sequence[Any] | None) -> list[str]:
-    """Sentences about images that several rows name, each of which is a sample.
+    """Return a warning about images that several rows name although each row is a sample.
 
     Raises:
         SourceError: Two rows of an image have different labels.
@@ -137,12 +137,12 @@ def repeated(table: Table, names: Sequence[str], labels: Sequence[Any] | None) -
 
 
 def joined(values: Sequence[Any]) -> Any:
-    """Return what a column says of an image: its one value, or the list of those of its rows where they differ."""
+    """Return the value of a column for an image: one value, or the list of the values of its rows if they differ."""
     return values[0] if all(value == values[0] for value in values) else list(values)
 
 
 def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[str]:
-    """Sentences about a column of which another one might have been meant."""
+    """Return a warning about a column that was taken although others may be meant."""
     if role == "image" and taken.lower() == role:  # image and path, but not image and mask
         others = [name for name in others if name.lower() in IMAGE_NAMES]
     if not others:
@@ -154,13 +154,13 @@ def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[s
 
 
 def box_sides(table: Table) -> list[str]:
-    """Return the columns that are called like the sides of boxes, none where one of the four is missing."""
+    """Return the columns with the names of box sides; none if one of the four is missing."""
     sides = [usual(table.columns, (side,)) for side in _SIDES]
     return [side for side in sides if side is not None] if None not in sides else []
 
 
 def about_boxes(table: Table) -> list[str]:
-    """A sentence about columns that are called like the sides of boxes, where nobody asked for boxes."""
+    """Return a warning about columns with the names of box sides, if boxes= is not given."""
     sides = box_sides(table)
     if not sides:
         return []
@@ -170,7 +170,7 @@ def about_boxes(table: Table) -> list[str]:
 
 
 def usual(names: Iterable[str], wanted: Sequence[str]) -> str | None:
-    """Return the first of the usual names that is there, in capitals or not."""
+    """Return the first of some names that exists, whatever its case, or None."""
     there: dict[str, str] = {}
     for name in names:
         there.setdefault(name.lower(), name)
@@ -178,6 +178,6 @@ def usual(names: Iterable[str], wanted: Sequence[str]) -> str | None:
 
 
 def _first(values: Sequence[object]) -> str:
-    """The first value that says something, "" where it is no text."""
+    """Return the first value that is not empty, "" if it is no text."""
     found = next((value for value in values if value not in (None, "")), "")
     return found if isinstance(found, str) else ""

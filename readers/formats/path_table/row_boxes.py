@@ -40,7 +40,7 @@ class Boxes(NamedTuple):
 def make_boxes(
     table: Table, label: str | None, rows: Sequence[Sequence[int]], options: TableOptions
 ) -> Boxes:
-    """Return the boxes of samples.
+    """Return the boxes of all samples.
 
     Args:
         table: The rows.

@@ -92,7 +92,7 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
 
 def csv_refusal(path: Path, line: int, error: csv.Error) -> SourceError:
     """Return what to raise where Python's csv module refuses a line."""
-    # The module's limit holds for all of a process, so that it is no reader's to raise.
+    # The limit of Python's csv module holds for the whole process, so only the user may raise it.
     advice = (
         "write it as CSV in UTF-8"
         if "field limit" not in str(error)
@@ -105,10 +105,10 @@ def csv_refusal(path: Path, line: int, error: csv.Error) -> SourceError:
 
 
 def find_delimiter(path: Path) -> str:
-    """Tell the delimiter by the first rows: that which gives all of them one number of cells, more than one.
+    """Return the delimiter that gives all of the first rows the same number of cells, more than one.
 
     Raises:
-        SourceError: Two do.
+        SourceError: Two delimiters do.
     """
     fitting = []
     for delimiter in DELIMITERS:
@@ -129,7 +129,7 @@ def find_delimiter(path: Path) -> str:
 
 
 def names_a_file(cell: str) -> bool:
-    """Whether a cell is the path of an image or a video by its ending."""
+    """Return whether a cell is the path of an image or a video by its ending."""
     return is_image_file(cell) or cell.lower().endswith(_VIDEO_ENDINGS)
 
 

@@ -196,7 +196,7 @@ def _usual_entry(data: Payload, start: int, stop: int) -> tuple[str, Feature] | 
 
 
 def _block(data: Payload, start: int, stop: int, tag: int) -> tuple[int, int] | None:
-    """The content of the block at the beginning of data[start:stop], None where none with this tag is whole."""
+    """Return the content of the block at the beginning of data[start:stop], None without a complete block with this tag."""
     if stop - start < 2 or data[start] != tag:
         return None
     length = data[start + 1]

@@ -29,7 +29,7 @@ def make_samples(
         indices: Indices of the samples in the dataset.
         rows: Their rows in the file.
         name: Name of the file, with which keys begin.
-        values: For each column of the layout one value per row; a UnreadableValue makes the sample a BadSample.
+        values: For each column of the layout one value per row; an UnreadableValue makes the sample a BadSample.
     """
     names, image = layout.fields, layout.image
     no_bytes = UnreadableValue(
@@ -76,14 +76,14 @@ def make_samples(
 
 
 def _own(value: Any, row: int) -> Any:
-    """The name of a sample in its file: by its key column, or its row."""
+    """Return the name of a sample in its file: the value of its key column, or its row."""
     if isinstance(value, bytes | memoryview):
         return bytes(value[:200]).decode("utf-8", "backslashreplace")
     return row if value is None or isinstance(value, UnreadableValue) else value
 
 
 def _each(convert: Callable[[Any], Any], done: type, values: Sequence[Any]) -> Sequence[Any]:
-    """Convert values that are not all of the type `done`; what cannot be becomes a UnreadableValue."""
+    """Convert values that are not all of the type `done`; one that cannot be converted becomes an UnreadableValue."""
     kinds = set(map(type, values))
     if kinds == {done}:
         return values

@@ -51,9 +51,9 @@ def checked_rule(keys: KeyRule) -> KeyRule:
 
 
 def unread_fields(names: Collection[str]) -> list[str]:
-    """Return the fields of a sample that would be its label, targets or masks but for what stands before: ``v1.cls``.
+    """Return the fields of a sample that would be its label, targets or masks without a prefix: ``v1.cls``.
 
-    They come of file names with further dots. JSON counts where it stands beside a picture or video of the same prefix:
+    They come from file names with several dots. JSON counts only beside a picture or video with the same prefix:
     other JSON has a name of its own.
     """
     pictures = {

@@ -31,11 +31,14 @@ _HEAD = struct.Struct("<QI")  # length of the record, masked CRC-32C of these ei
 _TAIL_BYTES = 4  # masked CRC-32C of the record
 _GZIP, _ZLIB = b"\x1f\x8b", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _BOXES = re.compile(r"(?:object|objects)/bbox(?:/|$)")  # of TensorFlow's object detection, and TFDS
-_FIRST_SEARCH_BYTES, _LAST_SEARCH_BYTES = 4096, 1 << 20
+_FIRST_SEARCH_BYTES, _LAST_SEARCH_BYTES = (
+    4096,
+    1 << 20,
+)  # most damage is small, and large damage is searched fast
 
 
 def looks_like_tfrecord(first_bytes: bytes) -> bool:
-    """Whether a file begins like an uncompressed TFRecord file.
+    """Return whether a file begins like an uncompressed TFRecord file.
 
     Args:
         first_bytes: At least 12 of them.
@@ -77,7 +80,7 @@ def _frames(content: Content, name: str) -> Iterator[_Frame]:
 
 
 def _find_record(content: Content, start: int) -> int:
-    """The next offset at which a record can begin, or the end."""
+    """Return the next offset at which a record can begin, or the end."""
     size, num_bytes = len(content), _FIRST_SEARCH_BYTES
     while start < size:
         window = content[start : start + num_bytes]
@@ -110,7 +113,7 @@ def _checksum_fault(content: Content, frame: _Frame) -> str:
 
 @dataclass(frozen=True)
 class _Records:
-    """Finds the samples of a shard; with `checks_all` it also verifies their checksums."""
+    """The scan for the samples of a shard; with `checks_all` all checksums are verified."""
 
     reader: ExampleReader
     checks_all: bool
@@ -128,7 +131,9 @@ class _Records:
                 if not fault and examples is None:
                     examples = self.reader.accepts(record, name)
             if fault:
-                label = -1 if frame.fault else UNREADABLE  # bytes between records are no sample's
+                label = (
+                    -1 if frame.fault else UNREADABLE
+                )  # bytes between records belong to no sample
                 yield Entry(str(number), (), label, fault=fault)
             elif examples:
                 yield self._example(content, frame, record, number)

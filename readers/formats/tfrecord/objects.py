@@ -28,7 +28,7 @@ _ROUNDING = 1e-6  # of an edge divided by a size, in float32
 
 
 def holds_objects(members: Collection[str]) -> bool:
-    """Whether records are of object detection, by the names of their members.
+    """Return whether records are of object detection, by the names of their members.
 
     ImageNet's have boxes too, but no classes of objects, and are left as they are.
     """
