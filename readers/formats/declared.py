@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"(.*?)([0-9]+)(\D*)", re.DOTALL)
 _TFDS = re.compile(r".*-([^-.]+)\.[^-]+-([0-9]+)-of-([0-9]+)", re.DOTALL)
 
 Declared = dict[str, tuple[int, Path]]
-"""Of a shard's path the number of samples that it holds, and the file that says so."""
+"""By path of a shard: the number of samples that is declared for it, and the file that declares it."""
 
 
 def require_finished(folder: Path) -> None:
@@ -36,7 +36,7 @@ def require_finished(folder: Path) -> None:
     """
     there = [name for name in (PACKED, _PLANNED, _TILING) if (folder / name).exists()]
     refuse_unfinished(str(folder), there)
-    with suppress(FileNotFoundError, ValueError):  # there is none, or it is that of another program
+    with suppress(FileNotFoundError, ValueError):  # no such file, or that of another program
         manifest = json.loads(read_whole(folder / PACKED))
         if isinstance(manifest, dict) and manifest.get("complete") is False:
             raise _not_packed(str(folder))
@@ -97,7 +97,7 @@ def _by_number(paths: Sequence[str]) -> list[str]:
         if total:  # some count from 1
             first = int(0 not in numbers and int(total) in numbers)
             last = first + int(total) - 1
-        # Numbers of which most are not there are names: n01440764.tar.
+        # If most numbers between are missing, the numbers are names: n01440764.tar.
         elif last - first + 1 >= 2 * len(numbers):
             continue
         end = f"-of-{total}{suffix}" if total else suffix

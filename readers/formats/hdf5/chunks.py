@@ -94,18 +94,18 @@ class ChunkCheck:
             self._seen.add(first)
 
     def _check(self, corner: tuple[int, ...]) -> None:
-        told = self._dataset.id.get_chunk_info_by_coord(corner)
-        if told.byte_offset is None or not told.size:
+        info = self._dataset.id.get_chunk_info_by_coord(corner)
+        if info.byte_offset is None or not info.size:
             return  # was never written
-        if told.byte_offset + told.size > self._file_bytes:
+        if info.byte_offset + info.size > self._file_bytes:
             raise OSError("a chunk leads out of the file")
-        if told.size > self._chunk_bytes + self._chunk_bytes // 64 + _SPARE_BYTES:
-            raise OSError(f"a chunk of {self._chunk_bytes} bytes takes {told.size}")
+        if info.size > self._chunk_bytes + self._chunk_bytes // 64 + _SPARE_BYTES:
+            raise OSError(f"a chunk of {self._chunk_bytes} bytes takes {info.size}")
         number = self._deflate
         if (
             number is None
-            or told.filter_mask >> number & 1
-            or told.size * _MOST_EXPANSION <= max_sample_bytes()
+            or info.filter_mask >> number & 1
+            or info.size * _MOST_EXPANSION <= max_sample_bytes()
         ):
             return
         _, stored = self._dataset.id.read_direct_chunk(corner)

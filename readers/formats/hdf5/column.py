@@ -124,11 +124,11 @@ class Column:
             self._check.check(rows.tolist())
         values = (self._read_points if self._dataset.ndim == 1 else self._read_runs)(rows)
         if self._file is not None:
-            self._file.check()  # of what a file no longer has HDF5 makes zeros
+            self._file.check()  # HDF5 returns zeros for what a shortened file has lost
         return values
 
     def _of_heap(self, row: Payload) -> Any:
-        if self._is_text:  # as the library does, which takes it for a text of C
+        if self._is_text:  # as h5py does: text ends at a zero byte
             return bytes(row).partition(b"\0")[0]
         return row if self.is_encoded else np.frombuffer(row, self._inner)
 
@@ -252,7 +252,7 @@ def _open_rows(h5py: ModuleType, dataset: Any, path: Path) -> tuple[HeapRows | N
 
 
 def _map(h5py: ModuleType, dataset: Any, path: Path) -> FileRows | None:
-    """Find a dataset that lies in one piece as it is in memory; None where it does not."""
+    """Return the rows of a dataset that is stored in one piece and as in memory, None for other datasets."""
     layout = dataset.id.get_create_plist().get_layout()
     offset = dataset.id.get_offset()
     if (
@@ -266,7 +266,7 @@ def _map(h5py: ModuleType, dataset: Any, path: Path) -> FileRows | None:
         mapped = FileRows(path, dataset.dtype, offset, dataset.shape)
     except (OSError, ValueError):
         return None
-    # Types that NumPy only comes close to are not the same in the file.
+    # NumPy only approximates some types of HDF5, whose bytes in the file differ.
     ends = (0, len(dataset) - 1)
     same = all(np.asarray(dataset[row]).tobytes() == mapped[row].tobytes() for row in ends)
     return mapped if same else None

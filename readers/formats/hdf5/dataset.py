@@ -59,20 +59,20 @@ class Hdf5Dataset(IndexedDataset):
     Datasets that are stored in one piece without compression, and bytes of variable length, are read where they
     lie in the file, all others by h5py, which serves one thread at a time. Nothing may write into the file while
     it is in use; rows that it lost because it was shortened in place are BadSamples. Only what lies in
-    the file itself is read: links to other files and storage in other files are refused where they are
-    asked for by name, and else passed over.
+    the file itself is read: links to other files and storage in other files are refused if the caller
+    names them, and else passed over.
 
     Args:
         file: The HDF5 file.
         image: Dataset of the images, or of encoded videos; None takes the first of the usual names.
-        label: Dataset of the class numbers, likewise.
-        key: Dataset that names the samples, likewise; without one, their numbers do.
+        label: Dataset of the class numbers; None takes the first of the usual names.
+        key: Dataset that names the samples; None takes the first of the usual names, else the numbers of rows.
         columns: Which datasets become fields, None for all that are as long as the images.
 
     Raises:
         SourceError: The file is missing, no HDF5 or cut off; there is no dataset of images, or it is empty;
-            a dataset is missing, of another length, or of a type that is no sample; that of the labels, by its name, is of
-            such a type, and neither label nor columns say what to read instead.
+            a dataset is missing, has another length, or a type of which no samples are made; or a dataset with a usual name
+            of labels has such a type, and neither label nor columns name another one.
     """
 
     def __init__(

@@ -79,18 +79,18 @@ class HeapRows:
         return self._base + address, number, length * self._element_bytes
 
     def _find(self, offset: int, number: int, length: int) -> Payload:
-        kept = self._spans.get(offset)
-        if kept is None:
+        cached = self._spans.get(offset)
+        if cached is None:
             for walked, (found, start, size, end) in enumerate(self._objects(offset)):
                 if found == number:
                     if length > size or start + length > end:
                         break
                     return self._file.payload(start, start + length)
                 if walked == _FEW_OBJECTS:
-                    kept = self._keep(offset)
+                    cached = self._keep(offset)
                     break
-        if kept is not None and 0 < number < len(kept[0]) // 2:
-            spans, end = kept
+        if cached is not None and 0 < number < len(cached[0]) // 2:
+            spans, end = cached
             start, size = spans[2 * number], spans[2 * number + 1]
             if length <= size and start + length <= end:
                 return self._file.payload(start, start + length)
@@ -163,7 +163,7 @@ class Spans:
 
 
 def open_heap(h5py: ModuleType, dataset: Any, path: Path, element_bytes: int) -> HeapRows | None:
-    """Open a dataset of one dimension whose rows have elements of so many bytes.
+    """Open a dataset of one dimension whose rows have elements of this size.
 
     None where its rows lie in a way that this module does not read.
 

@@ -105,7 +105,7 @@ def read_snapshot(
         columns: Which columns the caller wants, None for all.
 
     Raises:
-        SourceError: It is no table, has no such snapshot, or needs what is not read.
+        SourceError: It is no table, has no such snapshot, or needs a feature that is not read.
     """
     given = Path(os.fspath(source)).absolute()
     file = given if given.name.endswith(".metadata.json") else _newest_metadata(given)

@@ -153,7 +153,7 @@ class Tree:
                 yield self._key(page[at + _NODE.size : at + _NODE.size + key_bytes]), page, at, ""
 
     def _page(self, number: int) -> tuple[Payload, int, tuple[int, ...]]:
-        """Return a page, its flags, and the offsets of its nodes; an empty page where there is none such."""
+        """Return a page, its flags, and the offsets of its nodes; an empty page if there is no sound one."""
         page = self._content[number * self._page_bytes : (number + 1) * self._page_bytes]
         if len(page) < self._page_bytes:
             return b"", 0, ()

@@ -55,12 +55,12 @@ def scalar_type(encoding: str) -> str | None:
 def get_decoder(encoding: str, source: str, column: str) -> Callable[[Payload], Payload] | None:
     """Return the function that converts stored values to payloads, None if the stored bytes are the payload.
 
-    The decoder raises ValueError where the bytes are no such value.
+    The decoder raises a ValueError for bytes that are no such value.
 
     Args:
         encoding: One of those that are no list.
         source: The data, for the error.
-        column: Likewise.
+        column: The column, for the error.
 
     Raises:
         SourceError: There is no such encoding, or it is pickled.

@@ -39,8 +39,8 @@ class MdsShard:
     Attributes:
         num_samples: >= 0.
         raw: The shard itself.
-        packed: The compressed file, None where there is none.
-        compression: "zstd", "gz", "bz2", "br", "snappy", or "" where there is none.
+        packed: The compressed file, or None.
+        compression: "zstd", "gz", "bz2", "br", "snappy", or "" for none.
         columns: (name, encoding, size in bytes or 0 where it varies) of each, in stored order.
     """
 
@@ -69,7 +69,7 @@ def read_mds_index(folder: str) -> list[MdsShard]:
     """Read the index.json of a folder.
 
     Raises:
-        SourceError: There is none; it is no index of version 2 with shards of the format mds, or names a file
+        SourceError: It is missing, is no index of version 2 with shards of the format mds, or names a file
             outside its folder.
     """
     source = inside(folder, NAME)

@@ -50,8 +50,8 @@ def check_compression(compression: str, source: str) -> None:
 def unpacked(packed: Blob, compression: str, num_bytes: int) -> LocalBlob:
     """Return the decompressed file, which lies in ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug``).
 
-    The first process that wants it makes it, in one step, and the others wait. The file stays: remove
-    the folder ``unpacked`` there when the space is needed.
+    The first process that needs the file makes it, in one step, and the others wait. The file stays: remove
+    the folder ``unpacked`` to free the space.
 
     Args:
         packed: The compressed file.
@@ -155,7 +155,7 @@ class Shard:
         return self._blob or open_blob(self.location)
 
     def identity(self) -> str:
-        """Return text that tells whether the shard is the same: what the index says of it, and pieces of its content.
+        """Return text for the fingerprint: what the index says of the shard, and pieces of its content.
 
         Raises:
             SourceError: It cannot be read.
@@ -170,7 +170,7 @@ class Shard:
         """Return samples, empty ones if their offsets are impossible; those of a local shard are views into its map.
 
         Raises:
-            OSError: It is no shard with so many samples, or cannot be read.
+            OSError: It is no shard with this number of samples, or cannot be read.
             SourceError: It is not there.
         """
         blob, offsets = self._open()
@@ -202,7 +202,7 @@ class Shard:
 
     def _open(self) -> tuple[Blob, NDArray[np.uint32]]:
         """Return the bytes, and where the samples begin and the last one ends, uint32 [S + 1]."""
-        if self._opened is None:  # several threads may do the same here, to no harm
+        if self._opened is None:  # several threads may do this at once, with the same result
             blob, num_samples = self.stored(), self.info.num_samples
             if self._is_packed:
                 blob = unpacked(blob, self.info.compression, self.info.raw.num_bytes)

@@ -46,8 +46,8 @@ class ParquetDataset(RowFilesDataset):
         label: Column of the class number, whole numbers or digits; None looks for the usual names.
         key: Column that names the samples; None looks for the usual names, then counts rows.
         columns: Which columns become fields; None for all. Others are not read.
-        decoded_bytes: Maximum size of decoded values kept in memory. It should hold the row groups that
-            an order comes back to.
+        decoded_bytes: Maximum size of decoded values in memory. It should hold the row groups that
+            an order returns to.
 
     Raises:
         SourceError: A file is missing, not Parquet, cut off, encrypted, lacks the image, or a column has a type
@@ -110,7 +110,7 @@ class ParquetDataset(RowFilesDataset):
     def fingerprint(self) -> str:
         """32 hex digits over the names of the files, their footers, and which columns are read.
 
-        A footer tells the schema and, for each column of each row group, its offset, size and usually its
+        A footer holds the schema and, for each column of each row group, its offset, size and usually its
         smallest and largest value. An image replaced by another one of the same length goes unseen.
         """
         pairs = zip(self._locations, self._files, strict=True)
@@ -136,9 +136,9 @@ class ParquetDataset(RowFilesDataset):
 
 
 def _open_all(locations: list[Location]) -> list[File]:
-    """Open files, a share of them in each thread, and keep one object of schemas that are the same.
+    """Open files, a share of them in each thread, and keep one object for equal schemas.
 
-    Of 2,000 files the schemas take 20 MB, and what is left behind by as many tasks takes 60.
+    The schemas of 2,000 files take 20 MB, and a task for each file would leave 60 MB behind.
     """
     first = File(locations[0])
 
@@ -197,7 +197,7 @@ def _common_layout(
     lacking = [
         (location.name, int(file.rows.sum()))
         for location, file in zip(locations, files, strict=True)
-        # A partition of which the folder tells no value is one without labels, too.
+        # A partition whose folder name has no value has no labels either.
         if layout.label is not None
         and layout.label not in file.schema.names
         and location.partitions.get(layout.label) is None

@@ -121,7 +121,7 @@ class File:
         blob: Its bytes.
         rows: Number of rows of each row group, int64 [groups].
         digest: Over its footer.
-        nulls: How many nulls columns hold that have some, by name, as far as the footer tells.
+        nulls: Number of nulls by column, without columns that have none, as the footer states it.
         waits: Whether reading means decompressing or fetching, for which threads pay.
 
     Raises:

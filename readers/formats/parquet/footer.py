@@ -27,8 +27,8 @@ class ColumnChunk(NamedTuple):
     Attributes:
         codec: Name of its compression.
         num_values: Nulls, and lists without values, with them.
-        text_bytes: When decompressed.
-        stored_bytes: Likewise, as it is stored.
+        text_bytes: Its size when decompressed.
+        stored_bytes: Its size as stored.
         start: Byte in the file of its first page.
         is_here: It lies in this file.
         is_encrypted: Whether it is encrypted with a key of its own.
@@ -99,7 +99,7 @@ def _column(fields: dict[int, Any]) -> ColumnChunk:
         _number(chunk[5]),
         _number(chunk[6]),
         _number(chunk[7]),
-        # Some writers tell 0 for "none".
+        # Some writers write 0 for "none".
         min(pages, dictionary) if pages and dictionary else pages or dictionary,
         not fields.get(1),
         is_encrypted,

@@ -130,7 +130,7 @@ class RowGroups:
                 reason = f"column {names[0]!r} of row group {group} cannot be read: "
                 return Columns.unreadable(names, reason + one_line(error), error)
         found = Columns()
-        for name in names:  # what is damaged takes no other column with it
+        for name in names:  # so that only damaged columns are lost
             found.update(self._read_small(file, group, (name,)))
         return found
 
@@ -144,7 +144,7 @@ class RowGroups:
         opened = parquet.ParquetFile(
             open_for_arrow(read, blob.size_bytes),
             metadata=footer.metadata,
-            pre_buffer=False,  # reads chunk by chunk, as they are held
+            pre_buffer=False,  # reads chunk by chunk, which `hold` has fetched
             page_checksum_verification=True,
         )
         table = opened.read_row_group(group, columns=paths, use_threads=False)

@@ -18,9 +18,7 @@ Read = Callable[[Sequence[tuple[int, int]]], list[Payload]]
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 _DATA, _INDEX, _DICTIONARY, _DATA_2 = 0, 1, 2, 3
 _DETAILS = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}  # fields of the header that describe these kinds
-_HEADER_BYTES = (
-    4096  # read first, as most headers are shorter
-)
+_HEADER_BYTES = 4096  # read first, as most headers are shorter
 _MAX_HEADER_BYTES = 1 << 20  # more is damage
 
 

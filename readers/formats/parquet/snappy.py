@@ -22,7 +22,7 @@ def block_starts(compressed: Payload) -> NDArray[np.int64] | None:
     """Return where the elements of each 64 KiB of text begin, and the end, int64 [blocks + 1].
 
     None when the text cannot be read in blocks: an element crosses a border or leads back over one, or
-    there are so many that it would not pay.
+    there are too many for it to pay.
 
     Raises:
         IndexError: It is cut off.

@@ -154,7 +154,7 @@ def partition_text(value: Any) -> str | None:
 
 def _pick_valid(root: str, whole: ParquetDataset, files: Sequence[TableFile]) -> Selection:
     starts = whole.file_starts
-    kept = []
+    valid_rows = []
     for number, file in enumerate(files):
         num_rows = int(starts[number + 1] - starts[number])
         keeps = np.ones(num_rows, bool)
@@ -165,8 +165,8 @@ def _pick_valid(root: str, whole: ParquetDataset, files: Sequence[TableFile]) ->
                 f"{max(file.num_rows or 0, len(given))}: it was replaced, write the table again"
             )
         keeps[: len(given)] = given
-        kept.append(keeps)
-    valid = np.concatenate(kept)
+        valid_rows.append(keeps)
+    valid = np.concatenate(valid_rows)
     if valid.all():
         return pick_taken(range(len(valid)), len(valid))
     if not valid.any():

@@ -19,9 +19,10 @@ from readers.formats.path_table.metadata_folder import (
     with_first_files,
 )
 from readers.formats.path_table.roles import (
+    KEY_NAMES,
     about_boxes,
+    find_column,
     find_image,
-    find_key,
     find_label,
     joined,
     remark,
@@ -99,7 +100,7 @@ def read_contents(
         found.files = further_files(table, image, firsts)
         others = (path for files in found.files for path in files.values())
         remarks += about_files(folder, table.source, [*names, *others])
-    _add_keys(found, table, find_key(table, options.key), firsts)
+    _add_keys(found, table, find_column(table, options.key, "key", KEY_NAMES), firsts)
     found.columns = {
         name: Packed(_payload(joined([values[row] for row in of_one])) for of_one in rows)
         for name, values in table.columns.items()

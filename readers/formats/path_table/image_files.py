@@ -9,14 +9,14 @@ from readers.formats.path_table.table import Table
 from readers.sample import IMAGE_FIELDS, SourceError, is_image_file
 from readers.storage.unreadable import OptionalFile
 
-_MOST_TRIED = 8  # files of which one must be there
+_MOST_TRIED = 8  # files, one of which must exist
 
 
 def find_image_files(table: Table, column: str, root: Path, *, strict: bool) -> list[str]:
     """Return the path of each row's image, relative to root, or absolute.
 
-    A name without the extension of an image stands for the one image file of that name; all others are taken as they
-    are written, and only that some of the first are there is looked at.
+    A name without the extension of an image stands for the one image file of that name. Other names are taken as they
+    are written; only the first few are checked, and one of these must exist.
 
     Args:
         table: The rows.
@@ -85,7 +85,7 @@ class _Stems:
         """Return the file that a name without extension stands for.
 
         Raises:
-            ValueError: There is none, or there are several.
+            ValueError: There is no such file, or there are several.
         """
         folder, _, stem = name.rpartition("/")
         if name.startswith("/") and not folder:

@@ -29,7 +29,7 @@ _OBJECTS = "objects"  # {"bbox": [[left, top, width, height], ...], "categories"
 
 
 def find_metadata(folder: Path, files: Iterable[str]) -> Path | None:
-    """Return the file in a folder that describes its images, None where there is none.
+    """Return the file in a folder that describes its images, or None.
 
     Raises:
         SourceError: There are several.
@@ -67,7 +67,7 @@ def image_column(table: Table) -> str:
     """Return the column of the image that a sample is made of: ``file_name``, else the first that holds paths.
 
     Raises:
-        SourceError: There is none.
+        SourceError: There is no such column.
     """
     found = [name for name in table.columns if names_files(name)]
     if not found:
@@ -94,7 +94,7 @@ def further_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[
     where no sample has any.
 
     Raises:
-        SourceError: A path leaves the folder, or is none.
+        SourceError: A path leaves the folder, or a value is no path.
     """
     found: list[dict[str, str]] = [{} for _ in firsts]
     for column, values in table.columns.items():
@@ -126,19 +126,19 @@ def about_files(folder: Path, source: str, names: Iterable[str]) -> list[str]:
         if name[0] != "." and is_image_file(name)
     }
     without_row, without_file = sorted(there - named), sorted(named - there)
-    told = []
+    faults = []
     if without_row:
-        told.append(
+        faults.append(
             f"no row for {counted(len(without_row), 'image')} ({without_row[0]}), which are left out"
         )
     if without_file:
-        told.append(
+        faults.append(
             f"no image for {counted(len(without_file), 'path')} ({without_file[0]}), which are bad samples"
         )
-    if not told:
+    if not faults:
         return []
     return [
-        f"{source} has {' and '.join(told)}: correct {Path(source).name}, or remove what is too much"
+        f"{source} has {' and '.join(faults)}: correct {Path(source).name}, or remove what is too much"
     ]
 
 
@@ -156,7 +156,7 @@ def about_objects(table: Table) -> list[str]:
 
 
 def _columns_of(path: Path) -> list[str]:
-    """Return the names of the columns, as far as the first row tells them; none where it cannot be read."""
+    """Return the names of the columns by the first row; none if it cannot be read."""
     # Its reader raises the error if the file is chosen.
     with OptionalFile(path), suppress(ValueError, RecursionError, SourceError):
         if path.suffix == ".parquet":

@@ -51,9 +51,9 @@ def _read_arrow(path: Path) -> Table:
         raise SourceError(f"{path} has two columns of one name: rename one of them")
     features = hugging_face_features(table.schema)
     names = {
-        column: tuple(map(str, told["names"]))
-        for column, told in features.items()
-        if isinstance(told.get("names"), list)
+        column: tuple(map(str, feature["names"]))
+        for column, feature in features.items()
+        if isinstance(feature.get("names"), list)
     }
     columns = {name: table.column(name).to_pylist() for name in table.schema.names}
     return Table(str(path), columns, None, names)

@@ -18,8 +18,7 @@ IMAGE_NAMES = (
 """Usual names of the column of paths, in lower case; those behind mostly hold names without extension."""
 
 _LABEL_NAMES = tuple(dict.fromkeys(name.lower() for name in (*LABEL_NAMES, *FURTHER_LABEL_NAMES)))
-_KEY_NAMES = ("__key__", "key", "id")
-_SPLIT = "split"
+KEY_NAMES = ("__key__", "key", "id")
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
@@ -27,7 +26,7 @@ def find_image(table: Table, asked: str | None) -> tuple[str, list[str]]:
     """Return the column of paths, and others that name images as well.
 
     Raises:
-        SourceError: There is none, or no such column.
+        SourceError: No column names images, or there is no column of the name that the caller gives.
     """
     if asked is not None:
         table.column(asked, "image")
@@ -56,20 +55,16 @@ def find_label(table: Table, taken: Iterable[str]) -> tuple[str | None, list[str
     return (able[0], able[1:]) if able else (None, [])
 
 
-def find_key(table: Table, asked: str | None) -> str | None:
-    """Return the column that names samples, None where the paths do."""
-    if asked is not None:
-        table.column(asked, "key")
-        return asked
-    return usual(table.columns, _KEY_NAMES)
+def find_column(table: Table, asked: str | None, option: str, names: Sequence[str]) -> str | None:
+    """Return the column that the caller names, else the first of some usual names, or None.
 
-
-def find_split(table: Table, asked: str | None) -> str | None:
-    """Return the column that tells the split of a row, None where there is none."""
+    Raises:
+        SourceError: There is no column of the name that the caller gives as `option`.
+    """
     if asked is not None:
-        table.column(asked, "split_column")
+        table.column(asked, option)
         return asked
-    return usual(table.columns, (_SPLIT,))
+    return usual(table.columns, names)
 
 
 def choose_rows(
@@ -80,21 +75,21 @@ def choose_rows(
     Args:
         table: All rows.
         split: The split, None where there is but one.
-        column: The column that tells it; None looks for the usual name.
+        column: The column of splits; None looks for the usual name.
         is_named: See `choose_split_of_column`.
 
     Raises:
-        SourceError: There is no such column or split, or there are several and none was asked for.
+        SourceError: There is no such column or split, or there are several splits and the caller names none.
     """
-    found = find_split(table, column)
+    found = find_column(table, column, "split_column", ("split",))
     values = table.columns[found] if found else []
-    told = ["" if value is None else str(value).strip() for value in values]
+    splits = ["" if value is None else str(value).strip() for value in values]
     wanted, remark = choose_split_of_column(
-        Counter(told), split, table.source, is_named, found or "split"
+        Counter(splits), split, table.source, is_named, found or "split"
     )
     if wanted is None:
         return table, remark
-    return table.only([row for row, value in enumerate(told) if value == wanted]), remark
+    return table.only([row for row, value in enumerate(splits) if value == wanted]), remark
 
 
 def rows_by_image(names: Sequence[str]) -> list[list[int]]:

@@ -65,7 +65,7 @@ class Table:
         """Return a column.
 
         Raises:
-            SourceError: There is none of that name.
+            SourceError: There is no column of that name.
         """
         if name not in self.columns:
             raise SourceError(

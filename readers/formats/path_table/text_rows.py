@@ -16,7 +16,7 @@ from readers.storage.whole_files import TEXT_TIMES, open_regular, read_head
 
 DELIMITERS = (",", ";", "\t")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of UTF-32, too
-_LOOKED_AT = 20  # rows that tell the delimiter
+_LOOKED_AT = 20  # rows by which the delimiter is found
 _VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
 
 

@@ -254,4 +254,4 @@ def hugging_face_features(schema: Any) -> dict[str, dict[str, Any]]:
         return {}
     if not isinstance(features, dict):
         return {}
-    return {name: told for name, told in features.items() if isinstance(told, dict)}
+    return {name: feature for name, feature in features.items() if isinstance(feature, dict)}

@@ -56,21 +56,21 @@ def make_samples(
             for column, found in zip(names, payloads, strict=True)
             if found[k] is not None
         }
-        lost = None
+        unreadable = None
         if label.__class__ is UnreadableValue or UnreadableValue in map(type, fields.values()):
-            lost = next(
+            unreadable = next(
                 each for each in (*fields.values(), label) if isinstance(each, UnreadableValue)
             )
         elif image is not None and image not in fields:
-            lost = no_bytes
-        if lost is None and unseen:
-            lost = next(
+            unreadable = no_bytes
+        if unreadable is None and unseen:
+            unreadable = next(
                 (found[k] for found in unseen if isinstance(found[k], UnreadableValue)), None
             )
         samples.append(
             Sample(index, key, fields, label, image_field=image)
-            if lost is None
-            else BadSample(index, key, "read", lost.reason, transient=lost.transient)
+            if unreadable is None
+            else BadSample(index, key, "read", unreadable.reason, transient=unreadable.transient)
         )
     return samples
 

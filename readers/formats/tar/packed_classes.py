@@ -16,8 +16,8 @@ from readers.storage.unreadable import has_errno, is_missing, oserror_as_source_
 
 def packed_classes(shards: Sequence[Blob]) -> tuple[str, ...]:
     """Return the class names in the manifests of some shards; empty unless these list all shards and agree."""
-    found = {_names(manifest, some) for manifest, some in _by_manifest(shards).items()}
-    return found.pop() if len(found) == 1 else ()
+    names = {_names(manifest, some) for manifest, some in _by_manifest(shards).items()}
+    return names.pop() if len(names) == 1 else ()
 
 
 def about_classes(shards: Sequence[Blob]) -> list[str]:
@@ -53,22 +53,22 @@ def _names(location: str, shards: Sequence[Blob]) -> tuple[str, ...]:
         listed = {(one["name"], one["bytes"]) for one in manifest["shards"]}
         is_theirs = listed.issuperset((shard.name, shard.size_bytes) for shard in shards)
         return tuple(map(str, manifest["class_names"])) if is_theirs else ()
-    except (KeyError, TypeError):  # there is none, or it is that of another program
+    except (KeyError, TypeError):  # no manifest, or that of another program
         return ()
 
 
 def _read(location: str) -> Any:
-    """Return what a manifest holds, None where there is none.
+    """Return the content of a manifest, None if it is missing.
 
     Raises:
-        SourceError: It cannot be read, which does not mean that there is none.
+        SourceError: It exists, or may exist, and cannot be read.
     """
     try:
         with oserror_as_source_error(location):
             blob = open_blob(location)
             [content] = blob.read([(0, blob.size_bytes)])
         return json.loads(bytes(content))
-    except ValueError:  # it is that of another program
+    except ValueError:  # that of another program
         return None
     except SourceError as error:
         if is_missing(error):

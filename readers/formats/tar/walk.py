@@ -31,7 +31,7 @@ _HEADER = re.compile(
     + rb".{167}",  # prefix, nothing
     re.DOTALL,
 )
-# Extended headers that change nothing here. Whatever else there may be is left to tarfile.
+# Records of extended headers that change nothing here; tarfile handles all others.
 _RECORD = re.compile(rb"([0-9]{1,5}) ([a-z]+)=([^\n\0]*)\n")
 _HARMLESS = frozenset({"mtime", "atime", "ctime", "uid", "gid", "uname", "gname", "comment"})
 
@@ -101,7 +101,9 @@ def _read_any(
     if offset >= 0:
         archive.offset = offset
     member = archive.next()
-    if member is None or member.size < 0:  # would lead back to a header that was read, for ever
+    if (
+        member is None or member.size < 0
+    ):  # would lead back to an earlier header, in an endless loop
         return None
     archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
     start = member.offset_data
@@ -135,7 +137,7 @@ class _Targets:
                     self._files.setdefault(posixpath.normpath(name), []).append(
                         (start, stop, fault)
                     )
-        # The name of a symbolic link counts from its folder, that of a hard link from the top.
+        # A symbolic link is relative to its folder, a hard link to the top of the archive.
         folder = posixpath.dirname(link.name) if link.issym() else ""
         files = self._files.get(posixpath.normpath(posixpath.join(folder, link.linkname)), [])
         if link.islnk():  # to what was stored before it: the name may come again
@@ -146,7 +148,13 @@ class _Targets:
 
 
 def _read_extended(content: Content, offset: int, size: int) -> StoredFile | None:
-    """Read the member behind an extended header of so many bytes; None where it is unusual."""
+    """Return the member behind an extended header, None if it is unusual.
+
+    Args:
+        content: The tar.
+        offset: Where the extended header stands.
+        size: Size of its content.
+    """
     start = offset + _BLOCK
     if oversized(start, size):
         return None

@@ -196,22 +196,22 @@ class TfRecordDataset(ShardDataset):
     with the number. Without a label map they are the numbers in the records, and a warning says so. The label of such a sample is
     -1 unless ``label=`` is given. Features whose numbers of values do not agree make a bad sample.
 
-    Where the first record is no Example, each record is one field ``record``, which is the image where
-    it begins like one. Labels and keys it has none.
+    If the first record is no Example, each record is one field ``record``, the image if it begins like one, without
+    label and key.
 
-    The checksum of each record's length is checked when the shard is indexed. That of the record itself is
-    not looked at, so that damage within an image or a number is read as if it were right, unless
-    ``verify=True`` is given: then the scan for the index reads every byte once, and
-    records that are not as they were written are bad samples. (To `fetch` costs the same either way. What
-    is damaged after the shard was indexed is found by the method `verify`.) In a shard that is cut off the samples before that place can be read, and one BadSample
-    stands for the loss. Behind damage in the middle the records go on at the next length whose checksum
-    is right, and one BadSample stands for what lies between.
+    The checksum of each record's length is checked when the shard is indexed. The checksum of the record itself is
+    checked only with ``verify=True``: then the scan for the index reads every byte once, and damaged records are
+    bad samples. Without it, damage within an image or a number goes unnoticed. (`fetch` costs the same either way. Damage
+    after the shard was indexed is found by the method `verify`.) In a shard that is cut off the samples before the cut
+    can be read, and one BadSample stands for the loss. Behind damage in the middle, records continue at the next length
+    whose checksum is right, and one BadSample stands for the bytes between.
 
     Args:
         shards: Paths or URLs. The samples follow this order.
         image: Name of the feature that holds the encoded image; None takes the first of the usual names.
-        label: Likewise, the class number.
-        key: Likewise, a name for people; where there is none the record's number is the key.
+        label: Name of the feature that holds the class number; None takes the first of the usual names.
+        key: Name of the feature that names samples for people; None takes the first of the usual names. Without one the
+            record's number is the key.
         columns: The features that become fields; None takes all.
         verify: Whether the checksum of every record is compared when the shard is indexed.
         classes: For object detection the label map: the path of a ``.pbtxt``, the names of the numbers 1, 2, ..., or

@@ -63,7 +63,7 @@ def read_label_map(classes: Classes) -> LabelMap:
     """Return the label map that the caller means.
 
     Raises:
-        SourceError: It is none.
+        SourceError: It is no label map.
     """
     if isinstance(classes, Mapping):
         return _checked(list(classes.items()), "classes=")
