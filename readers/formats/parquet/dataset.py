@@ -31,9 +31,9 @@ class ParquetDataset(RowFilesDataset):
     """Rows of Parquet files.
 
     The image is a column of bytes, or the struct of bytes and path that Hugging Face writes. Opening reads
-    the footers only. Large values are found page by page (see `readers.formats.parquet.pages`): those stored
-    without compression are views into the file's map and cost nothing, those that Snappy compressed cost
-    the 64 KiB blocks they lie in, and other codecs the page, which pyarrow makes 1024 rows long. Small
+    the footers only. Large values are found page by page (see `readers.formats.parquet.pages`). Reading one costs a copy of
+    it if it is stored without compression (none above 1 MiB: it is a view into the file's map), the 64 KiB blocks that it
+    lies in with Snappy, and the page with other codecs, which pyarrow makes 1024 rows long. Small
     columns (labels, keys, captions) are decoded by pyarrow for a whole row group and kept.
 
     An order over all samples therefore costs little with the first two and much with the others, unless

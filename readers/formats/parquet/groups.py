@@ -59,11 +59,6 @@ class RowGroups:
         self._columns: Recent[Columns] = Recent(decoded_bytes // 4)
         self._pages: Recent[Any] = Recent(decoded_bytes - decoded_bytes // 4)
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of all caches."""
-        return self._footers.held_bytes + self._columns.held_bytes + self._pages.held_bytes
-
     def values(self, file: int, group: int, rows: list[int]) -> dict[str, Sequence[Any]]:
         """Return the values of every column of the layout.
 

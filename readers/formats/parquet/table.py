@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import Subset
+from readers.datasets.fetched import FetchedDataset
 from readers.datasets.selection import Selection, pick_taken
 from readers.fingerprint import fingerprint_of
 from readers.formats.columns import ColumnOptions
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.parquet.files import Location
-from readers.plural import counted
 from readers.sample import SourceError
 
 
@@ -102,8 +102,7 @@ class TableDataset(Subset):
 
     def __repr__(self) -> str:
         """As of other datasets, with the version."""
-        classes = f", {counted(len(self.class_names), 'class')}" if self.class_names else ""
-        return f"{type(self).__name__}({counted(len(self), 'sample')}{classes}, {self._number_is} {self.version})"
+        return f"{FetchedDataset.__repr__(self)[:-1]}, {self._number_is} {self.version})"
 
     @cached_property
     def fingerprint(self) -> str:
