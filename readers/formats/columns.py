@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -121,6 +122,17 @@ def find_roles(
         options.label or first_of(label_names, others),
         options.key or first_of(KEY_NAMES, others),
     )
+
+
+def require_unique(names: Sequence[str], source: str) -> None:
+    """Check that no two columns have the same name.
+
+    Raises:
+        SourceError: Two have.
+    """
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise SourceError(f"{source} has two columns {twice!r}: rename one of them")
 
 
 def first_of(usual: Iterable[str], available: Collection[str]) -> str | None:

@@ -71,11 +71,8 @@ class ParquetDataset(RowFilesDataset):
         self._layout, lacking = _common_layout(self._locations, self._files, self._options)
         names = [location.name for location in self._locations]
         rows = [file.rows for file in self._files]
-        self._set_parts(names, rows, (file.nulls for file in self._files), lacking)
-        if not len(self):
-            raise SourceError(
-                f"{self._locations[0].shown} holds no rows: leave it out, or write it again"
-            )
+        nulls = (file.nulls for file in self._files)
+        self._set_parts(names, rows, nulls, lacking, source=self._locations[0].shown)
         self._decoded_bytes = decoded_bytes
         make = partial(RowGroups, self._locations, self._files, self._layout, decoded_bytes)
         self._groups = PerProcess(make)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from readers.detect.registry import require
-from readers.formats.columns import shorten
+from readers.formats.columns import require_unique, shorten
 from readers.formats.path_table.table import Table
 from readers.formats.path_table.text_rows import read_text_table
 from readers.formats.tables.columns import one_line
@@ -47,8 +47,7 @@ def _read_arrow(path: Path) -> Table:
         table = _read(path)
     if not table.num_rows:
         raise SourceError(f"{path} holds no rows: leave it out, or write it again")
-    if len(set(table.schema.names)) < len(table.schema.names):
-        raise SourceError(f"{path} has two columns of one name: rename one of them")
+    require_unique(table.schema.names, str(path))
     features = hugging_face_features(table.schema)
     names = {
         column: tuple(map(str, feature["names"]))

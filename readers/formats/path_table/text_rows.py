@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from readers.describe import few_of
+from readers.formats.columns import require_unique
 from readers.formats.path_table.table import Table
 from readers.plural import counted
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
@@ -54,7 +55,7 @@ def read_text_table(path: Path, delimiter: str | None, header: Sequence[str] | N
         lines.append(line)
     if not rows or names is None:
         raise SourceError(f"{path} has no rows: write a row for each image, such as cats/1.jpg,cat")
-    _require_different(path, names)
+    require_unique(list(filter(None, names)), str(path))
     columns = {
         name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)
     }
@@ -144,11 +145,3 @@ def _names_of(path: Path, cells: list[str]) -> tuple[list[str], bool]:
         f"{path} has no row of names above its first file ({cells[files[0]]}): name its {len(cells)} columns with "
         'header=["image", ...]'
     )
-
-
-def _require_different(path: Path, names: Sequence[str]) -> None:
-    twice = next(
-        (name for number, name in enumerate(names) if name and name in names[:number]), None
-    )
-    if twice is not None:
-        raise SourceError(f"{path} has two columns {twice!r}: rename one of them")

@@ -17,6 +17,7 @@ from readers.formats.columns import (
     ambiguity_warnings,
     find_roles,
     first_of,
+    require_unique,
 )
 from readers.labels.unlabelled import Unlabelled
 from readers.plural import counted
@@ -132,9 +133,7 @@ def find_layout(
 
 
 def _refuse_names_and_types(schema: Any, source: str) -> None:
-    if len(schema.names) > len(set(schema.names)):
-        twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise SourceError(f"{source} has two columns of the name {twice!r}: rename one of them")
+    require_unique(schema.names, source)
     for each in schema:
         if (each.metadata or {}).get(b"ARROW:extension:name") in _PICKLED:
             raise SourceError(

@@ -152,10 +152,8 @@ class _Records:
             (field, frame.start + start, frame.start + stop)
             for field, start, stop in example.members
         )
-        image: Payload = b""
-        for field, start, stop in example.members:
-            if field == example.image:
-                image = record[start:stop]
+        spans = (slice(*span) for field, *span in example.members if field == example.image)
+        image = record[next(spans, slice(0))]
         return Entry(
             str(number) if example.key is None else example.key,
             members,
