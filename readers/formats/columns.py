@@ -1,7 +1,8 @@
-"""Records with named columns as samples: which column is the image, the label, the key, and how others are converted."""
+"""Records with named columns as samples: the roles of the columns, and the conversion of their values."""
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +76,7 @@ class ColumnOptions(Roles):
             object.__setattr__(self, "columns", tuple(self.columns))
 
     def takes(self, name: str) -> bool:
-        """Whether a column becomes a field."""
+        """Return whether a column becomes a field."""
         return self.columns is None or name in self.columns
 
     def require_columns(self, available: Collection[str], source: str) -> None:
@@ -121,6 +122,17 @@ def find_roles(
         options.label or first_of(label_names, others),
         options.key or first_of(KEY_NAMES, others),
     )
+
+
+def require_unique(names: Sequence[str], source: str) -> None:
+    """Check that no two columns have the same name.
+
+    Raises:
+        SourceError: Two have.
+    """
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise SourceError(f"{source} has two columns {twice!r}: rename one of them")
 
 
 def first_of(usual: Iterable[str], available: Collection[str]) -> str | None:
@@ -180,7 +192,7 @@ def to_payload(value: Any, plain: Callable[[Any], Any] | None = None) -> Payload
             return value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
             raise ValueError(
-                f"the text {shorten(value)} has half a character, which UTF-8 cannot hold"
+                f"the text {shorten(value)} has an unpaired surrogate, which UTF-8 cannot hold"
             ) from None
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=plain)
@@ -188,7 +200,7 @@ def to_payload(value: Any, plain: Callable[[Any], Any] | None = None) -> Payload
         raise ValueError("a value is nested too deeply") from None
     try:
         return text.encode()
-    except UnicodeEncodeError:  # half characters, which JSON can write as \ud800
+    except UnicodeEncodeError:  # unpaired surrogates, which JSON can write as \ud800
         return json.dumps(value, separators=(",", ":"), default=plain).encode()
 
 
@@ -197,9 +209,9 @@ CORNERS = {"box_format": "xyxy"}
 
 
 def to_key(value: Any) -> str:
-    """A column's value as the name of a sample, in which half characters (U+D800) are written out.
+    """Return a column's value as the name of a sample, with unpaired surrogates (U+D800) written out.
 
-    Those that stand for a byte which is not UTF-8, as in names of files, stay.
+    Surrogates that stand for bytes which are not UTF-8, as in names of files, stay.
     """
     text = str(value)
     try:
@@ -210,7 +222,7 @@ def to_key(value: Any) -> str:
 
 
 class LabelError(ValueError):
-    """A label is there and is no class number; the text is a short reason."""
+    """A label exists and is not a class number; the text is a short reason."""
 
 
 def to_label(value: Any) -> int:
@@ -274,7 +286,7 @@ def _refusal_of(value: Any) -> str:
 
 
 def shorten(value: Any) -> str:
-    """A value as a message shows it."""
+    """Return a value as a message shows it."""
     try:
         text = repr(value)
     except ValueError:  # of a number with thousands of digits

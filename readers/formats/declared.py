@@ -1,4 +1,4 @@
-"""Warnings about shards that are unfinished, missing or too short by what their names and the files beside them declare."""
+"""Warnings about shards that are unfinished, missing or too short by their names and by files that declare their counts."""
 
 import json
 import re
@@ -25,32 +25,32 @@ _NUMBER = re.compile(r"(.*?)([0-9]+)(\D*)", re.DOTALL)
 _TFDS = re.compile(r".*-([^-.]+)\.[^-]+-([0-9]+)-of-([0-9]+)", re.DOTALL)
 
 Declared = dict[str, tuple[int, Path]]
-"""Of a shard's path the number of samples that it holds, and the file that says so."""
+"""By path of a shard: the number of samples that is declared for it, and the file that declares it."""
 
 
 def require_finished(folder: Path) -> None:
-    """Refuse such a folder.
+    """Raise an error for a folder of shards whose writing was not finished.
 
     Raises:
-        SourceError: It is one.
+        SourceError: It is unfinished or cut off.
     """
     there = [name for name in (PACKED, _PLANNED, _TILING) if (folder / name).exists()]
     refuse_unfinished(str(folder), there)
-    with suppress(FileNotFoundError, ValueError):  # there is none, or it is that of another program
+    with suppress(FileNotFoundError, ValueError):  # no such file, or that of another program
         manifest = json.loads(read_whole(folder / PACKED))
         if isinstance(manifest, dict) and manifest.get("complete") is False:
             raise _not_packed(str(folder))
 
 
 def refuse_unfinished(place: str, names: Collection[str]) -> None:
-    """Refuse such a folder, here or in an object store, by what lies in it.
+    """Raise an error for an unfinished folder, local or in an object store, by the names of its files.
 
     Args:
         place: Its path or URL.
         names: Of the files in it and below it, relative to it.
 
     Raises:
-        SourceError: It is one.
+        SourceError: It is unfinished or cut off.
     """
     if _TILING in names:
         raise SourceError(
@@ -69,7 +69,7 @@ def _not_packed(place: str) -> SourceError:
 
 
 def missing_shards(paths: Sequence[str], declared: Declared) -> list[str]:
-    """Return a sentence about shards that are not there by the manifest beside them or, without one, by their numbers."""
+    """Return a warning about shards that are missing by their manifest or, without one, by the numbers in their names."""
     missing = _by_number(paths)
     if any(source.name == PACKED for _, source in declared.values()):
         missing = sorted(Path(path).name for path in declared.keys() - set(paths))
@@ -83,7 +83,7 @@ def missing_shards(paths: Sequence[str], declared: Declared) -> list[str]:
 
 
 def _by_number(paths: Sequence[str]) -> list[str]:
-    """Return the names whose numbers lack between those of shards, or up to the total in their names."""
+    """Return the names whose numbers are missing between those of shards, or up to the total in their names."""
     runs: dict[tuple[str, int, str, str], set[int]] = {}
     for path in paths:
         name = path.rpartition("/")[2]
@@ -97,7 +97,7 @@ def _by_number(paths: Sequence[str]) -> list[str]:
         if total:  # some count from 1
             first = int(0 not in numbers and int(total) in numbers)
             last = first + int(total) - 1
-        # Numbers of which most are not there are names: n01440764.tar.
+        # If most numbers between are missing, the numbers are names: n01440764.tar.
         elif last - first + 1 >= 2 * len(numbers):
             continue
         end = f"-of-{total}{suffix}" if total else suffix
@@ -107,13 +107,13 @@ def _by_number(paths: Sequence[str]) -> list[str]:
 
 
 def refuse_cut_list(path: Path, text: str, labels: Sequence[int]) -> None:
-    """Refuse a list whose last line lacks a line feed and the label that all lines before it have.
+    """Raise an error for a list whose last line lacks a line feed and the label that all lines before it have.
 
     Raises:
-        SourceError: It is one.
+        SourceError: It is unfinished or cut off.
     """
     *before, last = labels or [0]
-    # Of fewer lines one without a label may well be meant.
+    # In a shorter list a line without a label may be intended.
     if not text.endswith("\n") and last < 0 and len(before) >= 3 and min(before) >= 0:
         raise SourceError(
             f"{path} seems to be cut off: its last line has neither a line feed nor a label, as all before it have; write it "
@@ -140,7 +140,7 @@ def declared_counts(paths: Sequence[str]) -> Declared:
 def differing_counts(
     dataset: IndexedDataset, paths: Sequence[str], declared: Declared
 ) -> list[str]:
-    """Return a sentence about shards that do not hold as many samples as is declared."""
+    """Return a warning about shards that hold another number of samples than is declared."""
     if not paths or not declared.keys() >= set(paths):
         return []
     counts = [(Path(path).name, *declared[path]) for path in paths]
@@ -168,7 +168,7 @@ def _counts_of_tfds(info: Any, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-# What a file of the same name raises that is of another program.
+# Errors for files of the same name that another program wrote.
 _OF_OTHERS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 _DECLARING: dict[str, Callable[[Any, Sequence[str]], dict[str, Any]]] = {

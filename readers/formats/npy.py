@@ -22,8 +22,12 @@ from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 from readers.storage.whole_files import read_head
 
-_BLOCK_BYTES = 8 << 20
-_LEAST_OF_ONE = 16  # height and width from which nobody means narrow grey images
+_BLOCK_BYTES = (
+    8 << 20
+)  # not `readers.datasets.parts.BLOCK_BYTES`: the block shuffle of existing runs depends on it
+_LEAST_OF_ONE = (
+    16  # height and width from which an array is one image and not many narrow grey ones
+)
 
 
 class NpyDataset(IndexedDataset):
@@ -76,7 +80,7 @@ class NpyDataset(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """As many rows as make 8 MB."""
+        """Rows of about 8 MB."""
         return max(1, _BLOCK_BYTES // self._row_file.num_bytes)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -92,7 +96,7 @@ class NpyDataset(IndexedDataset):
         return [self._sample(index) for index in checked_indices(indices, len(self._rows))]
 
     def _marked_labels(self) -> NDArray[np.int64]:
-        """As `column` gives them, with `readers.formats.columns.UNREADABLE` for bad ones."""
+        """Return all labels, `readers.formats.columns.UNREADABLE` for bad ones."""
         if self._labels is None:
             return np.full(len(self), -1, np.int64)
         return to_labels(self._labels)

@@ -31,18 +31,18 @@ _MAX_FIRST_RECORDS = (
 class ArrayRecordDataset(PartsDataset):
     """Records of ArrayRecord files.
 
-    Where records are tf.train.Examples, their features become fields as in `TfRecordDataset`; else each
-    record is one field ``record``, which is the image where it begins like one, and labels and keys it
-    has none. The first record that can be read decides.
+    If records are tf.train.Examples, their features become fields as in `TfRecordDataset`; else each
+    record is one field ``record``, the image if it begins like one, without label and key.
+    The first record that can be read decides.
 
-    A batch is read with one call for each file, and record by record where that fails, so that a damaged
-    chunk costs only the records in it. The file is no index of labels: `column` reads all Examples once.
+    A batch is read with one call for each file, and record by record if that fails, so that a damaged
+    chunk costs only the records in it. The files have no index of labels: `column` reads all Examples once.
 
     Args:
         shards: Paths. The samples follow this order.
         image: Name of the feature that holds the encoded image; None takes the first of the usual names.
-        label: Likewise, the class number.
-        key: Likewise, a name for people; where there is none the record's number is the key.
+        label: Name of the feature that holds the class number, None for a usual name.
+        key: Name of the feature that names samples for people, None for a usual name; without one the record's number is the key.
         columns: The features that become fields; None takes all.
 
     Raises:
@@ -129,7 +129,7 @@ class ArrayRecordDataset(PartsDataset):
             return UNREADABLE
 
     def _look(self) -> bool:
-        """Whether the records are Examples."""
+        """Return whether the records are Examples."""
         for row in range(min(_MAX_FIRST_RECORDS, self._starts[1])):
             (record,) = self._read(0, [row])
             if isinstance(record, bytes):
@@ -140,7 +140,7 @@ class ArrayRecordDataset(PartsDataset):
         )
 
     def _read(self, number: int, rows: list[int]) -> "Sequence[bytes | Exception]":
-        """Read records of a file; instead of those that cannot be read stands why."""
+        """Return records of a file; an exception stands for a record that cannot be read."""
         try:
             return self._files.read(number, rows)
         except (RuntimeError, OSError) as error:

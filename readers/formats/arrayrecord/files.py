@@ -12,18 +12,18 @@ from readers.detect.registry import require
 
 # Of what array_record offers this is the fastest for records in any order: nothing is read ahead.
 _OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
-_BUFFER_BYTES = 1 << 15
-_MOST_OPEN_FILES = 256
-_LONGEST_WAIT_SECONDS = 10.0
-_PAUSE_SECONDS = 0.02
+_BUFFER_BYTES = 1 << 15  # per open file; larger ones read more around a record
+_MAX_OPEN_FILES = 256  # of the 1,024 that Linux grants a process by default
+_MAX_WAIT_SECONDS = 10.0  # a fork goes ahead behind a read that hangs, as on a network file system
+_PAUSE_SECONDS = 0.02  # until the threads of the library sleep
 
 
 class _Quiet:
-    """Lets no fork happen while the library works.
+    """A guard that delays forks while the library works.
 
     Its 64 threads exist once per process, and a child that is forked while one of them holds a lock
-    waits for it for ever: of children that were forked just after a read three in ten did. So a
-    fork waits for calls to end, and a moment longer for the threads to fall asleep.
+    waits for that lock forever: three in ten children that were forked just after a read did. So a
+    fork waits until calls end, and a moment longer until the threads sleep.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class _Quiet:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """While the library is called; any number of threads may."""
+        """Return a context for a call of the library; any number of threads may call."""
         with self._condition:
             self._num_calls += 1
             self._num_calls_ever += 1
@@ -52,7 +52,7 @@ class _Quiet:
     def _begin_fork(self) -> None:
         self._condition.acquire()
         if self._num_calls_ever:
-            self._condition.wait_for(lambda: not self._num_calls, _LONGEST_WAIT_SECONDS)
+            self._condition.wait_for(lambda: not self._num_calls, _MAX_WAIT_SECONDS)
             time.sleep(_PAUSE_SECONDS)
 
     def _end_fork(self) -> None:
@@ -64,7 +64,7 @@ _ABANDONED: list[Any] = []  # readers of the process that this one was forked fr
 
 
 class OpenFiles:
-    """The library's readers, each opened when it is first needed, in every process for itself.
+    """The library's readers, each opened at its first use, and separately in every process.
 
     Args:
         paths: Paths of the files.
@@ -95,13 +95,13 @@ class OpenFiles:
         return records
 
     def count(self, number: int) -> int:
-        """Number of records of a file; 0 where it cannot be read."""
+        """Return the number of records of a file, 0 if it cannot be read."""
         with _QUIET.call():
             reader = self._get(number)
             return int(reader.num_records()) if reader.ok() else 0
 
     def is_sound(self, number: int) -> bool:
-        """Whether a file begins and ends as it must."""
+        """Return whether a file begins and ends as it must."""
         with _QUIET.call():
             return bool(self._get(number).ok())
 
@@ -114,7 +114,7 @@ class OpenFiles:
                 self._readers[number] = self._module.ArrayRecordReader(
                     self._paths[number], _OPTIONS, file_reader_buffer_size=_BUFFER_BYTES
                 )
-                if len(self._readers) > _MOST_OPEN_FILES:
+                if len(self._readers) > _MAX_OPEN_FILES:
                     self._readers.popitem(last=False)  # closed when the last thread is done with it
             self._readers.move_to_end(number)
             return self._readers[number]

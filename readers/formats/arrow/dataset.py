@@ -77,9 +77,7 @@ class ArrowDataset(RowFilesDataset):
                 )
         names = [file.name for file in self._files]
         rows = [file.rows for file in self._files]
-        self._set_parts(names, rows, (file.nulls for file in self._files))
-        if not len(self):
-            raise SourceError(f"{paths[0]} holds no rows: leave it out, or write it again")
+        self._set_parts(names, rows, (file.nulls for file in self._files), source=paths[0])
         self._decoded_bytes = decoded_bytes
         self._recent = PerProcess[Recent[Columns]](partial(Recent, decoded_bytes))
 

@@ -1,4 +1,4 @@
-"""How much memory the compressed record batches of an Arrow file would take, before pyarrow decompresses them.
+"""Limits on the memory of compressed record batches, checked before pyarrow decompresses them.
 
 Every buffer of a compressed batch begins with its decompressed length, and pyarrow takes as much memory as that says.
 The tables are read as the FlatBuffers of Arrow's columnar format, version 1.5: File.fbs and Message.fbs.
@@ -16,7 +16,7 @@ _BLOCK, _BUFFER = struct.Struct("<qi4xq"), struct.Struct("<qq")
 
 
 def check_file(content: Parsed) -> None:
-    """See that no batch of a file in the file format takes too much memory.
+    """Check that no batch of a file in the file format takes too much memory.
 
     Raises:
         TooLargeError: One would.
@@ -36,7 +36,7 @@ def check_file(content: Parsed) -> None:
 
 
 def check_message(head: bytes, content: Parsed, start: int, stop: int) -> None:
-    """See that a batch does not take too much memory.
+    """Check that a batch does not take too much memory.
 
     Args:
         head: The FlatBuffer of a message.

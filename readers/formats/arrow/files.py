@@ -1,4 +1,4 @@
-"""Finding Arrow files, including those saved by Hugging Face datasets, and the record batches in them."""
+"""Search for Arrow files, including those saved by Hugging Face datasets, and access to their record batches."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ from readers.storage.unreadable import oserror_as_source_error
 from readers.storage.whole_files import read_text
 
 _FILE_MAGIC = b"ARROW1"
-_PIECE_BYTES = 4096
+_PIECE_BYTES = 4096  # a page of the file
 
 
 def find_arrow_files(source: PathLike | Sequence[PathLike]) -> list[str]:
@@ -153,7 +153,7 @@ class ArrowFile:
         self.rows: NDArray[np.int64] = np.array(rows, np.int64)
 
     def digest(self, num_pieces: int | None) -> str:
-        """64 hex digits over schema, record batches and content.
+        """Return 64 hex digits over schema, record batches and content.
 
         Args:
             num_pieces: How many pieces of 4 kB count, evenly spread; None for all of the content.

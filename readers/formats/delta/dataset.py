@@ -20,7 +20,7 @@ from readers.formats.tables.columns import one_line
 from readers.sample import PathLike, SourceError
 
 _MAPPING = "delta.columnMapping.mode"
-# Features that change nothing of how the rows of a file are read, and those that are seen to here.
+# Features that do not change how the rows of a file are read, and features that are handled here.
 _READ = {
     *("deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping"),
     *("typeWidening", "typeWidening-preview", "variantType", "variantType-preview"),
@@ -29,14 +29,14 @@ _READ = {
 
 
 def read_version(root: str, version: int | None) -> tuple[int, list[TableFile]]:
-    """Return the number of a version, and its files sorted by name.
+    """Return the number of a version, and its files, sorted by name.
 
     Args:
         root: Folder of the table.
         version: Which one; None is the newest.
 
     Raises:
-        SourceError: It is no table, has no such version, or needs what is not read.
+        SourceError: It is no table, has no such version, or needs a feature that is not read.
     """
     table = _open(root, version)
     _refuse_features(root, table)
@@ -102,16 +102,18 @@ def _refuse_features(root: str, table: Any) -> None:
 
 
 def _valid_rows(root: str, table: Any) -> dict[str, NDArray[np.bool_]]:
-    """For each file with a deletion vector, which of its rows are valid."""
+    """Return the valid rows of each file with a deletion vector, bool [rows]."""
     pa = require("pyarrow", extra="delta")
     try:
-        told = pa.table(table.deletion_vectors())
+        vectors = pa.table(table.deletion_vectors())
     except Exception as error:  # noqa: BLE001
         raise SourceError(
             f"the deletion vectors of {root} cannot be read ({one_line(error)}): copy the table again"
         ) from None
     found = {}
-    for path, keeps in zip(told["filepath"].to_pylist(), told["selection_vector"], strict=True):
+    for path, keeps in zip(
+        vectors["filepath"].to_pylist(), vectors["selection_vector"], strict=True
+    ):
         name = unquote(path).removeprefix(unquote(table.table_uri))
         found[name] = keeps.values.to_numpy(zero_copy_only=False)
     return found

@@ -18,19 +18,19 @@ from readers.sample import Payload
 from readers.storage.blob.mapped import ReadView
 from readers.storage.limits import TooLargeError, check_bytes, max_sample_bytes
 
-_ROW_BYTES = 16
+_ROW_BYTES = 16  # of a reference to a row of variable length, by the specification of HDF5
 _MOST_EXPANSION = 1032  # of deflate
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20  # decompressed at a time, so that a bomb never lies in memory as a whole
 _SPARE_BYTES = 1 << 16  # that filters may add to what they cannot compress
 
 
 def has_filters(dataset: Any) -> bool:
-    """Whether the chunks of a dataset are compressed or checked."""
+    """Return whether the chunks of a dataset are compressed or checked."""
     return bool(dataset.id.get_create_plist().get_nfilters())
 
 
 def row_bytes(dataset: Any) -> int:
-    """Bytes of a row of a dataset whose rows have one length, as its shape and type claim them."""
+    """Return the size in bytes of a row of a dataset whose rows have one length, by its shape and type."""
     return int(prod(dataset.shape[1:]) * dataset.dtype.itemsize)
 
 
@@ -56,7 +56,7 @@ def _filters(dataset: Any) -> list[int]:
 
 
 class ChunkCheck:
-    """Sees that chunks are not more than they claim, each once.
+    """A check that chunks decompress to no more than they claim. Each chunk is checked once.
 
     Args:
         h5py: The library.
@@ -77,7 +77,7 @@ class ChunkCheck:
         self._deflate = codes.index(deflate) if deflate in codes else None
 
     def check(self, rows: Sequence[int]) -> None:
-        """See that the library may read these rows.
+        """Check that the library may read these rows.
 
         Raises:
             OSError: A chunk is damaged.
@@ -94,18 +94,18 @@ class ChunkCheck:
             self._seen.add(first)
 
     def _check(self, corner: tuple[int, ...]) -> None:
-        told = self._dataset.id.get_chunk_info_by_coord(corner)
-        if told.byte_offset is None or not told.size:
-            return  # never written
-        if told.byte_offset + told.size > self._file_bytes:
+        info = self._dataset.id.get_chunk_info_by_coord(corner)
+        if info.byte_offset is None or not info.size:
+            return  # was never written
+        if info.byte_offset + info.size > self._file_bytes:
             raise OSError("a chunk leads out of the file")
-        if told.size > self._chunk_bytes + self._chunk_bytes // 64 + _SPARE_BYTES:
-            raise OSError(f"a chunk of {self._chunk_bytes} bytes takes {told.size}")
+        if info.size > self._chunk_bytes + self._chunk_bytes // 64 + _SPARE_BYTES:
+            raise OSError(f"a chunk of {self._chunk_bytes} bytes takes {info.size}")
         number = self._deflate
         if (
             number is None
-            or told.filter_mask >> number & 1
-            or told.size * _MOST_EXPANSION <= max_sample_bytes()
+            or info.filter_mask >> number & 1
+            or info.size * _MOST_EXPANSION <= max_sample_bytes()
         ):
             return
         _, stored = self._dataset.id.read_direct_chunk(corner)
@@ -117,7 +117,7 @@ class ChunkCheck:
 
 
 def _inflated_bytes(stored: bytes, most: int) -> int:
-    """Length of what deflate makes of bytes, or a number above ``most``."""
+    """Return the length of what deflate makes of bytes, or a number above ``most``."""
     stream, total = zlib.decompressobj(), 0
     try:
         while stored and not stream.eof and total <= most:

@@ -18,24 +18,24 @@ from readers.storage.blob.mmap_pages import map_file
 from readers.storage.blob.rows import FileRows
 from readers.storage.limits import TooLargeError, check_bytes
 
-_MOST_GROUPS = 10_000
+_MAX_ENTRIES = 10_000  # of all groups: hard links may lead in circles
 _ONE_EACH = ((), (1,))  # [N], and [N, 1] as Keras and Matlab write class numbers
 
 
-class Found:
+class ColumnCandidates:
     """The datasets of a file that may be columns.
 
     Attributes:
         lengths: Name -> number of rows.
-        whole: Names of those that have one whole number in each row.
+        integers: Names of those that have one whole number in each row.
         refused: Name -> why it can be none, a sentence without a subject.
     """
 
     def __init__(self, h5py: ModuleType, file: Any) -> None:
         self.lengths: dict[str, int] = {}
-        self.whole: set[str] = set()
+        self.integers: set[str] = set()
         self.refused: dict[str, str] = {}
-        self._h5py, self._groups_left = h5py, _MOST_GROUPS
+        self._h5py, self._entries_left = h5py, _MAX_ENTRIES
         self._walk(file, "")
 
     def check(self, name: str, source: Path) -> None:
@@ -59,8 +59,8 @@ class Found:
             if not isinstance(group.get(short, getlink=True), self._h5py.HardLink):
                 self.refused[name] = "is a link to another file: name the dataset itself"
                 continue
-            self._groups_left -= 1
-            if self._groups_left < 0:  # hard links may lead in circles
+            self._entries_left -= 1
+            if self._entries_left < 0:
                 return
             one = group[short]
             if isinstance(one, self._h5py.Group):
@@ -72,7 +72,7 @@ class Found:
                 elif one.ndim:
                     self.lengths[name] = one.shape[0]
                     if one.shape[1:] in _ONE_EACH and one.dtype.kind in "iu":
-                        self.whole.add(name)
+                        self.integers.add(name)
 
 
 class Column:
@@ -80,7 +80,7 @@ class Column:
 
     Args:
         h5py: The library.
-        dataset: An open dataset that `Found` lists.
+        dataset: An open dataset that `ColumnCandidates` lists.
         path: Path of its file.
 
     Attributes:
@@ -124,11 +124,11 @@ class Column:
             self._check.check(rows.tolist())
         values = (self._read_points if self._dataset.ndim == 1 else self._read_runs)(rows)
         if self._file is not None:
-            self._file.check()  # of what a file no longer has HDF5 makes zeros
+            self._file.check()  # HDF5 returns zeros for what a shortened file has lost
         return values
 
     def _of_heap(self, row: Payload) -> Any:
-        if self._is_text:  # as the library does, which takes it for a text of C
+        if self._is_text:  # as h5py does: text ends at a zero byte
             return bytes(row).partition(b"\0")[0]
         return row if self.is_encoded else np.frombuffer(row, self._inner)
 
@@ -166,7 +166,7 @@ class Column:
         return value.item() if self._has_numbers else self.plain(value)
 
     def _read_points(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Half the time of h5py's own indexing by a list, and a quarter of one by one."""
+        """Read rows of one dimension in half the time of h5py's indexing by a list, a quarter of that row by row."""
         stored = self._dataset.id.get_space()
         stored.select_elements(rows.astype(np.uint64).reshape(-1, 1))
         values = np.empty(len(rows), self._dataset.dtype)
@@ -252,7 +252,7 @@ def _open_rows(h5py: ModuleType, dataset: Any, path: Path) -> tuple[HeapRows | N
 
 
 def _map(h5py: ModuleType, dataset: Any, path: Path) -> FileRows | None:
-    """Find a dataset that lies in one piece as it is in memory; None where it does not."""
+    """Return the rows of a dataset that is stored in one piece and as in memory, None for other datasets."""
     layout = dataset.id.get_create_plist().get_layout()
     offset = dataset.id.get_offset()
     if (
@@ -266,7 +266,7 @@ def _map(h5py: ModuleType, dataset: Any, path: Path) -> FileRows | None:
         mapped = FileRows(path, dataset.dtype, offset, dataset.shape)
     except (OSError, ValueError):
         return None
-    # Types that NumPy only comes close to are not the same in the file.
+    # NumPy only approximates some types of HDF5, whose bytes in the file differ.
     ends = (0, len(dataset) - 1)
     same = all(np.asarray(dataset[row]).tobytes() == mapped[row].tobytes() for row in ends)
     return mapped if same else None

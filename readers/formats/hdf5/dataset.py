@@ -26,7 +26,7 @@ from readers.formats.columns import (
     first_of,
     to_label,
 )
-from readers.formats.hdf5.column import Column, Found
+from readers.formats.hdf5.column import Column, ColumnCandidates
 from readers.sample import (
     BadSample,
     ColumnName,
@@ -42,7 +42,8 @@ from readers.storage.per_process import PerProcess
 from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
 Rows = Sequence[Any] | NDArray[Any]
-_LABELS_AT_ONCE = 1 << 16
+_LABELS_AT_ONCE = 1 << 16  # so that labels of any number of rows need little memory
+# What h5py raises at damage.
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError, OverflowError)
 
 
@@ -58,20 +59,20 @@ class Hdf5Dataset(IndexedDataset):
     Datasets that are stored in one piece without compression, and bytes of variable length, are read where they
     lie in the file, all others by h5py, which serves one thread at a time. Nothing may write into the file while
     it is in use; rows that it lost because it was shortened in place are BadSamples. Only what lies in
-    the file itself is read: links to other files and storage in other files are refused where they are
-    asked for by name, and else passed over.
+    the file itself is read: links to other files and storage in other files are refused if the caller
+    names them, and else passed over.
 
     Args:
         file: The HDF5 file.
         image: Dataset of the images, or of encoded videos; None takes the first of the usual names.
-        label: Dataset of the class numbers, likewise.
-        key: Dataset that names the samples, likewise; without one, their numbers do.
+        label: Dataset of the class numbers; None takes the first of the usual names.
+        key: Dataset that names the samples; None takes the first of the usual names, else the numbers of rows.
         columns: Which datasets become fields, None for all that are as long as the images.
 
     Raises:
         SourceError: The file is missing, no HDF5 or cut off; there is no dataset of images, or it is empty;
-            a dataset is missing, of another length, or of a type that is no sample; that of the labels, by its name, is of
-            such a type, and neither label nor columns say what to read instead.
+            a dataset is missing, has another length, or a type of which no samples are made; or a dataset with a usual name
+            of labels has such a type, and neither label nor columns name another one.
     """
 
     def __init__(
@@ -91,22 +92,26 @@ class Hdf5Dataset(IndexedDataset):
         with _damage(self._path):
             self._stamp = LocalBlob(self._path).stamp
             with self._h5py.File(self._path, "r") as opened:
-                found = Found(self._h5py, opened)
+                candidates = ColumnCandidates(self._h5py, opened)
                 for name in (image, label, key, *(options.columns or ())):
                     if name is not None:
-                        found.check(name, self._path)
-                self._roles, self._fields = _choose(found, options, self._path)
+                        candidates.check(name, self._path)
+                self._roles, self._fields = _choose(candidates, options, self._path)
                 assert self._roles.image is not None
-                self._length = found.lengths[self._roles.image]
+                self._length = candidates.lengths[self._roles.image]
                 self._remarks = ambiguity_warnings(
                     str(self._path),
                     options,
                     self._roles,
                     encoded=(),
-                    integers=[name for name in found.whole if found.lengths[name] == self._length],
+                    integers=[
+                        name
+                        for name in candidates.integers
+                        if candidates.lengths[name] == self._length
+                    ],
                 )
                 if self._roles.label is None:
-                    self._remarks += self._other_labels(found)
+                    self._remarks += self._other_labels(candidates)
                 pixels = Column(self._h5py, opened[self._roles.image], self._path)
         if not pixels.is_encoded and (pixels.file is None or pixels.file.size is None):
             raise SourceError(
@@ -132,13 +137,13 @@ class Hdf5Dataset(IndexedDataset):
     def __len__(self) -> int:
         return self._length
 
-    def _other_labels(self, found: "Found") -> tuple[str, ...]:
-        """Tell of labels that are none of these images', by their number."""
+    def _other_labels(self, candidates: ColumnCandidates) -> tuple[str, ...]:
+        """Return warnings about datasets of labels whose number of rows is not that of the images."""
         return tuple(
-            f"{self._path}: {name} has {found.lengths[name]} rows and {self._roles.image} has {self._length}, so it is not taken "
+            f"{self._path}: {name} has {candidates.lengths[name]} rows and {self._roles.image} has {self._length}, so it is not taken "
             "for the labels, and there are none: write a label for each image"
-            for name in found.whole
-            if name in LABEL_NAMES and found.lengths[name] != self._length
+            for name in candidates.integers
+            if name in LABEL_NAMES and candidates.lengths[name] != self._length
         )
 
     @cached_property
@@ -154,7 +159,7 @@ class Hdf5Dataset(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """The rows of a chunk of the images."""
+        """Rows in a chunk of the images."""
         return self._num_chunk_rows if self._num_chunk_rows > 1 else super().block_size
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -181,7 +186,7 @@ class Hdf5Dataset(IndexedDataset):
             columns, values = self._read((label,), rows)
             for row, value in zip(rows.tolist(), values[label], strict=True):
                 try:
-                    labels[row] = to_label(columns[label].label(_whole(value)))
+                    labels[row] = to_label(columns[label].label(_checked(value)))
                 except (ValueError, OSError):
                     labels[row] = UNREADABLE
         return self._readable(labels)
@@ -211,11 +216,11 @@ class Hdf5Dataset(IndexedDataset):
         key = str(row)
         try:
             if roles.key is not None:
-                key = str(columns[roles.key].plain(_whole(values[roles.key])))
+                key = str(columns[roles.key].plain(_checked(values[roles.key])))
             label = -1
             if roles.label is not None:
-                label = to_label(columns[roles.label].label(_whole(values[roles.label])))
-            fields = {name: columns[name].payload(_whole(values[name])) for name in self._fields}
+                label = to_label(columns[roles.label].label(_checked(values[roles.label])))
+            fields = {name: columns[name].payload(_checked(values[name])) for name in self._fields}
         except OSError as error:
             reason = f"the file is damaged there: {reason_of(error)}"
             return BadSample(
@@ -265,7 +270,7 @@ def _open(h5py: ModuleType, path: Path, stamp: str, names: Sequence[str]) -> _Op
 
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
-    """Make a SourceError of whatever h5py raises where a file is damaged."""
+    """Raise a SourceError for whatever h5py raises at damage in a file."""
     try:
         yield
     except ReadersError:
@@ -277,32 +282,34 @@ def _damage(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _choose(found: Found, options: ColumnOptions, path: Path) -> tuple[Roles, tuple[str, ...]]:
+def _choose(
+    candidates: ColumnCandidates, options: ColumnOptions, path: Path
+) -> tuple[Roles, tuple[str, ...]]:
     """Return the datasets by role, and those that become fields."""
-    filled = [name for name, length in found.lengths.items() if length]
+    filled = [name for name, length in candidates.lengths.items() if length]
     image = options.image or first_of(HDF5_IMAGE_NAMES, filled)
-    if image is None or not found.lengths[image]:
-        have = ", ".join(found.lengths) or "none"
-        name = first_of(HDF5_IMAGE_NAMES, found.refused)
+    if image is None or not candidates.lengths[image]:
+        have = ", ".join(candidates.lengths) or "none"
+        name = first_of(HDF5_IMAGE_NAMES, candidates.refused)
         if name is not None:
-            raise SourceError(f"{path}: {name} {found.refused[name]}")
+            raise SourceError(f"{path}: {name} {candidates.refused[name]}")
         raise SourceError(
             f"{path} has no dataset of images or videos with any rows (its datasets are {have}): name it with image="
         )
-    length = found.lengths[image]
+    length = candidates.lengths[image]
     for name in (options.label, options.key, *(options.columns or ())):
-        if name is not None and found.lengths[name] != length:
+        if name is not None and candidates.lengths[name] != length:
             raise SourceError(
-                f"{path}: {name} has {found.lengths[name]} rows and {image} has {length}: name datasets of "
+                f"{path}: {name} has {candidates.lengths[name]} rows and {image} has {length}: name datasets of "
                 "equal length"
             )
-    there = [name for name, rows in found.lengths.items() if rows == length]
-    integers = found.whole.intersection(there)
+    there = [name for name, rows in candidates.lengths.items() if rows == length]
+    integers = candidates.integers.intersection(there)
     roles = find_roles(replace(options, image=image), (), there, integers=integers)
-    bad = first_of(LABEL_NAMES, found.refused)
+    bad = first_of(LABEL_NAMES, candidates.refused)
     if bad is not None and roles.label is None and options.columns is None:
         raise SourceError(
-            f"{path}: {bad} {found.refused[bad]}, or name the datasets to read with columns="
+            f"{path}: {bad} {candidates.refused[bad]}, or name the datasets to read with columns="
         )
     return roles, tuple(name for name in there if options.takes(name) or name == image)
 
@@ -321,7 +328,8 @@ def _read_one(column: Column, row: int) -> Any:
         return error if isinstance(error, OSError) else OSError(str(error))
 
 
-def _whole(value: Any) -> Any:
+def _checked(value: Any) -> Any:
+    """Return a value, or raise the OSError that stands for it."""
     if isinstance(value, OSError):
         raise value
     return value

@@ -30,7 +30,7 @@ _MOST_KEPT = 1 << 20  # objects whose spans are kept, in 16 MB
 
 
 class HeapRows:
-    """The rows of one dataset of elements of variable number.
+    """The rows of one dataset whose rows have different lengths.
 
     Args:
         file: The file.
@@ -58,7 +58,7 @@ class HeapRows:
         return self._find(*found) if found else b""
 
     def check(self, row: int) -> None:
-        """See that HDF5's own library can read a row.
+        """Check that HDF5's own library can read a row.
 
         Raises:
             OSError: The file is damaged there.
@@ -79,25 +79,25 @@ class HeapRows:
         return self._base + address, number, length * self._element_bytes
 
     def _find(self, offset: int, number: int, length: int) -> Payload:
-        kept = self._spans.get(offset)
-        if kept is None:
+        cached = self._spans.get(offset)
+        if cached is None:
             for walked, (found, start, size, end) in enumerate(self._objects(offset)):
                 if found == number:
                     if length > size or start + length > end:
                         break
                     return self._file.payload(start, start + length)
                 if walked == _FEW_OBJECTS:
-                    kept = self._keep(offset)
+                    cached = self._keep(offset)
                     break
-        if kept is not None and 0 < number < len(kept[0]) // 2:
-            spans, end = kept
+        if cached is not None and 0 < number < len(cached[0]) // 2:
+            spans, end = cached
             start, size = spans[2 * number], spans[2 * number + 1]
             if length <= size and start + length <= end:
                 return self._file.payload(start, start + length)
         raise OSError(f"the heap at byte {offset} lacks the object {number}")
 
     def _keep(self, offset: int) -> "tuple[array[int], int]":
-        """Note where each object of a heap begins and its size, 0 where there is no such number."""
+        """Return the first byte and the size of each object of a heap, size 0 for unused numbers, and keep them."""
         objects = list(self._objects(offset))
         spans = array("q", bytes(16 * (1 + max(each[0] for each in objects))))
         for number, start, size, _ in reversed(objects):  # of two the first counts
@@ -145,7 +145,7 @@ class Spans:
 
     Args:
         content: All of the file.
-        starts: Where the first row of each chunk lies, -1 where it lies nowhere.
+        starts: Where the first row of each chunk lies, -1 if the chunk was never written.
         num_chunk_rows: Rows of a chunk.
     """
 
@@ -163,7 +163,7 @@ class Spans:
 
 
 def open_heap(h5py: ModuleType, dataset: Any, path: Path, element_bytes: int) -> HeapRows | None:
-    """Open a dataset of one dimension whose rows have elements of so many bytes.
+    """Open a dataset of one dimension whose rows have elements of this size.
 
     None where its rows lie in a way that this module does not read.
 

@@ -1,4 +1,4 @@
-"""Columns of Iceberg tables, which are known by numbers: where names tell the same.
+"""Columns of Iceberg tables, which the table knows by number and the files by name.
 
 Files have names that Avro allows: what writes them stores ``mask.png`` as ``mask_x2Epng``.
 """

@@ -33,7 +33,7 @@ _REWRITE = (
 
 
 class MovedFiles:
-    """What pyiceberg calls a FileIO, for reading.
+    """A FileIO of pyiceberg that reads a table where it lies now.
 
     Args:
         root: Folder of the table.
@@ -66,16 +66,16 @@ class MovedFiles:
         return MovedFile(self.path_of(location), location)
 
     def new_output(self, location: str) -> Any:
-        """Nothing is written."""
+        """Refuse to write."""
         raise PermissionError(location)
 
     def delete(self, location: Any) -> None:
-        """Nothing is deleted."""
+        """Refuse to delete."""
         raise PermissionError(location)
 
 
 class MovedFile:
-    """What pyiceberg calls an InputFile."""
+    """An InputFile of pyiceberg."""
 
     def __init__(self, path: str, location: str) -> None:
         self._path, self.location = path, location
@@ -84,7 +84,7 @@ class MovedFile:
         return os.path.getsize(self._path)  # noqa: PTH202
 
     def exists(self) -> bool:
-        """Whether it is there."""
+        """Return whether the file exists."""
         return Path(self._path).is_file()
 
     def open(self, seekable: bool = True) -> BinaryIO:  # noqa: ARG002
@@ -105,7 +105,7 @@ def read_snapshot(
         columns: Which columns the caller wants, None for all.
 
     Raises:
-        SourceError: It is no table, has no such snapshot, or needs what is not read.
+        SourceError: It is no table, has no such snapshot, or needs a feature that is not read.
     """
     given = Path(os.fspath(source)).absolute()
     file = given if given.name.endswith(".metadata.json") else _newest_metadata(given)
@@ -219,7 +219,7 @@ def _as_stored(files: list[TableFile], names: dict[str, str]) -> list[TableFile]
 
 
 def _valid_rows(root: str, name: str, task: Any, moved: MovedFiles) -> NDArray[np.bool_]:
-    """Which rows of a file the delete files leave: these hold the columns file_path and pos."""
+    """Return the rows of a file that its delete files leave, bool [rows]; these files have the columns file_path and pos."""
     parquet = require("pyarrow.parquet", extra="iceberg")
     keeps = np.ones(int(task.file.record_count), bool)
     for deletes in task.delete_files:

@@ -78,7 +78,7 @@ class LanceDataset(IndexedDataset):
         self._length = int(self._lance.count_rows())
         if not self._length:
             raise SourceError(f"{self._path} holds no rows at version {self.version}: open another")
-        with suppress(LanceError), one_line_errors():  # damage is told when labels are read
+        with suppress(LanceError), one_line_errors():  # damage raises an error when labels are read
             label, fields = self._layout.label, self._layout.fields
             rows = f"`{label}` IS NULL" if label else None
             count = int(self._lance.count_rows(filter=rows))
@@ -144,12 +144,11 @@ class LanceDataset(IndexedDataset):
         if not len(wanted):
             return []
         lance()
-        rows, places = np.unique(wanted, return_inverse=True)
+        rows, inverse = np.unique(wanted, return_inverse=True)
         values = self._read(rows.tolist())
-        each = places.tolist()
-        spread = {name: [found[k] for k in each] for name, found in values.items()}
-        plain = wanted.tolist()
-        return make_samples(self._layout, plain, plain, self._name, spread)
+        numbers = inverse.tolist()
+        repeated = {name: [column[k] for k in numbers] for name, column in values.items()}
+        return make_samples(self._layout, wanted.tolist(), wanted.tolist(), self._name, repeated)
 
     def _find_layout(self) -> Layout:
         pa = require("pyarrow", extra="lance")
@@ -161,15 +160,15 @@ class LanceDataset(IndexedDataset):
         return find_layout(schema, self._options, self._path)
 
     def _read(self, rows: list[int]) -> _Values:
-        """One value per row for each column; where that fails row by row, so that a bad row takes no other with it."""
+        """Return one value per row for each column. A failed read is repeated row by row, so that only bad rows are lost."""
         try:
             return self._take(rows)
         except LanceError as error:
             if len(rows) == 1:
-                lost = UnreadableValue(f"the row cannot be read: {error}")
-                return {name: [lost] for name in self._layout.columns}
-        alone = [self._read([row]) for row in rows]
-        return {name: [values[name][0] for values in alone] for name in self._layout.columns}
+                unreadable = UnreadableValue(f"the row cannot be read: {error}")
+                return {name: [unreadable] for name in self._layout.columns}
+        single = [self._read([row]) for row in rows]
+        return {name: [values[name][0] for values in single] for name in self._layout.columns}
 
     def _take(self, rows: list[int]) -> _Values:
         plain = [name for name in self._layout.columns if name not in self._blobs]
@@ -188,7 +187,7 @@ class LanceDataset(IndexedDataset):
 
 
 def _content(blob: Any) -> "bytes | UnreadableValue | None":
-    """All of a lance.BlobFile, which is None where the value is null."""
+    """Return the content of a lance.BlobFile, None for a null value."""
     if blob is None:
         return None
     try:

@@ -12,12 +12,12 @@ from readers.detect.registry import require
 from readers.sample import SourceError
 
 _BLOB_MARK, _BLOB_TYPE = b"lance-encoding:blob", "lance.blob.v2"
-_MOST_REASON = 160
+_MAX_REASON = 160  # characters; the reason has to fit a line
 _is_inherited = False
 
 
 class LanceError(OSError):
-    """lance could not read; the text is its reason, in one line."""
+    """An error of lance; the text is its reason in one line."""
 
 
 def lance() -> ModuleType:
@@ -50,9 +50,9 @@ def one_line_errors() -> Iterator[None]:
         is_panic = type(error).__name__ == "PanicException"
         if not is_panic and not isinstance(error, Exception):
             raise
-        # What follows the reason is the line of its source.
+        # Behind the reason stands the line of lance's own source code.
         text = str(error).partition("\n")[0].partition(", /")[0].partition(", rust/")[0]
-        raise LanceError(text[:_MOST_REASON].strip(" :,") or type(error).__name__) from None
+        raise LanceError(text[:_MAX_REASON].strip(" :,") or type(error).__name__) from None
 
 
 def open_version(path: str, version: int | str | None) -> Any:
@@ -88,7 +88,7 @@ def open_version(path: str, version: int | str | None) -> Any:
 
 
 def blob_columns(schema: Any) -> frozenset[str]:
-    """Names of the columns whose values lie apart from the others, by either way of marking them.
+    """Return the names of the columns that are stored as blobs, by either way of marking them.
 
     Args:
         schema: A pyarrow.Schema of lance.
@@ -102,21 +102,22 @@ def blob_columns(schema: Any) -> frozenset[str]:
 
 
 def fragments_of(dataset: Any) -> list[dict[str, Any]]:
-    """What a version is made of: the files of each fragment, its rows, and which of them are deleted."""
+    """Return the fragments of a version: files, number of rows, and which rows are deleted."""
     found = []
     for fragment in dataset.get_fragments():
-        told = fragment.metadata.to_json()
+        metadata = fragment.metadata.to_json()
         files = [
             {name: file[name] for name in ("path", "fields", "file_size_bytes")}
-            for file in told["files"]
+            for file in metadata["files"]
         ]
-        gone = told["deletion_file"]
+        deletions = metadata["deletion_file"]
         found.append(
             {
                 "files": files,
-                "rows": told["physical_rows"],
-                "deleted": gone and [gone["read_version"], gone["id"], gone["num_deleted_rows"]],
-                "overlays": told.get("overlays") or [],
+                "rows": metadata["physical_rows"],
+                "deleted": deletions
+                and [deletions["read_version"], deletions["id"], deletions["num_deleted_rows"]],
+                "overlays": metadata.get("overlays") or [],
             }
         )
     return found
@@ -125,8 +126,8 @@ def fragments_of(dataset: Any) -> list[dict[str, Any]]:
 def _versions_of(dataset: Any) -> str:
     numbers = [one["version"] for one in dataset.versions()]
     tags = sorted(dataset.tags.list())
-    told = f"it has version {numbers[0]}" + (f" to {numbers[-1]}" if numbers[1:] else "")
-    return f"{told}, and the tags {', '.join(tags[:10])}" if tags else told
+    versions = f"it has version {numbers[0]}" + (f" to {numbers[-1]}" if numbers[1:] else "")
+    return f"{versions}, and the tags {', '.join(tags[:10])}" if tags else versions
 
 
 def _after_fork() -> None:

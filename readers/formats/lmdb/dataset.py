@@ -1,7 +1,7 @@
-"""LMDB environments: keys and values in a B+tree, read where the values lie in the file.
+"""LMDB environments: keys and values in a B+tree; values are read at their offsets in the file.
 
-LMDB's own library copies every value or holds a transaction open while it is looked at. Here the tree is
-walked once, and where the values lie is kept in an index as those of a tar shard are.
+LMDB's own library copies every value, or keeps a transaction open while a value is in use. Here the tree is
+walked once, and the offsets of the values are stored in an index, as for tar shards.
 """
 
 import re
@@ -58,24 +58,24 @@ _MSGPACK = re.compile(rb"[\x82-\x8f\x92-\x9f][\xa1-\xbf\xc4-\xc6\xd9-\xdb]")
 class LmdbDataset(ShardDataset):
     """Samples in an LMDB environment, in the order of the keys.
 
-    The layouts, of which the first keys and values tell one:
+    The layouts, which the first keys and values tell apart:
 
     - ``files``: keys are file names, ``n01/10026.jpg`` and ``n01/10026.cls``, and are put together as in a
       tar shard (see `TarDataset`).
     - ``values``: each value is an encoded image (LSUN, BasicSR), the field ``image``. Keys that begin with
       two underscores, and ``num-samples``, ``length`` and the like, are passed over.
     - ``numbered``: ``image-000000001`` and ``label-000000001`` (text recognition), the fields ``image`` and
-      ``label``. Where half or more of the first labels are text and no numbers, they are what is written in the images and no
-      classes: they are in their field, and each label is -1.
+      ``label``. If half or more of the first labels are text, they hold the words in the images and not
+      classes: they are fields, and each label is -1.
     - ``datum``: each value is a Datum of Caffe, whatever its key (``convert_imageset`` writes
       ``00000000_photo.jpg``). An encoded image is the field ``data``, raw pixels become the field ``ppm`` or
       ``pgm``, in RGB.
 
-    Where all samples of the first two lie in folders and none has a ``cls``, the first folder is the
+    If all samples of the first two layouts lie in folders and none has a ``cls``, the first folder is the
     class, numbered in sorted order.
 
-    The tree is walked once (see `readers.storage.index`), and values are then read where they lie; see `ShardDataset`.
-    Nothing may write to the environment while it is in use; one that was written to gives BadSamples.
+    The tree is walked once (see `readers.storage.index`), and values are then read at their offsets; see `ShardDataset`.
+    Nothing may write to the environment while it is in use; samples of one that was written to are BadSamples.
 
     Args:
         path: A folder with ``data.mdb``, or an environment in one file; a URL of the file.
@@ -97,7 +97,7 @@ class LmdbDataset(ShardDataset):
         self._options: dict[str, Any] = {"layout": layout, "database": database}
         find = _Samples(layout, database)
         super().__init__([_data_file(path)], Scan("lmdb", 3, find, self._options))
-        if "label" in self.members:  # where these are text, they are what is written in the images
+        if "label" in self.members:  # which may hold the words in the images
             self.unlabelled = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -109,7 +109,7 @@ class LmdbDataset(ShardDataset):
         """The first folders of the keys, where they are the classes; else empty."""
         try:
             labels, rows = np.unique(self.column("label"), return_index=True)
-        except UnreadableLabelsError:  # so they are no folders
+        except UnreadableLabelsError:  # labels from folders can always be read
             return ()
         entries = self.fetch(rows[labels >= 0])
         first = entries[0] if entries else None
@@ -151,7 +151,7 @@ def _data_file(path: PathLike) -> PathLike:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Finds the samples in the bytes of an LMDB file; see `LmdbDataset` for the options."""
+    """The scan for samples in the bytes of an LMDB file; see `LmdbDataset` for the options."""
 
     layout: Layout | None = None
     database: str | None = None
@@ -178,13 +178,13 @@ def _recognise(content: Content, tree: Tree, name: str) -> Layout:
     if any(_NUMBERED.fullmatch(node.key) for node in first):
         return "numbered"
     images = [node for node in first if _names_image(node)]
-    whole = [content[node.start : node.stop] for node in images or first if not node.fault]
-    if images and not any(whole):
+    values = [content[node.start : node.stop] for node in images or first if not node.fault]
+    if images and not any(values):
         return "files"
-    if not whole:
+    if not values:
         raise SourceError(f"{name} is damaged: {first[0].fault}")
     refused = ""
-    for value in whole:  # a bad one shall not decide
+    for value in values:  # a bad value does not decide
         with suppress(HeaderError):
             read_header(value)
             return "files" if images else "values"
@@ -197,14 +197,14 @@ def _recognise(content: Content, tree: Tree, name: str) -> Layout:
             refused = refused or str(error)
     if refused:
         raise SourceError(f"{name} holds Datums of Caffe of which none is an image: {refused}")
-    start = bytes(whole[0][:16])
+    start = bytes(values[0][:16])
     if images and not (_PICKLE.match(start) or _MSGPACK.match(start)):
         return "files"  # a kind of image that only a decoder knows
     raise SourceError(f"{name} {_refusal(start)}")
 
 
 def _names_image(node: Node) -> bool:
-    """Whether a key is the name of an image's file."""
+    """Return whether a key is the name of an image's file."""
     found = _KEY_AND_FIELD.fullmatch(node.key)
     return found is not None and is_image_field(found[2].decode("utf-8", "replace").lower())
 
@@ -334,7 +334,7 @@ def _entry(
     image: str | None,
     value: Any,
 ) -> Entry:
-    """Make the entry of a sample whose label is a value; of one that cannot be read, that of a bad sample."""
+    """Return the entry of a sample whose label is a value; a label that cannot be read makes a bad sample."""
     try:
         label = to_label(value)
     except ValueError as error:

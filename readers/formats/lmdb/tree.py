@@ -24,7 +24,7 @@ _PAGE_NUMBER = struct.Struct("<Q")
 _BRANCH, _LEAF, _OVERFLOW = 1, 2, 4  # of pages
 _ELSEWHERE, _SUBTREE, _DUPLICATES = 1, 2, 4  # of nodes
 _SORTED_DUPLICATES, _INTEGER_KEYS = 4, 8  # of databases
-_MAX_DEPTH = 32
+_MAX_DEPTH = 32  # the cursors of LMDB hold as many pages
 _ADVICE = "write it with LMDB 0.9 on a little-endian machine with 64 bits, or correct the path"
 
 
@@ -153,7 +153,7 @@ class Tree:
                 yield self._key(page[at + _NODE.size : at + _NODE.size + key_bytes]), page, at, ""
 
     def _page(self, number: int) -> tuple[Payload, int, tuple[int, ...]]:
-        """Return a page, its flags, and the offsets of its nodes; an empty page where there is none such."""
+        """Return a page, its flags, and the offsets of its nodes; an empty page if there is no sound one."""
         page = self._content[number * self._page_bytes : (number + 1) * self._page_bytes]
         if len(page) < self._page_bytes:
             return b"", 0, ()

@@ -1,4 +1,4 @@
-"""How a sample of an MDS shard becomes fields, a label and a key."""
+"""Conversion of a sample of an MDS shard to fields, a label and a key."""
 
 import struct
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from readers.formats.mds.encoding import IMAGES, LISTS, get_decoder, scalar_type
 from readers.sample import Payload, SourceError
 from readers.storage.blob.mapped import copied, copied_if_small
 
-_MAX_KEY_CHARACTERS = 256
+_MAX_KEY_CHARACTERS = 256  # a key names a sample in messages and tables
 
 
 class Column(NamedTuple):
@@ -33,10 +33,10 @@ class Plan(NamedTuple):
 
     Attributes:
         sizes: Size of every column in bytes, 0 if each sample states its own.
-        head: Reads the sizes that each sample tells.
+        head: Format of the sizes that each sample states.
         columns: The columns that become fields.
         label: The column that holds the label, or None.
-        key: Likewise.
+        key: The column that holds the key, or None.
         image_field: Name of the field that holds the image, or None.
         remarks: Sentences for people about what was chosen.
     """
@@ -57,12 +57,12 @@ class Plan(NamedTuple):
             OSError: The file has shrunk.
         """
         try:
-            told = iter(self.head.unpack_from(copied(data[: self.head.size])))
+            stated = iter(self.head.unpack_from(copied(data[: self.head.size])))
         except struct.error:
             raise ValueError(f"the shard is damaged: a sample of {len(data)} bytes") from None
         position, values = self.head.size, []
         for size in self.sizes:
-            stop = position + (size or next(told))
+            stop = position + (size or next(stated))
             values.append(data[position:stop])
             position = stop
         if position != len(data):
@@ -98,11 +98,11 @@ class Plan(NamedTuple):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the stored bytes of all fields are their payloads."""
+        """Return whether the stored bytes of all fields are their payloads."""
         return not any(column.decode or column.list_of for column in self.columns)
 
     def count_bytes(self, values: list[Payload]) -> int:
-        """Size of all fields together, where `is_stored`."""
+        """Return the size of all fields together, if `is_stored`."""
         return sum(len(values[column.number]) for column in self.columns)
 
     def read_label(self, values: list[Payload]) -> int:
@@ -122,7 +122,7 @@ class Plan(NamedTuple):
 def make_plan(
     stored: tuple[tuple[str, str, int], ...], options: ColumnOptions, source: str
 ) -> Plan:
-    """Decide how the samples of a shard are read.
+    """Return how the samples of a shard are read.
 
     Args:
         stored: (name, encoding, size or 0) of its columns, in stored order.
@@ -176,7 +176,7 @@ def _is_integer(encoding: str) -> bool:
 
 
 def _is_plain(encoding: str) -> bool:
-    """Whether a column holds numbers or text."""
+    """Return whether a column holds numbers or text."""
     return scalar_type(encoding) is not None or encoding in (
         *("bytes", "str", "json", "str_int", "str_float", "str_decimal"),
     )

@@ -20,30 +20,31 @@ from readers.storage.unreadable import is_transient, oserror_as_source_error, re
 
 
 class MdsDataset(PartsDataset):
-    """Samples in a folder of MDS shards (version 2), read at the offsets that the shards themselves tell.
+    """Samples in a folder of MDS shards (version 2), read at the offsets that the shards hold.
 
-    Nothing is indexed: opening reads ``index.json`` and looks at the size of every shard. Fields whose
-    encoding is bytes, str, jpeg, png, json or a number written as text are as they are stored, those of more
-    than 1 MiB views into the mapped shard; single numbers become JSON, arrays (ndarray) .npy files, raw pictures (pil) of the modes L and RGB PGM
-    or PPM, and lists of images the fields ``NAME.0``, ``NAME.1`` and so on. Pickled columns are refused.
+    Nothing is indexed: opening reads ``index.json`` and the size of every shard. Fields of the
+    encodings bytes, str, jpeg, png, json and numbers as text are the stored bytes; those of more
+    than 1 MiB are views into the mapped shard. Single numbers become JSON, arrays (ndarray) .npy files, raw pictures (pil) of the
+    modes L and RGB PGM or PPM, and lists of images the fields ``NAME.0``, ``NAME.1`` and so on. Pickled columns are refused.
 
     Compressed shards are decompressed when they are first needed, into the folder ``unpacked`` of
     ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug``), unless they lie decompressed beside it.
 
-    Neither sizes of images nor restart intervals are known. What a shard lost because it was shortened in place
-    gives BadSamples.
+    Neither sizes of images nor restart intervals are known. Samples that a shard lost because it was shortened in place
+    are BadSamples.
 
     Args:
-        folder: Holds ``index.json``, or is that file; of a dataset with splits, the folder of one. A path or a URL.
+        folder: Path or URL of the folder with ``index.json``, or of that file; of a dataset with splits, the folder of one.
         image: Name of the column that holds the encoded image; None takes the first of the usual names, else
             the first column of images.
-        label: Likewise, the class number.
-        key: Likewise, a name for people; where there is none the number in the shard is the key.
+        label: Name of the column that holds the class number; None takes the first of the usual names.
+        key: Name of the column that names samples for people; None takes the first of the usual names. Without one the number
+            in the shard is the key.
         columns: The columns that become fields; None takes all.
 
     Raises:
-        SourceError: There is no index or a damaged one, a shard is missing or not as long as the index
-            says, or a column is missing, pickled or of an unfit or unknown encoding.
+        SourceError: The index is missing or damaged, a shard is missing or has another size than in the index,
+            or a column is missing, pickled or of an unfit or unknown encoding.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class MdsDataset(PartsDataset):
         for number, shard in enumerate(self._shards):
             start, stop = self._starts[number : number + 2].tolist()
             fault = ""
-            with suppress(OSError, ReadersError):  # all its samples will say so
+            with suppress(OSError, ReadersError):  # its samples are BadSamples with the same reason
                 fault = shard.wrong_hash()
             if fault:
                 yield BadSample(start, shard.info.raw.path, "read", fault)
@@ -124,16 +125,16 @@ class MdsDataset(PartsDataset):
     def _fetch_part(self, number: int, indices: NDArray[np.int64]) -> Iterator[Sample | BadSample]:
         shard, start = self._shards[number], int(self._starts[number])
         plan, path = shard.plan, shard.info.raw.path
-        lost, transient = "", False
+        fault, transient = "", False
         try:
             payloads = shard.read((indices - start).tolist())
         except (OSError, ReadersError) as error:
-            lost, payloads, transient = _unread(error), [b""] * len(indices), is_transient(error)
+            fault, payloads, transient = _unread(error), [b""] * len(indices), is_transient(error)
         for index, payload in zip(indices.tolist(), payloads, strict=True):
             name = f"{path}/{index - start}"
             try:
-                if lost:
-                    raise ValueError(lost)
+                if fault:
+                    raise ValueError(fault)
                 key, fields, label = plan.read(payload)
             except OSError as error:
                 yield BadSample(index, name, "read", _unread(error), transient=is_transient(error))
@@ -145,7 +146,7 @@ class MdsDataset(PartsDataset):
 
 
 def _numbers(shard: Shard, name: ColumnName) -> NDArray[np.int64]:
-    """Labels or sizes of the samples of a shard."""
+    """Return the labels or sizes of the samples of a shard."""
     plan = shard.plan
     with oserror_as_source_error(shard.location):
         result = shard.fill(-1)

@@ -1,4 +1,4 @@
-"""Decoding values of MDS columns to payloads, for each encoding of mosaicml-streaming, without that package."""
+"""Decoders for the values of MDS columns, one for each encoding of mosaicml-streaming, without that package."""
 
 import io
 import math
@@ -48,19 +48,19 @@ _PNM = {"L": (b"P5", 1), "RGB": (b"P6", 3)}
 
 
 def scalar_type(encoding: str) -> str | None:
-    """How `struct` calls the type of a column of single numbers; None where it holds something else."""
+    """Return the type code of `struct` for a column of single numbers, None for other columns."""
     return _SCALARS.get(encoding)
 
 
 def get_decoder(encoding: str, source: str, column: str) -> Callable[[Payload], Payload] | None:
-    """Return what makes a payload of a stored value; None where the stored bytes are the payload.
+    """Return the function that converts stored values to payloads, None if the stored bytes are the payload.
 
-    The decoder raises ValueError where the bytes are no such value.
+    The decoder raises a ValueError for bytes that are no such value.
 
     Args:
         encoding: One of those that are no list.
         source: The data, for the error.
-        column: Likewise.
+        column: The column, for the error.
 
     Raises:
         SourceError: There is no such encoding, or it is pickled.
@@ -143,7 +143,7 @@ def _number_decoder(number: struct.Struct) -> Callable[[Payload], Payload]:
 
 
 def _array_decoder(details: str) -> Callable[[Payload], Payload]:
-    """Arrays become .npy files, which say their type and shape themselves."""
+    """Return a decoder of arrays to .npy files, which hold type and shape."""
     type_name, _, shape_text = details.partition(":")
     fixed_type = _array_type(type_name) if type_name else None
     fixed_shape = tuple(int(length) for length in shape_text.split(",")) if shape_text else None

@@ -39,8 +39,8 @@ class MdsShard:
     Attributes:
         num_samples: >= 0.
         raw: The shard itself.
-        packed: The compressed file, None where there is none.
-        compression: "zstd", "gz", "bz2", "br", "snappy", or "" where there is none.
+        packed: The compressed file, or None.
+        compression: "zstd", "gz", "bz2", "br", "snappy", or "" for none.
         columns: (name, encoding, size in bytes or 0 where it varies) of each, in stored order.
     """
 
@@ -52,7 +52,7 @@ class MdsShard:
 
 
 def folder_of(location: PathLike) -> str:
-    """The folder, absolute or a URL, that is meant by itself or by its index."""
+    """Return the folder, an absolute path or a URL, of a folder or its index."""
     text = os.fspath(location)
     if is_url(text):
         return with_path(text, lambda path: path.removesuffix(NAME).rstrip("/"))
@@ -61,7 +61,7 @@ def folder_of(location: PathLike) -> str:
 
 
 def inside(folder: str, name: str) -> str:
-    """Path or URL of a file in a folder."""
+    """Return the path or URL of a file in a folder."""
     return with_path(folder, lambda path: f"{path}/{name}")
 
 
@@ -69,7 +69,7 @@ def read_mds_index(folder: str) -> list[MdsShard]:
     """Read the index.json of a folder.
 
     Raises:
-        SourceError: There is none; it is no index of version 2 with shards of the format mds, or names a file
+        SourceError: It is missing, is no index of version 2 with shards of the format mds, or names a file
             outside its folder.
     """
     source = inside(folder, NAME)

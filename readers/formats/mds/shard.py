@@ -28,11 +28,11 @@ from readers.storage.unreadable import oserror_as_source_error
 _BY_PYARROW = {"zstd": "zstd", "br": "brotli", "snappy": "snappy"}
 _MOST_BYTES = 1 << 32  # the offsets in a shard have 32 bits
 COMPRESSIONS = ("gz", "bz2", *_BY_PYARROW)
-_STEP_BYTES = 1 << 20
+_STEP_BYTES = 1 << 20  # decompressed at a time
 
 
 def check_compression(compression: str, source: str) -> None:
-    """See that a compression can be undone here.
+    """Check that a compression is known and its package is installed.
 
     Raises:
         SourceError: It is not known, or its package is missing.
@@ -49,8 +49,8 @@ def check_compression(compression: str, source: str) -> None:
 def unpacked(packed: Blob, compression: str, num_bytes: int) -> LocalBlob:
     """Return the decompressed file, which lies in ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug``).
 
-    The first process that wants it makes it, in one step, and the others wait. The file stays: remove
-    the folder ``unpacked`` there when the space is needed.
+    The first process that needs the file makes it, in one step, and the others wait. The file stays: remove
+    the folder ``unpacked`` to free the space.
 
     Args:
         packed: The compressed file.
@@ -109,8 +109,7 @@ def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> 
 class Shard:
     """A shard: decompressed where it lies so, else from its compressed file.
 
-    Of this machine it is looked at now, and what is there now is what is read later: another file in its place is
-    found out. Elsewhere it is opened when it is needed.
+    A local shard is opened now, and a file that replaces it later is noticed. A remote one is opened at its first read.
 
     Args:
         folder: Path or URL.
@@ -138,7 +137,7 @@ class Shard:
         self._opened: tuple[Blob, NDArray[np.uint32]] | None = None
 
     def stored(self) -> Blob:
-        """The file as it is stored.
+        """Return the file as it is stored, compressed or not.
 
         Raises:
             SourceError: It is not there.
@@ -146,7 +145,7 @@ class Shard:
         return self._blob or open_blob(self.location)
 
     def identity(self) -> str:
-        """Return text that tells whether the shard is the same: what the index says of it, and pieces of its content.
+        """Return text for the fingerprint: what the index says of the shard, and pieces of its content.
 
         Raises:
             SourceError: It cannot be read.
@@ -158,10 +157,10 @@ class Shard:
         return f"{raw.path!r} {raw.num_bytes} {hashes} {self.info.columns}\n{content}\n"
 
     def read(self, rows: Sequence[int]) -> list[Payload]:
-        """Return samples, empty where the shard tells nonsense; of this machine views into its map.
+        """Return samples, empty ones if their offsets are impossible; those of a local shard are views into its map.
 
         Raises:
-            OSError: It is no shard with so many samples, or cannot be read.
+            OSError: It is no shard with this number of samples, or cannot be read.
             SourceError: It is not there.
         """
         blob, offsets = self._open()
@@ -176,12 +175,12 @@ class Shard:
         return blob.read(spans)
 
     def fill(self, number: int) -> NDArray[np.int64]:
-        """The same number for every sample, int64 [S], once it is known that they are there; see `read`."""
+        """Return the same number for every sample, int64 [S], after a check that the shard exists; see `read`."""
         _, offsets = self._open()
         return np.full(len(offsets) - 1, number, np.int64)
 
     def wrong_hash(self) -> str:
-        """Compare the hashes in the index; return the mismatch, or "". For errors see `read`."""
+        """Return which hash differs from the one in the index, "" if none does. For errors see `read`."""
         blob, _ = self._open()
         (content,) = map(copied, blob.read([(0, blob.size_bytes)]))
         for name, expected in self.info.raw.hashes.items():
@@ -192,8 +191,8 @@ class Shard:
         return ""
 
     def _open(self) -> tuple[Blob, NDArray[np.uint32]]:
-        """Its bytes, and where the samples begin and the last one ends, uint32 [S + 1]."""
-        if self._opened is None:  # several threads may do the same here, to no harm
+        """Return the bytes, and where the samples begin and the last one ends, uint32 [S + 1]."""
+        if self._opened is None:  # several threads may do this at once, with the same result
             blob, num_samples = self.stored(), self.info.num_samples
             if self._is_packed:
                 blob = unpacked(blob, self.info.compression, self.info.raw.num_bytes)

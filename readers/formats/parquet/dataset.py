@@ -31,9 +31,9 @@ class ParquetDataset(RowFilesDataset):
     """Rows of Parquet files.
 
     The image is a column of bytes, or the struct of bytes and path that Hugging Face writes. Opening reads
-    the footers only. Large values are found page by page (see `readers.formats.parquet.pages`): those stored
-    without compression are views into the file's map and cost nothing, those that Snappy compressed cost
-    the 64 KiB blocks they lie in, and other codecs the page, which pyarrow makes 1024 rows long. Small
+    the footers only. Large values are found page by page (see `readers.formats.parquet.pages`). Reading one costs a copy of
+    it if it is stored without compression (none above 1 MiB: it is a view into the file's map), the 64 KiB blocks that it
+    lies in with Snappy, and the page with other codecs, which pyarrow makes 1024 rows long. Small
     columns (labels, keys, captions) are decoded by pyarrow for a whole row group and kept.
 
     An order over all samples therefore costs little with the first two and much with the others, unless
@@ -46,8 +46,8 @@ class ParquetDataset(RowFilesDataset):
         label: Column of the class number, whole numbers or digits; None looks for the usual names.
         key: Column that names the samples; None looks for the usual names, then counts rows.
         columns: Which columns become fields; None for all. Others are not read.
-        decoded_bytes: Maximum size of decoded values kept in memory. It should hold the row groups that
-            an order comes back to.
+        decoded_bytes: Maximum size of decoded values in memory. It should hold the row groups that
+            an order returns to.
 
     Raises:
         SourceError: A file is missing, not Parquet, cut off, encrypted, lacks the image, or a column has a type
@@ -71,11 +71,8 @@ class ParquetDataset(RowFilesDataset):
         self._layout, lacking = _common_layout(self._locations, self._files, self._options)
         names = [location.name for location in self._locations]
         rows = [file.rows for file in self._files]
-        self._set_parts(names, rows, (file.nulls for file in self._files), lacking)
-        if not len(self):
-            raise SourceError(
-                f"{self._locations[0].shown} holds no rows: leave it out, or write it again"
-            )
+        nulls = (file.nulls for file in self._files)
+        self._set_parts(names, rows, nulls, lacking, source=self._locations[0].shown)
         self._decoded_bytes = decoded_bytes
         make = partial(RowGroups, self._locations, self._files, self._layout, decoded_bytes)
         self._groups = PerProcess(make)
@@ -84,11 +81,11 @@ class ParquetDataset(RowFilesDataset):
 
     @property
     def label_column(self) -> str | None:
-        """The column that labels are taken from."""
+        """Column of the labels, or None."""
         return self._layout.label
 
     def has_column(self, name: str) -> bool:
-        """Whether a column of this name is read."""
+        """Return whether a column of this name is read."""
         return name in self._layout.columns
 
     @property
@@ -110,7 +107,7 @@ class ParquetDataset(RowFilesDataset):
     def fingerprint(self) -> str:
         """32 hex digits over the names of the files, their footers, and which columns are read.
 
-        A footer tells the schema and, for each column of each row group, its offset, size and usually its
+        A footer holds the schema and, for each column of each row group, its offset, size and usually its
         smallest and largest value. An image replaced by another one of the same length goes unseen.
         """
         pairs = zip(self._locations, self._files, strict=True)
@@ -136,9 +133,9 @@ class ParquetDataset(RowFilesDataset):
 
 
 def _open_all(locations: list[Location]) -> list[File]:
-    """Open files, a share of them in each thread, and keep one object of schemas that are the same.
+    """Open files, a share of them in each thread, and keep one object for equal schemas.
 
-    Of 2,000 files the schemas take 20 MB, and what is left behind by as many tasks takes 60.
+    The schemas of 2,000 files take 20 MB, and a task for each file would leave 60 MB behind.
     """
     first = File(locations[0])
 
@@ -197,7 +194,7 @@ def _common_layout(
     lacking = [
         (location.name, int(file.rows.sum()))
         for location, file in zip(locations, files, strict=True)
-        # A partition of which the folder tells no value is one without labels, too.
+        # A partition whose folder name has no value has no labels either.
         if layout.label is not None
         and layout.label not in file.schema.names
         and location.partitions.get(layout.label) is None

@@ -1,4 +1,4 @@
-"""How much memory a column of a row group takes once pyarrow has decoded it, known before that; and parts of a remote file, fetched once for several readers."""
+"""The memory that a column of a row group takes once pyarrow has decoded it, computed before; and parts of a remote file, fetched once for several reads."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ OWN_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI")
 
 
 def stored_range(file_bytes: int, leaf: Any, column: ColumnChunk) -> tuple[int, int]:
-    """See that a column of a row group claims nothing that cannot be, and return where its pages lie.
+    """Return where the pages of a column of a row group lie, after a check of what the footer claims of it.
 
     Args:
         file_bytes: Length of the file.
@@ -43,7 +43,7 @@ def stored_range(file_bytes: int, leaf: Any, column: ColumnChunk) -> tuple[int, 
 
 
 def check_column(read: Read, leaf: Any, column: ColumnChunk) -> int:
-    """See that pyarrow may read a column of a row group, and return how many bytes it becomes, or more.
+    """Return an upper limit of the memory of a column of a row group, after a check that pyarrow may read it.
 
     A few bytes can stand for a million values: a run of one number, or of one long text in a dictionary.
 
@@ -74,7 +74,7 @@ def check_column(read: Read, leaf: Any, column: ColumnChunk) -> int:
 
 
 def _least_bytes(leaf: Any, column: ColumnChunk) -> int:
-    """Memory of its values without the bytes of texts."""
+    """Return the memory of the values without the bytes of texts."""
     kind = leaf.physical_type
     width = leaf.length if kind == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(kind, 4)
     return column.num_values * max(1, int(width))
@@ -88,9 +88,9 @@ def decompress(codec: str, stored: Payload, text_bytes: int) -> Payload:
 
 
 def hold(blob: Blob, ranges: Sequence[tuple[int, int]]) -> Read:
-    """Return how to read a file, of which these half-open ranges are fetched at once if it is far.
+    """Return a function that reads a file; these half-open ranges of a remote file are fetched together at once.
 
-    What lies elsewhere is fetched when it is asked for.
+    Other ranges are fetched when they are read.
 
     Raises:
         TooLargeError: They would take too much memory.

@@ -1,4 +1,4 @@
-"""Finding Parquet files and reading their footers."""
+"""Search for Parquet files, and their footers."""
 
 import hashlib
 import io
@@ -29,7 +29,7 @@ from readers.storage.paths import shown_path, without_query
 from readers.storage.unreadable import files_below, oserror_as_source_error
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
-_TAIL_BYTES = 1 << 16
+_TAIL_BYTES = 1 << 16  # read first: most footers fit, so that a remote file costs one request
 _END_BYTES = 8  # length of the footer, magic
 _SIGNATURE_BYTES = (
     28  # behind the footer of a file whose columns are encrypted and whose footer is not
@@ -55,7 +55,7 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """For messages: a URL without what may be secret in it."""
+        """The path or URL for messages, without passwords and signatures."""
         return shown_path(self.text)
 
 
@@ -112,7 +112,7 @@ def _partitions(folders: Sequence[str]) -> dict[str, str | None]:
 
 
 class File:
-    """One opened file: no more of it stays in memory than the length of its row groups.
+    """One opened file. Of its footer only the lengths of row groups stay in memory.
 
     Args:
         location: Where it is.
@@ -121,8 +121,8 @@ class File:
         blob: Its bytes.
         rows: Number of rows of each row group, int64 [groups].
         digest: Over its footer.
-        nulls: How many nulls columns hold that have some, by name, as far as the footer tells.
-        waits: There is something to decompress or to fetch from afar, for which threads pay.
+        nulls: Number of nulls by column, without columns that have none, as the footer states it.
+        waits: Whether reading means decompressing or fetching, for which threads pay.
 
     Raises:
         SourceError: It is missing, not Parquet, cut off or encrypted.
@@ -180,11 +180,11 @@ class Footer:
         self.nbytes = 3 * metadata.serialized_size + (1000 + 300 * len(groups)) * len(leaves)
 
     def path(self, name: str, layout: Layout) -> str:
-        """Path in the file's schema of what is read of a column."""
+        """Return the path in the file's schema of the part of a column that is read."""
         return f"{name}.bytes" if name == layout.image and layout.image_in_struct else name
 
     def leaves(self, group: int, path: str) -> list[tuple[Any, ColumnChunk]]:
-        """The columns of a row group that make up a column of the table, each with pyarrow's ColumnSchema."""
+        """Return the columns of a row group that make up a column of the table, each with pyarrow's ColumnSchema."""
         columns = self._groups[group].columns
         return [
             (leaf, columns[number])
@@ -193,20 +193,24 @@ class Footer:
         ]
 
     def chunk(self, group: int, name: str, layout: Layout, any_size: bool) -> Chunk | None:
-        """Where a column of large values lies; None for other columns, and for what pyarrow alone reads.
+        """Return where a column of large values lies; None for other columns, and for those that only pyarrow reads.
 
-        With `any_size` small values do as well.
+        With `any_size`, columns of small values as well.
         """
         number, leaf = self._leaves.get(self.path(name, layout), (0, None))
         if leaf is None or leaf.physical_type != "BYTE_ARRAY" or leaf.max_repetition_level:
             return None
-        told = self._groups[group].columns[number]
-        known = told.codec in OWN_CODECS and told.is_here
-        large = told.text_bytes >= _PAGED_VALUE_BYTES * told.num_values
+        column = self._groups[group].columns[number]
+        known = column.codec in OWN_CODECS and column.is_here
+        large = column.text_bytes >= _PAGED_VALUE_BYTES * column.num_values
         if not known or not (large or any_size) or leaf.logical_type.type != "NONE":
             return None
         return Chunk(
-            told.start, told.num_values, told.codec, leaf.max_definition_level, self._file_bytes
+            column.start,
+            column.num_values,
+            column.codec,
+            leaf.max_definition_level,
+            self._file_bytes,
         )
 
 
@@ -219,7 +223,7 @@ def _nulls_of(metadata: Any, groups: list[Group]) -> Counter[str]:
 
 
 def _is_compressed(groups: list[Group]) -> bool:
-    """Whether the larger columns of the first row group are."""
+    """Return whether the larger columns of the first row group are."""
     if not groups or not groups[0].columns:
         return False
     return max(groups[0].columns, key=lambda column: column.stored_bytes).codec != "UNCOMPRESSED"
@@ -260,9 +264,9 @@ def _read_end(blob: Blob, size_bytes: int) -> Payload:
 
 def _metadata(footer: bytes, location: Location) -> tuple[Any, list[Group]]:
     pa, parquet = require("pyarrow", extra="arrow"), require("pyarrow.parquet", extra="arrow")
-    whole = _MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC
+    file = _MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC
     try:
-        metadata = parquet.read_metadata(pa.BufferReader(whole))
+        metadata = parquet.read_metadata(pa.BufferReader(file))
         _ = metadata.schema.to_arrow_schema().names  # may be none, or no text
         leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
         groups = read_groups(footer, [leaf.max_repetition_level > 0 for leaf in leaves])

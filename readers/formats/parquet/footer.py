@@ -18,7 +18,7 @@ _WANTED: Wanted = {
         3: None,
     }
 }
-_MOST = 1 << 62
+_LIMIT = 1 << 62  # numbers are smaller, so that sums of a few fit 64 bits
 
 
 class ColumnChunk(NamedTuple):
@@ -27,8 +27,8 @@ class ColumnChunk(NamedTuple):
     Attributes:
         codec: Name of its compression.
         num_values: Nulls, and lists without values, with them.
-        text_bytes: When decompressed.
-        stored_bytes: Likewise, as it is stored.
+        text_bytes: Its size when decompressed.
+        stored_bytes: Its size as stored.
         start: Byte in the file of its first page.
         is_here: It lies in this file.
         is_encrypted: Whether it is encrypted with a key of its own.
@@ -63,16 +63,16 @@ def read_groups(footer: Payload, is_list: list[bool]) -> list[Group]:
         ValueError: It is damaged; the text says how.
     """
     try:
-        told, _ = read_struct(footer, 0, _WANTED)
-        return [_group(group, is_list) for group in told.get(4, ())]
+        fields, _ = read_struct(footer, 0, _WANTED)
+        return [_group(group, is_list) for group in fields.get(4, ())]
     except IndexError:
         raise ValueError("it is cut off") from None
     except (KeyError, TypeError, AttributeError):
         raise ValueError("a row group lacks what it must tell") from None
 
 
-def _group(told: dict[int, Any], is_list: list[bool]) -> Group:
-    num_rows, columns = _number(told[3]), told[1]
+def _group(fields: dict[int, Any], is_list: list[bool]) -> Group:
+    num_rows, columns = _number(fields[3]), fields[1]
     if len(columns) != len(is_list):
         raise ValueError(f"a row group has {len(columns)} columns instead of {len(is_list)}")
     chunks = tuple(map(_column, columns))
@@ -85,11 +85,11 @@ def _group(told: dict[int, Any], is_list: list[bool]) -> Group:
     return Group(num_rows, chunks)
 
 
-def _column(told: dict[int, Any]) -> ColumnChunk:
-    is_encrypted = 8 in told or 9 in told
-    if is_encrypted and 3 not in told:
-        return ColumnChunk("UNCOMPRESSED", 0, 0, 0, 4, 1 not in told, True)
-    chunk = told[3]
+def _column(fields: dict[int, Any]) -> ColumnChunk:
+    is_encrypted = 8 in fields or 9 in fields
+    if is_encrypted and 3 not in fields:
+        return ColumnChunk("UNCOMPRESSED", 0, 0, 0, 4, 1 not in fields, True)
+    chunk = fields[3]
     codec = _number(chunk[4])
     if codec >= len(_CODECS):
         raise ValueError(f"a column is compressed in a way without a name (number {codec})")
@@ -99,15 +99,15 @@ def _column(told: dict[int, Any]) -> ColumnChunk:
         _number(chunk[5]),
         _number(chunk[6]),
         _number(chunk[7]),
-        # Some writers tell 0 for "none".
+        # Some writers write 0 for "none".
         min(pages, dictionary) if pages and dictionary else pages or dictionary,
-        not told.get(1),
+        not fields.get(1),
         is_encrypted,
         _number(chunk.get(12, {}).get(3, 0)),
     )
 
 
 def _number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LIMIT:
         raise ValueError(f"{value!r} stands where a number must")
     return value

@@ -31,12 +31,12 @@ from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.lru_cache import Recent
 from readers.storage.unreadable import is_transient, reason_of
 
-_FOOTERS_BYTES = 64 << 20
+_FOOTERS_BYTES = 64 << 20  # for all files; a parsed footer may take some MB
 _BLOCKS_PER_VALUE = 2  # that Snappy's reading one by one decompresses, most often
 
 
 class RowGroups:
-    """Reads columns of row groups, and caches some decoded values. Safe from several threads.
+    """A reader of columns of row groups, with a cache of decoded values. Several threads may use it.
 
     It belongs to the process that made it: a fork must make its own.
 
@@ -58,11 +58,6 @@ class RowGroups:
         self._footers: Recent[Footer] = Recent(_FOOTERS_BYTES)
         self._columns: Recent[Columns] = Recent(decoded_bytes // 4)
         self._pages: Recent[Any] = Recent(decoded_bytes - decoded_bytes // 4)
-
-    @property
-    def held_bytes(self) -> int:
-        """Memory of all that is kept."""
-        return self._footers.held_bytes + self._columns.held_bytes + self._pages.held_bytes
 
     def values(self, file: int, group: int, rows: list[int]) -> dict[str, Sequence[Any]]:
         """Return the values of every column of the layout.
@@ -92,14 +87,14 @@ class RowGroups:
             for name, column in self._small(file, group, tuple(small)).items():
                 if isinstance(column, Column):
                     values[name] = column.values(rows)
-                else:  # of some columns what lies in other pages can be had
+                else:  # values in undamaged pages of some columns can be read
                     paged = self._paged(file, group, name, rows, any_size=True)
                     values[name] = paged or [column] * len(rows)
         except (OSError, SourceError) as error:
-            lost = UnreadableValue(
+            unreadable = UnreadableValue(
                 f"the file cannot be read: {reason_of(error)}", is_transient(error)
             )
-            values = {name: [lost] * len(rows) for name in self._layout.columns}
+            values = {name: [unreadable] * len(rows) for name in self._layout.columns}
         return values
 
     def whole(self, file: int, group: int, name: str) -> "Column | UnreadableValue | str | None":
@@ -130,7 +125,7 @@ class RowGroups:
                 reason = f"column {names[0]!r} of row group {group} cannot be read: "
                 return Columns.unreadable(names, reason + one_line(error), error)
         found = Columns()
-        for name in names:  # what is damaged takes no other column with it
+        for name in names:  # so that only damaged columns are lost
             found.update(self._read_small(file, group, (name,)))
         return found
 
@@ -144,7 +139,7 @@ class RowGroups:
         opened = parquet.ParquetFile(
             open_for_arrow(read, blob.size_bytes),
             metadata=footer.metadata,
-            pre_buffer=False,  # reads chunk by chunk, as they are held
+            pre_buffer=False,  # reads chunk by chunk, which `hold` has fetched
             page_checksum_verification=True,
         )
         table = opened.read_row_group(group, columns=paths, use_threads=False)
@@ -200,10 +195,10 @@ class RowGroups:
     def _whole_if_it_pays(
         self, key: Hashable, page: Values, num_wanted: int, read: Read, codec: Decompress
     ) -> Values:
-        """Return the values of a page, decompressed at once if so many are wanted of it one by one.
+        """Return the values of a page, decompressed as a whole once enough single values of it were read.
 
-        After as many as would have cost the same, the whole is made and kept as long as others let it: an
-        order within row groups comes back for the rest, and an order over all pays twice at most.
+        Once single values have cost as much, the page is decompressed and cached: an
+        order within row groups then reads the rest from it, and an order over all rows pays twice at most.
         """
         if page.blocks is None:
             return page
@@ -228,7 +223,7 @@ class RowGroups:
 
 
 class _Walked:
-    """Where the pages of a column are, or nothing when it is not read by pages."""
+    """The pages of a column, or None if it is not read by pages."""
 
     def __init__(self, chunk: Chunk | None = None, table: PageTable | None = None) -> None:
         self.chunk, self.table = chunk, table

@@ -18,12 +18,12 @@ Read = Callable[[Sequence[tuple[int, int]]], list[Payload]]
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 _DATA, _INDEX, _DICTIONARY, _DATA_2 = 0, 1, 2, 3
 _DETAILS = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}  # fields of the header that describe these kinds
-_HEADER_BYTES = 4096
-_MAX_HEADER_BYTES = 1 << 20
+_HEADER_BYTES = 4096  # read first, as most headers are shorter
+_MAX_HEADER_BYTES = 1 << 20  # more is damage
 
 
 class UnknownPagesError(Exception):
-    """The column is stored in a way that only Parquet's own library reads."""
+    """The column is stored in a way that only pyarrow reads."""
 
 
 class DamagedPageError(Exception):
@@ -90,7 +90,7 @@ class PageTable:
         return 250 * len(self.pages) + 500
 
     def page_of(self, row: int) -> int:
-        """Number of the page that holds a row."""
+        """Return the number of the page that holds a row."""
         return bisect_right(self._first_rows, row) - 1
 
 
@@ -125,7 +125,7 @@ def walk(read: Read, chunk: Chunk) -> PageTable:
 
 
 def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | None:
-    """See that the pages between two offsets of a file hold what they should, before a library reads them.
+    """Return the dictionary page of a column, if it has one, after a check of all its pages before pyarrow reads them.
 
     Args:
         read: Reads bytes of the file.

@@ -1,4 +1,4 @@
-"""Reading a part of a long text that Snappy compressed.
+"""Decompression of a part of a long text that Snappy compressed.
 
 Snappy's writers compress 64 KiB of text at a time, and nothing refers back beyond such a block. So where
 each block begins can be noted in one pass over the element headers, and later only the blocks that are
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from readers.formats.parquet.thrift import read_varint
 from readers.sample import Payload
 
-BLOCK_BYTES = 1 << 16
+BLOCK_BYTES = 1 << 16  # of text, that Snappy compresses at a time
 _MAX_ELEMENTS_PER_BLOCK = 512  # text so well compressed is decompressed faster than walked through
 
 
@@ -22,7 +22,7 @@ def block_starts(compressed: Payload) -> NDArray[np.int64] | None:
     """Return where the elements of each 64 KiB of text begin, and the end, int64 [blocks + 1].
 
     None when the text cannot be read in blocks: an element crosses a border or leads back over one, or
-    there are so many that it would not pay.
+    there are too many for it to pay.
 
     Raises:
         IndexError: It is cut off.

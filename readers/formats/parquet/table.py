@@ -1,4 +1,4 @@
-"""Parquet files as a table format lists them: some of their rows may be deleted."""
+"""Parquet files of a table format (Delta, Iceberg), some of whose rows may be deleted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import Subset
+from readers.datasets.fetched import FetchedDataset
 from readers.datasets.selection import Selection, pick_taken
 from readers.fingerprint import fingerprint_of
 from readers.formats.columns import ColumnOptions
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.parquet.files import Location
-from readers.plural import counted
 from readers.sample import SourceError
 
 
@@ -25,8 +25,8 @@ class TableFile:
 
     Attributes:
         location: Where it lies, with the values of partition columns.
-        num_rows: Rows that it holds, deleted ones among them, as the table tells; None where it does not.
-        keeps: bool [at most num_rows], which rows are valid, those beyond its end as well; None for all.
+        num_rows: Number of its rows with deleted ones, as the table states it; None if it does not.
+        keeps: bool [at most num_rows], which rows are valid; rows beyond its end are. None: all rows are.
     """
 
     location: Location
@@ -59,7 +59,7 @@ class RenamedParquet(ParquetDataset):
         return fingerprint_of(f"{super().fingerprint} {sorted(self._layout.names.items())}")
 
     def has_column(self, name: str) -> bool:
-        """Whether a column of this name is read."""
+        """Return whether a column of this name is read."""
         return name in {self._layout.names.get(column, column) for column in self._layout.columns}
 
 
@@ -102,8 +102,7 @@ class TableDataset(Subset):
 
     def __repr__(self) -> str:
         """As of other datasets, with the version."""
-        classes = f", {counted(len(self.class_names), 'class')}" if self.class_names else ""
-        return f"{type(self).__name__}({counted(len(self), 'sample')}{classes}, {self._number_is} {self.version})"
+        return f"{FetchedDataset.__repr__(self)[:-1]}, {self._number_is} {self.version})"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -144,7 +143,7 @@ def inside(root: str, path: str) -> str:
 
 
 def partition_text(value: Any) -> str | None:
-    """The value of a partition column as text, as in names of folders."""
+    """Return the value of a partition column as text, as names of folders hold it."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -154,7 +153,7 @@ def partition_text(value: Any) -> str | None:
 
 def _pick_valid(root: str, whole: ParquetDataset, files: Sequence[TableFile]) -> Selection:
     starts = whole.file_starts
-    kept = []
+    valid_rows = []
     for number, file in enumerate(files):
         num_rows = int(starts[number + 1] - starts[number])
         keeps = np.ones(num_rows, bool)
@@ -165,8 +164,8 @@ def _pick_valid(root: str, whole: ParquetDataset, files: Sequence[TableFile]) ->
                 f"{max(file.num_rows or 0, len(given))}: it was replaced, write the table again"
             )
         keeps[: len(given)] = given
-        kept.append(keeps)
-    valid = np.concatenate(kept)
+        valid_rows.append(keeps)
+    valid = np.concatenate(valid_rows)
     if valid.all():
         return pick_taken(range(len(valid)), len(valid))
     if not valid.any():

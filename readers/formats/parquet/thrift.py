@@ -1,4 +1,4 @@
-"""The compact protocol of Apache Thrift, as far as the footers and page headers of Parquet use it.
+"""The compact protocol of Apache Thrift, for the footers and page headers of Parquet.
 
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
@@ -9,9 +9,9 @@ from typing import Any
 from readers.sample import Payload
 
 Wanted = Mapping[int, Any]
-"""Numbers of the fields that are kept; of structs, and of lists of structs, the same for what is in them."""
+"""Numbers of the fields that are read, with the same for the fields of structs and of lists of structs."""
 
-_MAX_DEPTH = 12
+_MAX_DEPTH = 12  # deeper structs are damage, and would exhaust the stack
 
 
 def read_struct(
@@ -22,7 +22,7 @@ def read_struct(
     Args:
         data: Where it is.
         offset: Where in it the struct begins.
-        wanted: The fields that are kept, None for all.
+        wanted: The fields that are read, None for all.
         depth: How many structs it lies in.
 
     Returns:
@@ -31,7 +31,7 @@ def read_struct(
 
     Raises:
         IndexError: The data ends within it.
-        ValueError: This is no such struct.
+        ValueError: The data is no struct of this protocol.
     """
     if depth > _MAX_DEPTH:
         raise ValueError("structs are nested too deeply")
@@ -56,7 +56,7 @@ def read_struct(
 
 
 def _behind(data: Payload, offset: int, kind: int, depth: int) -> int:
-    """Return the offset behind a value that nobody wants."""
+    """Return the offset behind a value that is skipped."""
     if 3 < kind < 7:
         while data[offset] > 127:
             offset += 1

@@ -1,8 +1,8 @@
 """Single values out of a binary column of a Parquet file, without decoding the row group around them.
 
-A page holds its values one behind the other, each with its length in front. They are followed once; from
-then on a value is a range of bytes in the file (stored as it is), the text of one or two 64 KiB blocks
-(Snappy), or a slice of its page decompressed (other codecs).
+A page holds its values one behind the other, each with its length in front. The lengths are followed once; then
+a value is a range of bytes in the file (not compressed), the text of one or two 64 KiB blocks
+(Snappy), or a slice of its decompressed page (other codecs).
 """
 
 import struct
@@ -41,14 +41,14 @@ class Values:
 
     Attributes:
         starts: Byte of each value, int64 [values]: in the file, or in the text of the page.
-        stops: Its end, likewise.
+        stops: Its end, int64 [values].
         text: The page decompressed, or None.
         blocks: Where in the file the 64 KiB blocks of a page that Snappy compressed begin, and the end;
-            None when it is not read in blocks. With neither, the values lie in the file as they are.
+            None if it is not read in blocks. Without text and blocks, the values are ranges of the file.
         text_bytes: Length of the page when decompressed.
         slots: Which value each row has, -1 for null, int32 [rows]; None: row k has value k.
         in_dictionary: The slots point into the values of the dictionary page; there are no others here.
-        num_taken: How many were had by blocks since the whole was decompressed.
+        num_taken: Number of values read by blocks since the page was last decompressed as a whole.
     """
 
     starts: NDArray[np.int64]
@@ -173,11 +173,13 @@ def hybrid(text: Payload, offset: int, stop: int, width: int, count: int) -> NDA
 
     Raises:
         IndexError: There are fewer.
-        DamagedPageError: No such mixture.
+        DamagedPageError: It is no such mixture.
     """
     if width > 32:
         raise DamagedPageError(f"a page packs its numbers in {width} bits")
-    check_bytes(8 * count, "a page's list of values")  # a few bytes can stand for all of them
+    check_bytes(
+        8 * count, "a page's list of values"
+    )  # a few bytes can stand for any number of values
     if width == 0:
         return np.zeros(count, np.int32)
     numbers = np.empty(count, np.int64)
@@ -212,7 +214,7 @@ def hybrid(text: Payload, offset: int, stop: int, width: int, count: int) -> NDA
 
 
 def _plain(text: Payload, offset: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Follow the lengths in front of the values."""
+    """Return where values begin and end, by the lengths in front of them."""
     if count * _LENGTH.size > len(text) - offset:
         raise IndexError
     starts, stops = [0] * count, [0] * count

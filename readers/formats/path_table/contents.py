@@ -1,4 +1,4 @@
-"""From the rows of a table to the samples of a dataset: which file, label, key and fields each of them has."""
+"""The samples that the rows of a table describe: file, label, key and fields of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,10 @@ from readers.formats.path_table.metadata_folder import (
     with_first_files,
 )
 from readers.formats.path_table.roles import (
+    KEY_NAMES,
     about_boxes,
+    find_column,
     find_image,
-    find_key,
     find_label,
     joined,
     remark,
@@ -99,7 +100,7 @@ def read_contents(
         found.files = further_files(table, image, firsts)
         others = (path for files in found.files for path in files.values())
         remarks += about_files(folder, table.source, [*names, *others])
-    _add_keys(found, table, find_key(table, options.key), firsts)
+    _add_keys(found, table, find_column(table, options.key, "key", KEY_NAMES), firsts)
     found.columns = {
         name: Packed(_payload(joined([values[row] for row in of_one])) for of_one in rows)
         for name, values in table.columns.items()
@@ -165,7 +166,7 @@ def _none(count: int) -> LabelTable:
 
 
 def _add_keys(found: Contents, table: Table, column: str | None, firsts: Sequence[int]) -> None:
-    """Take keys out of a column, and say so where several samples have one."""
+    """Set the keys from a column, and add a warning if several samples have the same key."""
     if column is None:
         return
     values = table.columns[column]
@@ -184,7 +185,7 @@ def _add_keys(found: Contents, table: Table, column: str | None, firsts: Sequenc
 
 
 def _payload(value: Any) -> bytes | None:
-    """A value as the bytes of a field, None where there is none."""
+    """Return a value as the bytes of a field, None for None."""
     if value is None:
         return None
     try:

@@ -43,16 +43,16 @@ class PathTableDataset(FileDataset):
     """Image files that the rows of a table name, a sample for each row, or for each image.
 
     A text file is UTF-8 with the names of its columns in the first row, and is read as text: "0007" keeps its zeros and
-    "NA" is a name like others. Every column but that of the paths becomes a field, text as UTF-8, all else as JSON.
+    "NA" is a name like others. Every column except that of the paths becomes a field, text as UTF-8, other values as JSON.
     Paths are relative to the table's folder, or absolute; a name without extension stands for the one image file of that
-    name. That a file is missing is found out when it is fetched.
+    name. A missing file is a bad sample when it is fetched.
 
     A file called metadata.csv, .jsonl or .parquet follows the rules of Hugging Face's ImageFolder: ``file_name`` names the
     image, ``NAME_file_name`` and ``NAME_file_names`` name further files of the sample (``mask_file_name`` its mask), and
     no path may leave its folder.
 
-    Rows of one image are one sample where they hold a box each, or with ``multi_label=True``; a column that says different
-    things of it is then a JSON list.
+    Rows of one image are one sample if each holds a box, or with ``multi_label=True``; a column with different
+    values in these rows is then a JSON list.
 
     Args:
         path: The table; ``.parquet`` and ``.arrow`` are read by pyarrow, all else as text.

@@ -92,7 +92,7 @@ def kind_of_csv(
 
 
 def is_table_of_tsv(path: Path) -> bool:
-    """Whether a .tsv file begins with the names of columns, else it is a list of paths and labels."""
+    """Return whether a .tsv file begins with the names of columns, else it is a list of paths and labels."""
     first = next(rows_of(path, "\t", 1), (0, [""]))[1]
     names = [name.strip() for name in first]
     return not any(map(is_image_file, names)) and usual(names, IMAGE_NAMES) is not None

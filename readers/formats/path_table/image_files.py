@@ -1,7 +1,6 @@
 """The files that the paths in a table name."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from readers.describe import few_of
@@ -9,14 +8,14 @@ from readers.formats.path_table.table import Table
 from readers.sample import IMAGE_FIELDS, SourceError, is_image_file
 from readers.storage.unreadable import OptionalFile
 
-_MOST_TRIED = 8  # files of which one must be there
+_MOST_TRIED = 8  # files, one of which must exist
 
 
 def find_image_files(table: Table, column: str, root: Path, *, strict: bool) -> list[str]:
     """Return the path of each row's image, relative to root, or absolute.
 
-    A name without the extension of an image stands for the one image file of that name; all others are taken as they
-    are written, and only that some of the first are there is looked at.
+    A name without the extension of an image stands for the one image file of that name. Other names are taken as they
+    are written; only the first few are checked, and one of these must exist.
 
     Args:
         table: The rows.
@@ -27,12 +26,12 @@ def find_image_files(table: Table, column: str, root: Path, *, strict: bool) -> 
     Raises:
         SourceError: A path is empty, a URL, leaves the folder, or names no file or several; or none of the first is there.
     """
-    stems = _Stems(root)
+    folders: dict[str, dict[str, list[str]]] = {}
     names = []
     for row, value in enumerate(table.columns[column]):
         try:
             name = checked_path(value, strict=strict)
-            names.append(name if is_image_file(name) else stems.find(name))
+            names.append(name if is_image_file(name) else _with_extension(name, root, folders))
         except ValueError as error:
             raise SourceError(f"{table.place(row)}: {error}") from None
     tried = names[:_MOST_TRIED]
@@ -74,45 +73,39 @@ def checked_path(value: object, *, strict: bool) -> str:
     return name
 
 
-class _Stems:
-    """The image files of folders by their names without extension; a folder is listed once."""
+def _with_extension(name: str, root: Path, folders: dict[str, dict[str, list[str]]]) -> str:
+    """Return the file that a name without extension stands for.
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._folders: dict[str, dict[str, list[str]]] = {}
+    Args:
+        name: The name.
+        root: Folder that it is relative to.
+        folders: Gets the image files of each folder by their names without extension, so that a folder is listed once.
 
-    def find(self, name: str) -> str:
-        """Return the file that a name without extension stands for.
-
-        Raises:
-            ValueError: There is none, or there are several.
-        """
-        folder, _, stem = name.rpartition("/")
-        if name.startswith("/") and not folder:
-            folder = "/"
-        found = self._listed(folder).get(stem, [])
-        if len(found) == 1:
-            return os.path.join(folder, found[0])  # noqa: PTH118 - names stay as they are written
-        if found:
-            raise ValueError(f"{name} names several files ({few_of(found)}): write the extension")
-        if (self._root / name).is_file():  # without any extension: its bytes say what it is
-            return name
-        raise ValueError(
-            f"no image {name} or {name}.jpg is in {self._root / folder}: say in which folder the images lie with root="
-        )
-
-    def _listed(self, folder: str) -> dict[str, list[str]]:
-        if folder not in self._folders:
-            stems: dict[str, list[str]] = {}
-            for name in _names(self._root / folder):
-                stem, _, ending = name.rpartition(".")
-                if ending.lower() in IMAGE_FIELDS:
-                    stems.setdefault(stem, []).append(name)
-            self._folders[folder] = stems
-        return self._folders[folder]
+    Raises:
+        ValueError: There is no such file, or there are several.
+    """
+    folder, _, stem = name.rpartition("/")
+    if name.startswith("/") and not folder:
+        folder = "/"
+    if folder not in folders:
+        folders[folder] = _files_by_stem(root / folder)
+    found = folders[folder].get(stem, [])
+    if len(found) == 1:
+        return os.path.join(folder, found[0])  # noqa: PTH118 - names stay as they are written
+    if found:
+        raise ValueError(f"{name} names several files ({few_of(found)}): write the extension")
+    if (root / name).is_file():  # without any extension: its bytes say what it is
+        return name
+    raise ValueError(
+        f"no image {name} or {name}.jpg is in {root / folder}: say in which folder the images lie with root="
+    )
 
 
-def _names(folder: Path) -> Sequence[str]:
+def _files_by_stem(folder: Path) -> dict[str, list[str]]:
+    stems: dict[str, list[str]] = {}
     with OptionalFile(folder):
-        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
-    return ()
+        for name in sorted(os.listdir(folder)):  # noqa: PTH208 - names are all that is wanted
+            stem, _, ending = name.rpartition(".")
+            if ending.lower() in IMAGE_FIELDS:
+                stems.setdefault(stem, []).append(name)
+    return stems

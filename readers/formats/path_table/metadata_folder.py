@@ -1,4 +1,4 @@
-"""The metadata file of Hugging Face's ImageFolder: which of its columns name files, and whether these are there.
+"""The metadata file of Hugging Face's ImageFolder: the columns that name files, and the files.
 
 ``file_name``, ``NAME_file_name`` and ``NAME_file_names`` hold paths below the file's folder; the rules are those of
 ``datasets.load_dataset("imagefolder", data_dir=...)``.
@@ -22,12 +22,14 @@ from readers.storage.whole_files import read_head
 
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _ONE, _SEVERAL = "file_name", "file_names"
-_FIRST_LINE_BYTES = 1 << 20  # of a first line that tells the columns; longer ones tell none
+_FIRST_LINE_BYTES = (
+    1 << 20
+)  # of the first line, whose keys are the columns; a longer line is not looked at
 _OBJECTS = "objects"  # {"bbox": [[left, top, width, height], ...], "categories": [...]}
 
 
 def find_metadata(folder: Path, files: Iterable[str]) -> Path | None:
-    """Return the file in a folder that describes its images, None where there is none.
+    """Return the file in a folder that describes its images, or None.
 
     Raises:
         SourceError: There are several.
@@ -46,18 +48,18 @@ def find_metadata(folder: Path, files: Iterable[str]) -> Path | None:
 
 
 def is_named_split(path: Path, split: str | None) -> bool:
-    """Whether a file is called like a split; a metadata file is of the split that its folder is called like."""
+    """Return whether a file is called like a split; a metadata file is of the split that its folder is called like."""
     name = path.parent.name if path.name in METADATA_NAMES else path.name
     return split is not None and split_of(name.partition(".")[0]) == canonical(split)
 
 
 def has_named_files(path: Path) -> bool:
-    """Whether a metadata file has further columns of files, ``mask_file_name`` beside ``file_name``."""
+    """Return whether a metadata file has further columns of files, ``mask_file_name`` beside ``file_name``."""
     return any(names_files(name) and name != _ONE for name in _columns_of(path))
 
 
 def names_files(column: str) -> bool:
-    """Whether a column holds paths by its name."""
+    """Return whether a column holds paths by its name."""
     return column in (_ONE, _SEVERAL) or column.endswith((f"_{_ONE}", f"_{_SEVERAL}"))
 
 
@@ -65,7 +67,7 @@ def image_column(table: Table) -> str:
     """Return the column of the image that a sample is made of: ``file_name``, else the first that holds paths.
 
     Raises:
-        SourceError: There is none.
+        SourceError: There is no such column.
     """
     found = [name for name in table.columns if names_files(name)]
     if not found:
@@ -92,7 +94,7 @@ def further_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[
     where no sample has any.
 
     Raises:
-        SourceError: A path leaves the folder, or is none.
+        SourceError: A path leaves the folder, or a value is no path.
     """
     found: list[dict[str, str]] = [{} for _ in firsts]
     for column, values in table.columns.items():
@@ -115,7 +117,7 @@ def further_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[
 
 
 def about_files(folder: Path, source: str, names: Iterable[str]) -> list[str]:
-    """One sentence about images without a row and rows without an image, none where there are neither."""
+    """Return a warning about images without a row and rows without an image, or nothing."""
     named = {*names}
     there = {
         os.path.relpath(os.path.join(path, name), folder)  # noqa: PTH118 - 10 times as fast
@@ -124,24 +126,24 @@ def about_files(folder: Path, source: str, names: Iterable[str]) -> list[str]:
         if name[0] != "." and is_image_file(name)
     }
     without_row, without_file = sorted(there - named), sorted(named - there)
-    told = []
+    faults = []
     if without_row:
-        told.append(
+        faults.append(
             f"no row for {counted(len(without_row), 'image')} ({without_row[0]}), which are left out"
         )
     if without_file:
-        told.append(
+        faults.append(
             f"no image for {counted(len(without_file), 'path')} ({without_file[0]}), which are bad samples"
         )
-    if not told:
+    if not faults:
         return []
     return [
-        f"{source} has {' and '.join(told)}: correct {Path(source).name}, or remove what is too much"
+        f"{source} has {' and '.join(faults)}: correct {Path(source).name}, or remove what is too much"
     ]
 
 
 def about_objects(table: Table) -> list[str]:
-    """A sentence about boxes as Hugging Face's guide to ImageFolder has them, which are not read as such."""
+    """Return a warning about boxes in the form of Hugging Face's guide to ImageFolder, which are not read as boxes."""
     values = table.columns.get(_OBJECTS, [])
     first = next((value for value in values if isinstance(value, dict) and "bbox" in value), None)
     if first is None:
@@ -154,8 +156,8 @@ def about_objects(table: Table) -> list[str]:
 
 
 def _columns_of(path: Path) -> list[str]:
-    """Return the names of the columns, as far as the first row tells them; none where it cannot be read."""
-    # What is wrong in it is said by its reader, if it is chosen.
+    """Return the names of the columns by the first row; none if it cannot be read."""
+    # Its reader raises the error if the file is chosen.
     with OptionalFile(path), suppress(ValueError, RecursionError, SourceError):
         if path.suffix == ".parquet":
             return list(schema_of(path).names)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from readers.detect.registry import require
-from readers.formats.columns import shorten
+from readers.formats.columns import require_unique, shorten
 from readers.formats.path_table.table import Table
 from readers.formats.path_table.text_rows import read_text_table
 from readers.formats.tables.columns import one_line
@@ -47,13 +47,12 @@ def _read_arrow(path: Path) -> Table:
         table = _read(path)
     if not table.num_rows:
         raise SourceError(f"{path} holds no rows: leave it out, or write it again")
-    if len(set(table.schema.names)) < len(table.schema.names):
-        raise SourceError(f"{path} has two columns of one name: rename one of them")
+    require_unique(table.schema.names, str(path))
     features = hugging_face_features(table.schema)
     names = {
-        column: tuple(map(str, told["names"]))
-        for column, told in features.items()
-        if isinstance(told.get("names"), list)
+        column: tuple(map(str, feature["names"]))
+        for column, feature in features.items()
+        if isinstance(feature.get("names"), list)
     }
     columns = {name: table.column(name).to_pylist() for name in table.schema.names}
     return Table(str(path), columns, None, names)
@@ -73,13 +72,13 @@ def schema_of(path: Path) -> Any:
 
 
 def text_columns(schema: Any) -> list[str]:
-    """Names of the columns of text."""
+    """Return the names of the columns of text."""
     return [each.name for each in schema if is_text(each.type)]
 
 
 @contextmanager
 def _errors_as_source_error(path: Path) -> Iterator[None]:
-    """Make a SourceError of what pyarrow raises."""
+    """Raise a SourceError for what pyarrow raises."""
     try:
         with oserror_as_source_error(str(path)):
             yield

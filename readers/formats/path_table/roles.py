@@ -18,8 +18,7 @@ IMAGE_NAMES = (
 """Usual names of the column of paths, in lower case; those behind mostly hold names without extension."""
 
 _LABEL_NAMES = tuple(dict.fromkeys(name.lower() for name in (*LABEL_NAMES, *FURTHER_LABEL_NAMES)))
-_KEY_NAMES = ("__key__", "key", "id")
-_SPLIT = "split"
+KEY_NAMES = ("__key__", "key", "id")
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
@@ -27,7 +26,7 @@ def find_image(table: Table, asked: str | None) -> tuple[str, list[str]]:
     """Return the column of paths, and others that name images as well.
 
     Raises:
-        SourceError: There is none, or no such column.
+        SourceError: No column names images, or there is no column of the name that the caller gives.
     """
     if asked is not None:
         table.column(asked, "image")
@@ -56,20 +55,16 @@ def find_label(table: Table, taken: Iterable[str]) -> tuple[str | None, list[str
     return (able[0], able[1:]) if able else (None, [])
 
 
-def find_key(table: Table, asked: str | None) -> str | None:
-    """Return the column that names samples, None where the paths do."""
-    if asked is not None:
-        table.column(asked, "key")
-        return asked
-    return usual(table.columns, _KEY_NAMES)
+def find_column(table: Table, asked: str | None, option: str, names: Sequence[str]) -> str | None:
+    """Return the column that the caller names, else the first of some usual names, or None.
 
-
-def find_split(table: Table, asked: str | None) -> str | None:
-    """Return the column that tells the split of a row, None where there is none."""
+    Raises:
+        SourceError: There is no column of the name that the caller gives as `option`.
+    """
     if asked is not None:
-        table.column(asked, "split_column")
+        table.column(asked, option)
         return asked
-    return usual(table.columns, (_SPLIT,))
+    return usual(table.columns, names)
 
 
 def choose_rows(
@@ -80,21 +75,21 @@ def choose_rows(
     Args:
         table: All rows.
         split: The split, None where there is but one.
-        column: The column that tells it; None looks for the usual name.
+        column: The column of splits; None looks for the usual name.
         is_named: See `choose_split_of_column`.
 
     Raises:
-        SourceError: There is no such column or split, or there are several and none was asked for.
+        SourceError: There is no such column or split, or there are several splits and the caller names none.
     """
-    found = find_split(table, column)
+    found = find_column(table, column, "split_column", ("split",))
     values = table.columns[found] if found else []
-    told = ["" if value is None else str(value).strip() for value in values]
+    splits = ["" if value is None else str(value).strip() for value in values]
     wanted, remark = choose_split_of_column(
-        Counter(told), split, table.source, is_named, found or "split"
+        Counter(splits), split, table.source, is_named, found or "split"
     )
     if wanted is None:
         return table, remark
-    return table.only([row for row, value in enumerate(told) if value == wanted]), remark
+    return table.only([row for row, value in enumerate(splits) if value == wanted]), remark
 
 
 def rows_by_image(names: Sequence[str]) -> list[list[int]]:
@@ -106,7 +101,7 @@ def rows_by_image(names: Sequence[str]) -> list[list[int]]:
 
 
 def repeated(table: Table, names: Sequence[str], labels: Sequence[Any] | None) -> list[str]:
-    """Sentences about images that several rows name, each of which is a sample.
+    """Return a warning about images that several rows name although each row is a sample.
 
     Raises:
         SourceError: Two rows of an image have different labels.
@@ -137,12 +132,12 @@ def repeated(table: Table, names: Sequence[str], labels: Sequence[Any] | None) -
 
 
 def joined(values: Sequence[Any]) -> Any:
-    """Return what a column says of an image: its one value, or the list of those of its rows where they differ."""
+    """Return the value of a column for an image: one value, or the list of the values of its rows if they differ."""
     return values[0] if all(value == values[0] for value in values) else list(values)
 
 
 def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[str]:
-    """Sentences about a column of which another one might have been meant."""
+    """Return a warning about a column that was taken although others may be meant."""
     if role == "image" and taken.lower() == role:  # image and path, but not image and mask
         others = [name for name in others if name.lower() in IMAGE_NAMES]
     if not others:
@@ -154,13 +149,13 @@ def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[s
 
 
 def box_sides(table: Table) -> list[str]:
-    """Return the columns that are called like the sides of boxes, none where one of the four is missing."""
+    """Return the columns with the names of box sides; none if one of the four is missing."""
     sides = [usual(table.columns, (side,)) for side in _SIDES]
     return [side for side in sides if side is not None] if None not in sides else []
 
 
 def about_boxes(table: Table) -> list[str]:
-    """A sentence about columns that are called like the sides of boxes, where nobody asked for boxes."""
+    """Return a warning about columns with the names of box sides, if boxes= is not given."""
     sides = box_sides(table)
     if not sides:
         return []
@@ -170,7 +165,7 @@ def about_boxes(table: Table) -> list[str]:
 
 
 def usual(names: Iterable[str], wanted: Sequence[str]) -> str | None:
-    """Return the first of the usual names that is there, in capitals or not."""
+    """Return the first of some names that exists, whatever its case, or None."""
     there: dict[str, str] = {}
     for name in names:
         there.setdefault(name.lower(), name)
@@ -178,6 +173,6 @@ def usual(names: Iterable[str], wanted: Sequence[str]) -> str | None:
 
 
 def _first(values: Sequence[object]) -> str:
-    """The first value that says something, "" where it is no text."""
+    """Return the first value that is not empty, "" if it is no text."""
     found = next((value for value in values if value not in (None, "")), "")
     return found if isinstance(found, str) else ""

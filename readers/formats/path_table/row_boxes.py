@@ -40,7 +40,7 @@ class Boxes(NamedTuple):
 def make_boxes(
     table: Table, label: str | None, rows: Sequence[Sequence[int]], options: TableOptions
 ) -> Boxes:
-    """Return the boxes of samples.
+    """Return the boxes of all samples.
 
     Args:
         table: The rows.
@@ -74,10 +74,10 @@ def make_boxes(
             remark = f"{table.source}: {count:,} of {all_boxes} have no class (class -1); {remark or 'write one for each'}"
     found = []
     for of_one in rows:
-        told: dict[str, Any] = {"boxes": [box for row in of_one for box in by_row[row]]}
+        targets: dict[str, Any] = {"boxes": [box for row in of_one for box in by_row[row]]}
         if label is not None:
-            told["labels"] = [number for row in of_one for number in labels[row]]
-        found.append(json.dumps(told, separators=(",", ":")).encode())
+            targets["labels"] = [number for row in of_one for number in labels[row]]
+        found.append(json.dumps(targets, separators=(",", ":")).encode())
     of_samples = [{sizes[row] for row in of_one} for of_one in rows] if sizes else []
     return Boxes(found, names, of_samples, remark)
 
@@ -85,7 +85,9 @@ def make_boxes(
 def _sizes(table: Table, boxes: str | Sequence[str]) -> list[tuple[int, int]]:
     """Return height and width that each row states for its image, 0 for neither; none where no columns are called so."""
     height, width = (usual(table.columns, (name,)) for name in ("height", "width"))
-    if height is None or width is None or {height, width} & {*boxes}:  # those are of boxes
+    if (
+        height is None or width is None or {height, width} & {*boxes}
+    ):  # columns of boxes, not of images
         return []
     stated = zip(table.columns[height], table.columns[width], strict=True)
     try:

@@ -16,7 +16,7 @@ from readers.sample import SourceError
 
 
 def label_cells(table: Table, column: str, options: TableOptions) -> list[Any]:
-    """Return what a column says of each row: a class, or a list.
+    """Return the value of a column in each row: a class, or a list.
 
     Raises:
         SourceError: A cell is no JSON list where the others are.
@@ -47,9 +47,9 @@ def make_row_labels(
     Args:
         table: The rows.
         column: The column of labels.
-        cells: What it says, as `label_cells` returns it.
+        cells: Its values, as `label_cells` returns them.
         rows: The rows of each sample.
-        options: How it is meant.
+        options: How labels are to be read.
 
     Raises:
         SourceError: A label is no class, or of another kind than the others.

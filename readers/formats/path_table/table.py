@@ -52,11 +52,11 @@ class Table:
         return len(next(iter(self.columns.values()), []))
 
     def place(self, row: int) -> str:
-        """Name a row for people."""
+        """Return the file and the line or row, for messages."""
         return f"{self.source}, {self.where([row])}"
 
     def where(self, rows: Sequence[int]) -> str:
-        """Name some rows of the table for people: "lines 3 and 8"."""
+        """Return some rows of the table for messages: "lines 3 and 8"."""
         word = "row" if self.lines is None else "line"
         numbers = [str(row if self.lines is None else self.lines[row]) for row in rows]
         return f"{word}{'s' * (len(rows) > 1)} {' and '.join(numbers)}"
@@ -65,7 +65,7 @@ class Table:
         """Return a column.
 
         Raises:
-            SourceError: There is none of that name.
+            SourceError: There is no column of that name.
         """
         if name not in self.columns:
             raise SourceError(
@@ -80,10 +80,10 @@ class Table:
         return Table(self.source, columns, lines, self.class_names)
 
     def json_list(self, row: int, value: Any, what: str, advice: str) -> list[Any]:
-        """Return the list that a cell holds, as such or as JSON; an empty one where it holds nothing.
+        """Return the list that a cell holds, as a list or as JSON; an empty cell is an empty list.
 
         Raises:
-            SourceError: It holds something else; the text names it by `what`, and ends with `advice`.
+            SourceError: The cell holds something else; the message names it by `what`, and ends with `advice`.
         """
         if value in (None, ""):
             return []

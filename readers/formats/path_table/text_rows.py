@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from readers.describe import few_of
+from readers.formats.columns import require_unique
 from readers.formats.path_table.table import Table
 from readers.plural import counted
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
@@ -16,7 +17,7 @@ from readers.storage.whole_files import TEXT_TIMES, open_regular, read_head
 
 DELIMITERS = (",", ";", "\t")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of UTF-32, too
-_LOOKED_AT = 20  # rows that tell the delimiter
+_LOOKED_AT = 20  # rows by which the delimiter is found
 _VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
 
 
@@ -54,7 +55,7 @@ def read_text_table(path: Path, delimiter: str | None, header: Sequence[str] | N
         lines.append(line)
     if not rows or names is None:
         raise SourceError(f"{path} has no rows: write a row for each image, such as cats/1.jpg,cat")
-    _require_different(path, names)
+    require_unique(list(filter(None, names)), str(path))
     columns = {
         name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)
     }
@@ -92,7 +93,7 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
 
 def csv_refusal(path: Path, line: int, error: csv.Error) -> SourceError:
     """Return what to raise where Python's csv module refuses a line."""
-    # The module's limit holds for all of a process, so that it is no reader's to raise.
+    # The limit of Python's csv module holds for the whole process, so only the user may raise it.
     advice = (
         "write it as CSV in UTF-8"
         if "field limit" not in str(error)
@@ -105,10 +106,10 @@ def csv_refusal(path: Path, line: int, error: csv.Error) -> SourceError:
 
 
 def find_delimiter(path: Path) -> str:
-    """Tell the delimiter by the first rows: that which gives all of them one number of cells, more than one.
+    """Return the delimiter that gives all of the first rows the same number of cells, more than one.
 
     Raises:
-        SourceError: Two do.
+        SourceError: Two delimiters do.
     """
     fitting = []
     for delimiter in DELIMITERS:
@@ -129,7 +130,7 @@ def find_delimiter(path: Path) -> str:
 
 
 def names_a_file(cell: str) -> bool:
-    """Whether a cell is the path of an image or a video by its ending."""
+    """Return whether a cell is the path of an image or a video by its ending."""
     return is_image_file(cell) or cell.lower().endswith(_VIDEO_ENDINGS)
 
 
@@ -144,11 +145,3 @@ def _names_of(path: Path, cells: list[str]) -> tuple[list[str], bool]:
         f"{path} has no row of names above its first file ({cells[files[0]]}): name its {len(cells)} columns with "
         'header=["image", ...]'
     )
-
-
-def _require_different(path: Path, names: Sequence[str]) -> None:
-    twice = next(
-        (name for number, name in enumerate(names) if name and name in names[:number]), None
-    )
-    if twice is not None:
-        raise SourceError(f"{path} has two columns {twice!r}: rename one of them")

@@ -33,7 +33,7 @@ def read_datum(message: Payload) -> Datum:
     """Read a Datum without its bytes.
 
     Raises:
-        ValueError: It is none, holds floats, or pixels of another number than it says.
+        ValueError: It is no Datum, holds floats, or another number of pixels than it says.
     """
     numbers = {_CHANNELS: 0, _HEIGHT: 0, _WIDTH: 0, _LABEL: -1, _ENCODED: 0}
     span = None

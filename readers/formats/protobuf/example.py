@@ -1,4 +1,4 @@
-"""tf.train.Example as a sample: which feature is the image, the label and the key, and where the others lie."""
+"""tf.train.Example as a sample: the roles of its features, and where they lie."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -24,8 +24,8 @@ from readers.storage.blob.mapped import copied
 
 # In front of a member's name where its bytes are a message Feature, to be read when it is fetched.
 _NUMBERS, _SEVERAL = "\0", "\1"
-_MAX_KEY_CHARACTERS = 256
-_MAX_LABEL_BYTES = 64
+_MAX_KEY_CHARACTERS = 256  # a key names a sample in messages and tables
+_MAX_LABEL_BYTES = 64  # a number has fewer digits
 _CLASS = "image/class/label"
 # Records of object detection have these; there, image/class/label may list the classes of all objects.
 _OBJECT_CLASSES = ("image/object/class/label", "image/object/class/text")
@@ -117,7 +117,7 @@ class ExampleReader(ColumnOptions):
 
 
 def _to_json(value: float | list[int] | list[float]) -> Payload:
-    """As `to_payload` writes it, several times as fast."""
+    """Return what `to_payload` returns, in a fraction of the time."""
     text = repr(value)
     if "n" in text:  # nan and inf
         return to_payload(value)
@@ -125,7 +125,7 @@ def _to_json(value: float | list[int] | list[float]) -> Payload:
 
 
 def is_decoded(member: str) -> bool:
-    """Whether the bytes of a member, by its name, are not the payload."""
+    """Return whether the bytes of a member, by its name, are not the payload."""
     return member[:1] in (_NUMBERS, _SEVERAL)
 
 

@@ -23,7 +23,7 @@ _KINDS: dict[int, Kind] = {_BYTES_LIST: "bytes", _FLOAT_LIST: "float", _INT64_LI
 
 
 class WireError(ValueError):
-    """The bytes are no such message; the text is a short reason."""
+    """The bytes are no message of this kind; the text is a short reason."""
 
 
 class Piece(NamedTuple):
@@ -179,7 +179,7 @@ def read_numbers(data: Payload, start: int, stop: int) -> list[int] | list[float
 
 
 def _usual_entry(data: Payload, start: int, stop: int) -> tuple[str, Feature] | None:
-    """Read the feature, with its name, at the beginning of data[start:stop], if it is written as nearly all are."""
+    """Read the feature, with its name, at the beginning of data[start:stop], if it is written in the usual way."""
     entry = _block(data, start, stop, _MAP_ENTRY)
     key = entry and _block(data, *entry, _MAP_KEY)
     value = entry and key and _block(data, key[1], entry[1], _MAP_VALUE)
@@ -196,7 +196,7 @@ def _usual_entry(data: Payload, start: int, stop: int) -> tuple[str, Feature] | 
 
 
 def _block(data: Payload, start: int, stop: int, tag: int) -> tuple[int, int] | None:
-    """The content of the block at the beginning of data[start:stop], None where none with this tag is whole."""
+    """Return the content of the block at the beginning of data[start:stop], None without a complete block with this tag."""
     if stop - start < 2 or data[start] != tag:
         return None
     length = data[start + 1]

@@ -30,7 +30,7 @@ class UnreadableValue:
     transient: bool = False
 
     def __str__(self) -> str:
-        """The reason, and whether another attempt may succeed."""
+        """Return the reason, and whether another attempt may succeed."""
         return self.reason + " (the storage failed: try again)" * self.transient
 
 
@@ -104,7 +104,7 @@ class Columns(dict[str, Column | UnreadableValue]):
 
     @property
     def has_unreadable(self) -> bool:
-        """Whether one of the columns cannot be read."""
+        """Return whether one of the columns cannot be read."""
         return any(isinstance(column, UnreadableValue) for column in self.values())
 
     @property
@@ -139,11 +139,11 @@ def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = N
     texts = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
     if pa.types.is_string_view(array.type):
         texts[array.type] = pa.binary_view()
-    if array.type in texts:  # the same bytes: whether they are UTF-8 is for others to say
+    if array.type in texts:  # the same bytes, so that text which is not UTF-8 can be read
         array = array.cast(texts[array.type])
     if file is not None:
         array = _private(array, file)
-        array.validate(full=True)  # what is damaged would end the process when it is used
+        array.validate(full=True)  # using a damaged array would end the process
     if name == layout.image and layout.image_in_struct:
         array = require("pyarrow.compute", extra="arrow").struct_field(array, "bytes")
     return Column(array, file)
@@ -155,7 +155,7 @@ def one_line(error: Exception) -> str:
 
 
 def _private(array: Any, file: MappedFile) -> Any:
-    """Copy what lies in a mapped file, all but the bytes of values, which pyarrow is not let near to."""
+    """Return an array whose buffers are copied out of a mapped file, but for the bytes of values, which pyarrow does not touch."""
     pa = require("pyarrow", extra="arrow")
     kind, test = array.type, pa.types
     parts = None
@@ -195,13 +195,13 @@ def _bytes_in_memory(chunk: Any, file: MappedFile | None) -> int:
 
 
 class _Slices:
-    """Bytes that lie one behind the other: where each begins, which are not null, and what reads a range of them."""
+    """Bytes that lie one behind the other: where each value begins, which values are not null, and a function that reads a range."""
 
     def __init__(self, read: Callable[[int, int], Any], offsets: NDArray[Any], valid: Any) -> None:
         self._read, self._offsets, self._valid = read, offsets, valid
 
     def take(self, rows: Sequence[int]) -> list[Any]:
-        """Return the values of some rows; a UnreadableValue for each row that the file no longer has."""
+        """Return the values of some rows; an UnreadableValue for each row that the file no longer has."""
         read, wanted = self._read, np.asarray(rows, np.int64)
         starts, stops = self._offsets[wanted].tolist(), self._offsets[wanted + 1].tolist()
         there = [True] * len(starts) if self._valid is None else self._valid[wanted].tolist()

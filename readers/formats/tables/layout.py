@@ -1,4 +1,4 @@
-"""Which columns of Arrow data are read, and which of them is the image, the label, the key."""
+"""The columns of Arrow data that are read, and their roles."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +17,7 @@ from readers.formats.columns import (
     ambiguity_warnings,
     find_roles,
     first_of,
+    require_unique,
 )
 from readers.labels.unlabelled import Unlabelled
 from readers.plural import counted
@@ -43,8 +44,8 @@ class Layout:
         fields: The columns that become fields.
         class_names: Names from Hugging Face's ClassLabel.
         remarks: Sentences for people about what was chosen.
-        names: The fields of columns that are called otherwise.
-        unread_label: A sentence about a column that is called as labels are, and whose type holds no class numbers.
+        names: Names of the fields that are not called like their column, by column.
+        unread_label: A warning about a column with a usual name of labels, whose type holds no class numbers.
     """
 
     columns: tuple[str, ...]
@@ -79,7 +80,7 @@ class Layout:
 
     @property
     def identity(self) -> str:
-        """The text that enters fingerprints; it must not change when names in the code do."""
+        """The text that enters fingerprints; it must not change with names in the code."""
         return (
             f"Layout(columns={self.columns!r}, image={self.image!r}, image_in_struct={self.image_in_struct!r}, "
             f"label={self.label!r}, key={self.key!r}, fields={self.fields!r}, class_names={self.class_names!r})"
@@ -132,9 +133,7 @@ def find_layout(
 
 
 def _refuse_names_and_types(schema: Any, source: str) -> None:
-    if len(schema.names) > len(set(schema.names)):
-        twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise SourceError(f"{source} has two columns of the name {twice!r}: rename one of them")
+    require_unique(schema.names, source)
     for each in schema:
         if (each.metadata or {}).get(b"ARROW:extension:name") in _PICKLED:
             raise SourceError(
@@ -210,7 +209,7 @@ def _is_binary(kind: Any) -> bool:
 
 
 def holds_images(kind: Any) -> bool:
-    """Whether a column of a type may hold encoded images: bytes, or Hugging Face's struct of bytes and path."""
+    """Return whether a column of a type may hold encoded images: bytes, or Hugging Face's struct of bytes and path."""
     if _is_struct(kind):
         number = kind.get_field_index("bytes")
         return number >= 0 and _is_binary(kind.field(number).type)
@@ -218,7 +217,7 @@ def holds_images(kind: Any) -> bool:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a column of a type holds text, also as a dictionary."""
+    """Return whether a column of a type holds text, also as a dictionary."""
     test = require("pyarrow", extra="arrow").types
     if test.is_dictionary(kind):
         kind = kind.value_type
@@ -246,7 +245,7 @@ def _holds_labels(kind: Any) -> bool:
 
 
 def hugging_face_features(schema: Any) -> dict[str, dict[str, Any]]:
-    """Return what Hugging Face's datasets noted about each column, nothing where it did not."""
+    """Return what Hugging Face's datasets noted about each column; empty without notes."""
     noted = (schema.metadata or {}).get(b"huggingface")
     try:
         features = json.loads(noted)["info"]["features"] if noted else {}
@@ -254,4 +253,4 @@ def hugging_face_features(schema: Any) -> dict[str, dict[str, Any]]:
         return {}
     if not isinstance(features, dict):
         return {}
-    return {name: told for name, told in features.items() if isinstance(told, dict)}
+    return {name: feature for name, feature in features.items() if isinstance(feature, dict)}

@@ -14,7 +14,7 @@ from readers.formats.columns import UNREADABLE, ColumnOptions
 from readers.formats.tables.columns import UnreadableValue
 from readers.formats.tables.layout import Layout, unknown_column
 from readers.formats.tables.values import make_samples
-from readers.sample import BadSample, ColumnName, Sample
+from readers.sample import BadSample, ColumnName, Sample, SourceError
 
 
 class RowFilesDataset(PartsDataset):
@@ -67,6 +67,8 @@ class RowFilesDataset(PartsDataset):
         rows: Sequence[NDArray[np.int64]],
         nulls: Iterable[Mapping[str, int]],
         lacking: Sequence[tuple[str, int]] = (),
+        *,
+        source: str,
     ) -> None:
         """Set where the parts begin, and how many samples have no label.
 
@@ -75,11 +77,17 @@ class RowFilesDataset(PartsDataset):
             rows: Number of rows of each part of each file.
             nulls: See `Layout.unlabelled`.
             lacking: See `Layout.unlabelled`.
+            source: The first file, for the error.
+
+        Raises:
+            SourceError: There are no rows.
         """
         self._names = names
         self._first_parts = np.cumsum([0, *map(len, rows)])
         self._starts = np.cumsum(np.concatenate([np.zeros(1, np.int64), *rows]))
         self._file_starts = self._starts[self._first_parts]
+        if not len(self):
+            raise SourceError(f"{source} holds no rows: leave it out, or write it again")
         self.unlabelled = self._layout.unlabelled(len(self), nulls, lacking)
 
     def _place_of(self, number: int) -> tuple[int, int]:

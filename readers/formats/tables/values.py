@@ -29,7 +29,7 @@ def make_samples(
         indices: Indices of the samples in the dataset.
         rows: Their rows in the file.
         name: Name of the file, with which keys begin.
-        values: For each column of the layout one value per row; a UnreadableValue makes the sample a BadSample.
+        values: For each column of the layout one value per row; an UnreadableValue makes the sample a BadSample.
     """
     names, image = layout.fields, layout.image
     no_bytes = UnreadableValue(
@@ -56,34 +56,34 @@ def make_samples(
             for column, found in zip(names, payloads, strict=True)
             if found[k] is not None
         }
-        lost = None
+        unreadable = None
         if label.__class__ is UnreadableValue or UnreadableValue in map(type, fields.values()):
-            lost = next(
+            unreadable = next(
                 each for each in (*fields.values(), label) if isinstance(each, UnreadableValue)
             )
         elif image is not None and image not in fields:
-            lost = no_bytes
-        if lost is None and unseen:
-            lost = next(
+            unreadable = no_bytes
+        if unreadable is None and unseen:
+            unreadable = next(
                 (found[k] for found in unseen if isinstance(found[k], UnreadableValue)), None
             )
         samples.append(
             Sample(index, key, fields, label, image_field=image)
-            if lost is None
-            else BadSample(index, key, "read", lost.reason, transient=lost.transient)
+            if unreadable is None
+            else BadSample(index, key, "read", unreadable.reason, transient=unreadable.transient)
         )
     return samples
 
 
 def _own(value: Any, row: int) -> Any:
-    """The name of a sample in its file: by its key column, or its row."""
+    """Return the name of a sample in its file: the value of its key column, or its row."""
     if isinstance(value, bytes | memoryview):
         return bytes(value[:200]).decode("utf-8", "backslashreplace")
     return row if value is None or isinstance(value, UnreadableValue) else value
 
 
 def _each(convert: Callable[[Any], Any], done: type, values: Sequence[Any]) -> Sequence[Any]:
-    """Convert values that are not all of the type `done`; what cannot be becomes a UnreadableValue."""
+    """Convert values that are not all of the type `done`; one that cannot be converted becomes an UnreadableValue."""
     kinds = set(map(type, values))
     if kinds == {done}:
         return values

@@ -39,8 +39,8 @@ class TarDataset(ShardDataset):
     The files of a sample follow one another in the shard and share their name up to the first
     dot of the base name; the rest, in lower case, is the field: ``n01/10026.jpg`` and
     ``n01/10026.cls`` are the fields jpg and cls of the key ``n01/10026``. The label is the
-    integer in the field cls, -1 where there is no such field; one that holds anything else makes a bad sample. A key that comes again after another one begins
-    a sample of its own, as for WebDataset; opening such shards warns with their number.
+    integer in the field cls, -1 without such a field; a field cls that holds anything else makes a bad sample. A key that
+    returns after another key begins a sample of its own, as for WebDataset; opening such shards warns with their number.
 
     See `ShardDataset` for how shards are indexed and mapped.
 
@@ -80,7 +80,7 @@ class TarDataset(ShardDataset):
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """Those that `gpu-aug pack` noted in ``manifest.json`` beside the shards; empty where there is none, or they differ."""
+        """Class names from the ``manifest.json`` that `gpu-aug pack` wrote beside the shards; empty without one, or if several differ."""
         return packed_classes(self._blobs)
 
     @property

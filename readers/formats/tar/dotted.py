@@ -1,4 +1,4 @@
-"""Warnings about the names of files in an archive that hold further dots, by which labels and samples get lost."""
+"""Warnings about names in an archive with several dots, which hide labels and join samples."""
 
 import re
 from collections.abc import Collection
@@ -12,7 +12,7 @@ ADVICE = "say keys='last-dot', by which a.v1.png is the field png of the sample 
 
 
 def about_dots(dataset: ShardDataset, advice: str = ADVICE) -> list[str]:
-    """Return sentences about samples whose labels, targets or images are not where a name's first dot puts them.
+    """Return warnings about samples whose labels, targets or images are hidden because keys end at the first dot.
 
     Args:
         dataset: The samples.

@@ -1,4 +1,4 @@
-"""Where a tar ends: whether it says so itself, and what a cut may have taken from its last sample.
+"""The end of a tar: whether it is marked, and what its last sample may lack after a cut.
 
 GNU tar and Python write two blocks of zeros behind the last member; writers that were never closed write none. Tars
 that were joined by ``cat`` have such blocks in the middle, where most programs stop.
@@ -20,7 +20,7 @@ UNENDED = (  # of a shard that "ends at byte N"
 
 
 def end_fault(end: int, size: int, block: bytes) -> str:
-    """Return why the members of a tar stop, "" where they are through.
+    """Return why the members of a tar stop too early, "" if they do not.
 
     Args:
         end: Where the next header must stand.
@@ -37,14 +37,14 @@ def end_fault(end: int, size: int, block: bytes) -> str:
 
 
 def oversized(offset: int, num_bytes: int) -> str:
-    """Return the fault of an extended header whose content begins at an offset; "" where its size is credible."""
+    """Return the fault of an extended header whose content begins at an offset, "" if its size is credible."""
     if num_bytes <= MAX_HEADER_BYTES:
         return ""
     return f"the header at byte {offset - BLOCK_BYTES} is damaged: it claims {num_bytes} bytes, more than {MAX_HEADER_BYTES}"
 
 
 def next_archive(content: Content, end: int) -> int:
-    """Return where something stands behind the zeros that end an archive; -1 where nothing does."""
+    """Return where data follows behind the zeros that end an archive, -1 if none does."""
     for start in range(end, len(content), _PIECE_BYTES):
         piece = bytes(content[start : start + _PIECE_BYTES])
         if rest := piece.lstrip(b"\0"):

@@ -1,4 +1,4 @@
-"""Tar shards that files beside them tell of: the index of wids, and the statistics of img2dataset."""
+"""Tar shards that other files list: the index of wids, and the statistics of img2dataset."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from readers.storage.whole_files import read_head, read_whole
 
 INDEX = "index.json"
 _KIND = b"wids-shard-index-v1"
-_LOOKED_AT = 4096
+_LOOKED_AT = 4096  # bytes, among the first of which an index of wids names its kind
 _STATS = "_stats.json"
 
 
@@ -32,13 +32,13 @@ def shards_of_index(path: Path) -> list[str] | None:
         return None
     try:
         shards = json.loads(read_whole(file))["shardlist"]
-        told = [(str(shard["url"]), shard.get("filesize")) for shard in shards]
+        files = [(str(shard["url"]), shard.get("filesize")) for shard in shards]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = error if isinstance(error, TooLargeError) else f"{type(error).__name__}: {error}"
         raise SourceError(f"{file} is a damaged index of wids ({reason}): write it again") from None
-    if not told:
+    if not files:
         raise SourceError(f"{file} lists no shards: write it again")
-    return [_shard(file, url, size) for url, size in told]
+    return [_shard(file, url, size) for url, size in files]
 
 
 def detect_finished(folder: ListedFolder, split: str | None) -> list[str] | None:
@@ -94,7 +94,7 @@ def _shard(file: Path, url: str, size: Any) -> str:
 
 def _is_statistics(file: Path) -> bool:
     try:
-        told = json.loads(read_whole(file))
+        content = json.loads(read_whole(file))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(told, dict) and {"count", "successes"} <= told.keys()
+    return isinstance(content, dict) and {"count", "successes"} <= content.keys()

@@ -1,4 +1,4 @@
-"""Names of the classes of shards that `gpu-aug pack` wrote: a tar holds numbers, the manifest beside it the names."""
+"""Class names of shards that `gpu-aug pack` wrote: a tar holds numbers, its manifest the names."""
 
 import errno
 import json
@@ -15,13 +15,13 @@ from readers.storage.unreadable import has_errno, is_missing, oserror_as_source_
 
 
 def packed_classes(shards: Sequence[Blob]) -> tuple[str, ...]:
-    """The names in the manifests beside some shards; empty unless these list all of them, and agree."""
-    found = {_names(manifest, some) for manifest, some in _by_manifest(shards).items()}
-    return found.pop() if len(found) == 1 else ()
+    """Return the class names in the manifests of some shards; empty unless these list all shards and agree."""
+    names = {_names(manifest, some) for manifest, some in _by_manifest(shards).items()}
+    return names.pop() if len(names) == 1 else ()
 
 
 def about_classes(shards: Sequence[Blob]) -> list[str]:
-    """A sentence if the shards of several folders have class numbers that mean different things."""
+    """Return a warning if the class numbers of several folders of shards mean different classes."""
     manifests = _by_manifest(shards)
     if len(manifests) == 1:
         return []
@@ -47,28 +47,28 @@ def _by_manifest(shards: Sequence[Blob]) -> dict[str, list[Blob]]:
 
 
 def _names(location: str, shards: Sequence[Blob]) -> tuple[str, ...]:
-    """Those in a manifest; empty unless it lists the shards, by name and size."""
+    """Return the class names in a manifest; empty unless it lists the shards, by name and size."""
     manifest = _read(location)
     try:
         listed = {(one["name"], one["bytes"]) for one in manifest["shards"]}
         is_theirs = listed.issuperset((shard.name, shard.size_bytes) for shard in shards)
         return tuple(map(str, manifest["class_names"])) if is_theirs else ()
-    except (KeyError, TypeError):  # there is none, or it is that of another program
+    except (KeyError, TypeError):  # no manifest, or that of another program
         return ()
 
 
 def _read(location: str) -> Any:
-    """Return what a manifest holds, None where there is none.
+    """Return the content of a manifest, None if it is missing.
 
     Raises:
-        SourceError: It cannot be read, which does not mean that there is none.
+        SourceError: It exists, or may exist, and cannot be read.
     """
     try:
         with oserror_as_source_error(location):
             blob = open_blob(location)
             [content] = blob.read([(0, blob.size_bytes)])
         return json.loads(bytes(content))
-    except ValueError:  # it is that of another program
+    except ValueError:  # that of another program
         return None
     except SourceError as error:
         if is_missing(error):

@@ -26,7 +26,7 @@ _META = re.compile(r"__[^/]*__(/|$)")  # WebDataset keeps such names to itself
 def key_and_field(name: str, keys: KeyRule = "first-dot") -> tuple[str, str] | None:
     """Split the name of a stored file: ``n01/10026.JPG`` is the field jpg of the key ``n01/10026``.
 
-    None when it belongs to no sample. The files of a sample follow one another in the tar.
+    None if it belongs to no sample. The files of a sample follow one another in the tar.
 
     Args:
         name: The name.
@@ -43,7 +43,7 @@ def checked_rule(keys: KeyRule) -> KeyRule:
     """Return the rule.
 
     Raises:
-        SourceError: It is none.
+        SourceError: The rule is unknown.
     """
     if keys not in get_args(KeyRule):
         raise SourceError(f"keys={keys!r} is not known: give one of {', '.join(get_args(KeyRule))}")
@@ -51,9 +51,9 @@ def checked_rule(keys: KeyRule) -> KeyRule:
 
 
 def unread_fields(names: Collection[str]) -> list[str]:
-    """Return the fields of a sample that would be its label, targets or masks but for what stands before: ``v1.cls``.
+    """Return the fields of a sample that would be its label, targets or masks without a prefix: ``v1.cls``.
 
-    They come of file names with further dots. JSON counts where it stands beside a picture or video of the same prefix:
+    They come from file names with several dots. JSON counts only beside a picture or video with the same prefix:
     other JSON has a name of its own.
     """
     pictures = {
@@ -68,7 +68,7 @@ def unread_fields(names: Collection[str]) -> list[str]:
 
 
 def label_of(fields: Mapping[str, Payload]) -> int:
-    """Return the number in the field cls, -1 where there is no such field.
+    """Return the number in the field cls, -1 without such a field.
 
     Raises:
         LabelError: See `readers.formats.columns.to_label`.

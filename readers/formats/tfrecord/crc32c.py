@@ -10,12 +10,12 @@ __all__ = ["crc32c", "find_checked_lengths", "masked"]
 
 
 def masked(crc: int) -> int:
-    """A checksum as TFRecord files store it."""
+    """Return a checksum as TFRecord files store it."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
 
 
 def find_checked_lengths(data: Payload, most: int) -> NDArray[np.int64]:
-    """Offsets at which a length of at most this and its masked checksum stand, int64 [found], increasing."""
+    """Return the offsets of lengths of at most `most` with their masked checksum, int64 [offsets], increasing."""
     num_offsets = len(data) - 11
     if num_offsets <= 0:
         return np.empty(0, np.int64)

@@ -31,11 +31,14 @@ _HEAD = struct.Struct("<QI")  # length of the record, masked CRC-32C of these ei
 _TAIL_BYTES = 4  # masked CRC-32C of the record
 _GZIP, _ZLIB = b"\x1f\x8b", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _BOXES = re.compile(r"(?:object|objects)/bbox(?:/|$)")  # of TensorFlow's object detection, and TFDS
-_FIRST_SEARCH_BYTES, _LAST_SEARCH_BYTES = 4096, 1 << 20
+_FIRST_SEARCH_BYTES, _LAST_SEARCH_BYTES = (
+    4096,
+    1 << 20,
+)  # most damage is small, and large damage is searched fast
 
 
 def looks_like_tfrecord(first_bytes: bytes) -> bool:
-    """Whether a file begins like an uncompressed TFRecord file.
+    """Return whether a file begins like an uncompressed TFRecord file.
 
     Args:
         first_bytes: At least 12 of them.
@@ -77,7 +80,7 @@ def _frames(content: Content, name: str) -> Iterator[_Frame]:
 
 
 def _find_record(content: Content, start: int) -> int:
-    """The next offset at which a record can begin, or the end."""
+    """Return the next offset at which a record can begin, or the end."""
     size, num_bytes = len(content), _FIRST_SEARCH_BYTES
     while start < size:
         window = content[start : start + num_bytes]
@@ -110,7 +113,7 @@ def _checksum_fault(content: Content, frame: _Frame) -> str:
 
 @dataclass(frozen=True)
 class _Records:
-    """Finds the samples of a shard; with `checks_all` it also verifies their checksums."""
+    """The scan for the samples of a shard; with `checks_all` all checksums are verified."""
 
     reader: ExampleReader
     checks_all: bool
@@ -128,7 +131,9 @@ class _Records:
                 if not fault and examples is None:
                     examples = self.reader.accepts(record, name)
             if fault:
-                label = -1 if frame.fault else UNREADABLE  # bytes between records are no sample's
+                label = (
+                    -1 if frame.fault else UNREADABLE
+                )  # bytes between records belong to no sample
                 yield Entry(str(number), (), label, fault=fault)
             elif examples:
                 yield self._example(content, frame, record, number)
@@ -147,10 +152,8 @@ class _Records:
             (field, frame.start + start, frame.start + stop)
             for field, start, stop in example.members
         )
-        image: Payload = b""
-        for field, start, stop in example.members:
-            if field == example.image:
-                image = record[start:stop]
+        spans = (slice(*span) for field, *span in example.members if field == example.image)
+        image = record[next(spans, slice(0))]
         return Entry(
             str(number) if example.key is None else example.key,
             members,
@@ -191,22 +194,22 @@ class TfRecordDataset(ShardDataset):
     with the number. Without a label map they are the numbers in the records, and a warning says so. The label of such a sample is
     -1 unless ``label=`` is given. Features whose numbers of values do not agree make a bad sample.
 
-    Where the first record is no Example, each record is one field ``record``, which is the image where
-    it begins like one. Labels and keys it has none.
+    If the first record is no Example, each record is one field ``record``, the image if it begins like one, without
+    label and key.
 
-    The checksum of each record's length is checked when the shard is indexed. That of the record itself is
-    not looked at, so that damage within an image or a number is read as if it were right, unless
-    ``verify=True`` is given: then the scan for the index reads every byte once, and
-    records that are not as they were written are bad samples. (To `fetch` costs the same either way. What
-    is damaged after the shard was indexed is found by the method `verify`.) In a shard that is cut off the samples before that place can be read, and one BadSample
-    stands for the loss. Behind damage in the middle the records go on at the next length whose checksum
-    is right, and one BadSample stands for what lies between.
+    The checksum of each record's length is checked when the shard is indexed. The checksum of the record itself is
+    checked only with ``verify=True``: then the scan for the index reads every byte once, and damaged records are
+    bad samples. Without it, damage within an image or a number goes unnoticed. (`fetch` costs the same either way. Damage
+    after the shard was indexed is found by the method `verify`.) In a shard that is cut off the samples before the cut
+    can be read, and one BadSample stands for the loss. Behind damage in the middle, records continue at the next length
+    whose checksum is right, and one BadSample stands for the bytes between.
 
     Args:
         shards: Paths or URLs. The samples follow this order.
         image: Name of the feature that holds the encoded image; None takes the first of the usual names.
-        label: Likewise, the class number.
-        key: Likewise, a name for people; where there is none the record's number is the key.
+        label: Name of the feature that holds the class number; None takes the first of the usual names.
+        key: Name of the feature that names samples for people; None takes the first of the usual names. Without one the
+            record's number is the key.
         columns: The features that become fields; None takes all.
         verify: Whether the checksum of every record is compared when the shard is indexed.
         classes: For object detection the label map: the path of a ``.pbtxt``, the names of the numbers 1, 2, ..., or

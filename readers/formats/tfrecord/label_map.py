@@ -13,7 +13,6 @@ Classes = PathLike | Sequence[str] | Mapping[int, str]
 """What callers give: the path of a ``.pbtxt`` file, names of the numbers 1, 2, ..., or number -> name."""
 
 _USUAL_NAME = "label_map.pbtxt"
-_MAX_BYTES = 1 << 26
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|(?P<sign>[{}:;,<>])|"(?P<double>(?:[^"\\\n]|\\.)*)"|'(?P<single>(?:[^'\\\n]|\\.)*)'|(?P<word>[-+.\w]+)"""
 )
@@ -64,7 +63,7 @@ def read_label_map(classes: Classes) -> LabelMap:
     """Return the label map that the caller means.
 
     Raises:
-        SourceError: It is none.
+        SourceError: It is no label map.
     """
     if isinstance(classes, Mapping):
         return _checked(list(classes.items()), "classes=")

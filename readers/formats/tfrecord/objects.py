@@ -28,9 +28,9 @@ _ROUNDING = 1e-6  # of an edge divided by a size, in float32
 
 
 def holds_objects(members: Collection[str]) -> bool:
-    """Whether records are of object detection, by the names of their members.
+    """Return whether records are of object detection, by the names of their members.
 
-    ImageNet's have boxes too, but no classes of objects, and are left as they are.
+    Records of ImageNet have boxes too, but no classes of objects, and are not changed.
     """
     names = {name[1:] if is_decoded(name) else name for name in members}
     return all(_BOX + side in names for side in _SIDES) and bool({_TEXT, _LABEL} & names)
@@ -46,9 +46,9 @@ def add_objects(
     """Return the fields of a record, with json and masks behind what is stored.
 
     Args:
-        fields: As they are stored, lists of numbers as JSON.
+        fields: The stored fields, lists of numbers as JSON.
         size: Height and width of the upright image, None where its header cannot be read.
-        labels: Numbers of classes; None takes the numbers in the record as they are.
+        labels: Numbers of classes; None takes the numbers in the record.
         crowd: Whether regions that hold several objects count as objects.
 
     Raises:
@@ -57,28 +57,30 @@ def add_objects(
     if "json" in fields:
         return dict(fields)
     boxes = _boxes(fields, size)
-    told: dict[str, Any] = {"boxes": boxes}
+    targets: dict[str, Any] = {"boxes": boxes}
     classes = _classes(fields, labels)
     if classes or not boxes:
-        told["labels"] = _as_many("labels", classes, boxes)
+        targets["labels"] = _as_many("labels", classes, boxes)
     for feature, name in _FURTHER.items():
         values = _numbers(fields, feature)
         if values:
-            told[name] = _as_many(feature, values, boxes)
+            targets[name] = _as_many(feature, values, boxes)
         if values and name not in ("area", "weight"):  # -1: OpenImages does not know it
-            told[name] = read_each(
+            targets[name] = read_each(
                 values,
                 partial(read_flag, name=feature, allowed=(-1, 0, 1)),
                 lambda number, _: f"object {number}",
             )
     masks = _as_many(_MASK, _several(fields, _MASK) or [b""] * len(boxes), boxes)
     groups = zip(
-        *(told.get(name, [0] * len(boxes)) for name in ("iscrowd", "group_of")), strict=True
+        *(targets.get(name, [0] * len(boxes)) for name in ("iscrowd", "group_of")), strict=True
     )
-    kept = [place for place, is_group in enumerate(groups) if crowd or max(is_group) < 1]
-    told = {name: [values[place] for place in kept] for name, values in told.items()}
-    found: dict[str, Payload] = {"json": to_payload(told | CORNERS)}
-    found |= {f"mask.{n}.png": masks[place] for n, place in enumerate(kept) if len(masks[place])}
+    selected = [number for number, is_group in enumerate(groups) if crowd or max(is_group) < 1]
+    targets = {name: [values[number] for number in selected] for name, values in targets.items()}
+    found: dict[str, Payload] = {"json": to_payload(targets | CORNERS)}
+    found |= {
+        f"mask.{n}.png": masks[number] for n, number in enumerate(selected) if len(masks[number])
+    }
     stored = {name: fields[name] for name in fields if not _is_mask(name)}
     return stored | found
 
@@ -97,15 +99,15 @@ def _boxes(fields: Mapping[str, Payload], size: tuple[int, int] | None) -> list[
     require_stated_size((stated[0], stated[1]), size, "the record")
     height, width = size
     found = []
-    for place, box in enumerate(zip(*sides.values(), strict=True)):
+    for number, box in enumerate(zip(*sides.values(), strict=True)):
         x1, y1, x2, y2 = map(_share, box)
         if not (x1 < x2 and y1 < y2):
             raise ValueError(
-                f"object {place} has xmin {x1}, ymin {y1}, xmax {x2}, ymax {y2}, which is no area"
+                f"object {number} has xmin {x1}, ymin {y1}, xmax {x2}, ymax {y2}, which is no area"
             )
         if max(map(abs, (x1, y1, x2, y2))) > 2:
             raise ValueError(
-                f"object {place} has coordinates up to {max(x2, y2)}, where shares of the image must be"
+                f"object {number} has coordinates up to {max(x2, y2)}, where shares of the image must be"
             )
         found.append([x1 * width, y1 * height, x2 * width, y2 * height])
     return found
@@ -118,7 +120,7 @@ def _share(value: float) -> float:
 
 
 def _classes(fields: Mapping[str, Payload], labels: LabelMap | None) -> list[int]:
-    """Return the classes that numbers and names tell together, of which one may be missing."""
+    """Return the classes by their numbers and names, one of which may be missing."""
     numbers = [int(number) for number in _numbers(fields, _LABEL)]
     texts = [str(bytes(one), "utf-8", "replace") for one in _several(fields, _TEXT)]
     if numbers and texts and len(numbers) != len(texts):

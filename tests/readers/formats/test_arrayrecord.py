@@ -131,7 +131,7 @@ sys.exit(failed)
 
 def test_more_files_than_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are closed and opened again where there are many."""
-    monkeypatch.setattr("readers.formats.arrayrecord.files._MOST_OPEN_FILES", 2)
+    monkeypatch.setattr("readers.formats.arrayrecord.files._MAX_OPEN_FILES", 2)
     files = [write(tmp_path / f"{number}", [b"%d" % number] * 3) for number in range(6)]
     dataset = ArrayRecordDataset(files)
     wanted = random.Random(0).choices(range(18), k=90)

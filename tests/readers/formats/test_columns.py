@@ -87,7 +87,7 @@ def test_half_characters() -> None:
         "a\\ud800/\\udcff\0",
         "\udcff",
     ]
-    with pytest.raises(ValueError, match=r"the text 'x\\ud800' has half a character"):
+    with pytest.raises(ValueError, match=r"the text 'x\\ud800' has an unpaired surrogate"):
         to_payload("x\ud800")
 
 
