@@ -262,20 +262,20 @@ def _files_below(
     The number of files in each folder is added to ``inside``, files that belong to them to ``sidecars``, others to ``left_out``.
     """
     for folder in folders:
-        found = []
+        parts = []
         for path, below, files in os.walk(
             root / folder, onerror=refuse_folder_error, followlinks=True
         ):
             below[:] = [name for name in _visible(below) if not leads_back(Path(path, name))]
             part = os.path.relpath(path, root)
             names, beside = _split_sidecars(_visible(files), kind, left_out, part)
-            found.append((part, names))
+            parts.append((part, names))
             for name, files_beside in beside.items():
                 sidecars[f"{part}/{name}"] = tuple(
                     (field, f"{part}/{file}") for field, file in files_beside
                 )
-        inside[folder] = sum(len(names) for _, names in found)
-        yield from (f"{path}/{name}" for path, names in sorted(found) for name in names)
+        inside[folder] = sum(len(names) for _, names in parts)
+        yield from (f"{path}/{name}" for path, names in sorted(parts) for name in names)
 
 
 def _split_sidecars(

@@ -76,7 +76,7 @@ def values_in(paths: Iterable[Path]) -> set[int]:
     """
     from PIL import Image
 
-    found: set[int] = set()
+    greys: set[int] = set()
     for path in paths:
         colors: list[Any] | None = [(0, 0, 0)]
         try:
@@ -87,14 +87,14 @@ def values_in(paths: Iterable[Path]) -> set[int]:
                 raise SourceError(
                     f"{path} cannot be read ({reason_of(error)}), so that what masks hold is not known: try again"
                 ) from None
-        found |= {-1} if colors is None else {color[0] for color in colors}
+        greys |= {-1} if colors is None else {color[0] for color in colors}
         colored = [color for color in colors or () if len({*color}) > 1]
         if colored:
             raise SourceError(
                 f"{path} holds colours such as {few_of(sorted(colored), 4)}, and which class each stands for is not in the file: say "
                 "colors={(r, g, b): class, ...}"
             )
-    return found
+    return greys
 
 
 def _colors(picture: Any) -> list[tuple[int, int, int]] | None:
