@@ -40,6 +40,10 @@ class Config(NamedTuple):
     masks_dir: str = ""
 
 
+NO_CONFIG = Config(Path(), "", (), {})
+"""Of a dataset without such a file."""
+
+
 def find_config(folder: Path) -> Path | None:
     """Return the file that describes the dataset in a folder, None without one.
 

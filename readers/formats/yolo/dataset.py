@@ -115,22 +115,18 @@ class YoloDataset(AnnotatedDataset):
         if masks:
             require("pycocotools.mask", extra="coco")
         self._remarks += (*same_name_warnings(source, names, range(len(names))),)
-        shape = layout.config.kpt_shape if layout.config else None
-        self.flip_idx = layout.config.flip_idx if layout.config else ()
+        shape, self.flip_idx = layout.config.kpt_shape, layout.config.flip_idx
         changed = sum(number != other for number, other in enumerate(self.flip_idx))
         if changed:
-            self._remarks += (
-                f"{layout.config and layout.config.file} says by flip_idx that {changed}{_FLIPPED}",
-            )
-        self._masks_dir = (layout.config.masks_dir if layout.config else "") or "masks"
+            self._remarks += (f"{layout.config.file} says by flip_idx that {changed}{_FLIPPED}",)
+        self._masks_dir = layout.config.masks_dir or "masks"
         self._labels = Labels(self.task, len(names), shape)
         self._options |= {"task": self.task, "masks": masks, "outside": outside}
         self._options |= {"kpt_shape": shape, "masks_dir": self._masks_dir}
         repeated, num_files = self._num_repeated()
-        self._has_told_of_repeated = repeated > 0
-        self._remarks += (
-            self._repeated_sentence(repeated, num_files),
-        ) * self._has_told_of_repeated
+        self._has_warned = repeated > 0
+        if repeated:
+            self._remarks += (self._repeated_sentence(repeated, num_files),)
 
     def _read(self, entry: Entry) -> Picture:
         data, field, header = self._files.read_picture(entry.image)
@@ -144,8 +140,8 @@ class YoloDataset(AnnotatedDataset):
         if entry.annotation:
             rows = self._rows(entry.annotation)
             different = without_repeated(rows)
-            if len(different) < len(rows) and not self._has_told_of_repeated:
-                self._has_told_of_repeated = True
+            if len(different) < len(rows) and not self._has_warned:
+                self._has_warned = True  # the text would be the same for each file
                 warnings.warn(self._repeated_sentence(len(rows) - len(different), 1), stacklevel=2)
             outside = self._options["outside"]
             objects = objects_of(different, entry.annotation, self._labels, size, outside)
@@ -182,14 +178,14 @@ class YoloDataset(AnnotatedDataset):
 
 
 def _class_names(layout: Layout, given: tuple[str, ...] | None) -> tuple[str, ...]:
-    if layout.config is None:
+    names = layout.config.names
+    if not names:
         if given is None:
             raise SourceError(
                 f"{layout.root} has no data.yaml that names its classes: name them, "
                 "open_dataset(..., format='yolo', classes=['cat', 'dog'])"
             )
         return given
-    names = layout.config.names
     if given is not None and given != names:
         raise SourceError(
             f"{layout.config.file} names other classes than classes=: leave out classes="
@@ -199,21 +195,20 @@ def _class_names(layout: Layout, given: tuple[str, ...] | None) -> tuple[str, ..
 
 def _task(layout: Layout, asked: Task | None, files: Any) -> Task:
     """Return the task of the rows."""
-    if layout.config and layout.config.masks_dir:
+    if layout.config.masks_dir:
         if asked not in (None, "semantic"):
             raise SourceError(
                 f"{layout.config.file} has masks_dir, which is of task='semantic', not {asked!r}"
             )
         return "semantic"
-    if asked == "pose" and not (layout.config and layout.config.kpt_shape):
+    if asked == "pose" and not layout.config.kpt_shape:
         raise SourceError(
             f"task='pose' needs kpt_shape in a YAML file, which {layout.root} has not: write one"
         )
     if asked is not None:
         return asked
     names = [one.annotation for one in layout.entries if one.annotation]
-    shape = layout.config.kpt_shape if layout.config else None
-    found_task = find_task(files.read_annotation, names, shape)
+    found_task = find_task(files.read_annotation, names, layout.config.kpt_shape)
     if found_task is None:
         raise SourceError(
             f"{layout.root} has outlines of four corners alone, which may as well be turned boxes: say task='segment' or "

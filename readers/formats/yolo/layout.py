@@ -17,7 +17,7 @@ from readers.formats.boxes.checks import unpaired_warnings
 from readers.formats.boxes.dataset import Entry, files_below, names_below, stem_of
 from readers.formats.named_splits import choose_name
 from readers.formats.text import filled_lines
-from readers.formats.yolo.config import Config, find_config, read_config
+from readers.formats.yolo.config import NO_CONFIG, Config, find_config, read_config
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
@@ -157,13 +157,13 @@ class Layout(NamedTuple):
     Attributes:
         root: Folder that the names are relative to.
         entries: The samples, sorted by name.
-        config: Description of the dataset, None without one.
+        config: Description of the dataset, `NO_CONFIG` without one.
         remarks: Warnings for the user.
     """
 
     root: Path
     entries: list[Entry]
-    config: Config | None
+    config: Config
     remarks: list[str]
 
 
@@ -180,8 +180,8 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
         SourceError: There are no pictures or no labels, several splits and none is asked for, or no such split.
     """
     file = find_config(source) if source.is_dir() else source
-    config = read_config(file) if file else None
-    if config:
+    config = read_config(file) if file else NO_CONFIG
+    if file:
         root = find_root(config, root)
         name = choose_name({one: one for one in config.splits}, split, config.file)
         places = config.splits[name]
@@ -189,7 +189,7 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
     else:
         root, remarks = root or source, []
         names = _without_config(root, split)
-    if config and config.masks_dir:
+    if config.masks_dir:
         return Layout(root, [Entry(stem_of(name), name, "") for name in names], config, remarks)
     entries, remark = _with_labels(root, names, labelled=labelled)
     return Layout(root, entries, config, [*remarks, *remark])
