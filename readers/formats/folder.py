@@ -184,20 +184,25 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
         return FilesFound(Names(loose), [-1] * len(loose), (), sidecars, remarks)
     if len(filled) < len(folders):
         empty = next(name for name in folders if not inside[name])
-        if empty.lower() in _ANNOTATIONS:
-            of_coco = next(iter(sorted((root / empty).glob("*.json"))), "the file")
-            raise SourceError(
-                f"{root} holds {what} ({filled[0]}) and annotations ({empty}): say format='yolo', classes=['cat', 'dog'] "
-                f"for text files of YOLO or format='voc' for XML of Pascal VOC, give {of_coco} of COCO's annotations, or the "
-                f"folder {root / filled[0]} to have the {what} alone"
-            )
-        raise SourceError(
-            f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
-            f"if the numbers of the classes are known, say them with classes=[...]; if folders are no classes there, give the "
-            f"one with the {what}, or a list file"
-        )
+        raise _empty_folder_error(root, what, empty, filled[0])
     labels = [label for label, folder in enumerate(filled) for _ in range(inside[folder])]
     return FilesFound(names, labels, tuple(filled), sidecars, remarks)
+
+
+def _empty_folder_error(root: Path, what: str, empty: str, filled: str) -> SourceError:
+    """Return the error for a folder without files of a kind next to one with such files."""
+    if empty.lower() in _ANNOTATIONS:
+        of_coco = next(iter(sorted((root / empty).glob("*.json"))), "the file")
+        return SourceError(
+            f"{root} holds {what} ({filled}) and annotations ({empty}): say format='yolo', classes=['cat', 'dog'] "
+            f"for text files of YOLO or format='voc' for XML of Pascal VOC, give {of_coco} of COCO's annotations, or the "
+            f"folder {root / filled} to have the {what} alone"
+        )
+    return SourceError(
+        f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
+        f"if the numbers of the classes are known, say them with classes=[...]; if folders are no classes there, give the "
+        f"one with the {what}, or a list file"
+    )
 
 
 def _labels_of(

@@ -196,7 +196,7 @@ def _require_some(layout: Layout, masks: str | None) -> None:
     without = next((one.key for one in layout.entries if not one.image), "")
     if without and not any(one.image for one in layout.entries):
         raise SourceError(
-            f"{layout.root} holds no picture of the split: {without} and all others miss"
+            f"{layout.root} holds no picture of the split; the first missing one is {without}"
         )
     is_bare = layout.list_class or (masks and not layout.annotations)
     if not is_bare and not any(one.annotation for one in layout.entries):

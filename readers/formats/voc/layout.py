@@ -182,7 +182,7 @@ def _paired(
     entries = [Entry(stem, images[stem], annotations[stem]) for stem in both]
     if not entries:
         raise SourceError(
-            f"{root} has {counted(len(images), 'picture')} and {counted(len(annotations), '.xml file')}, of which no two belong together: "
+            f"{root} has {counted(len(images), 'picture')} and {counted(len(annotations), '.xml file')}, none of which belong together: "
             "give a folder with a.xml beside a.jpg, or with JPEGImages/a.jpg and Annotations/a.xml"
         )
     counts = len(images) - len(both), len(annotations) - len(both)

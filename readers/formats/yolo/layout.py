@@ -227,7 +227,7 @@ def _with_labels(
     missing = sum(not one.annotation for one in entries)
     if missing == len(entries) and labelled:
         raise SourceError(
-            f"{root} has labels for none of the {counted(len(entries), 'picture')} of the split ({labels[0]} and all others miss), "
+            f"{root} has labels for none of the {counted(len(entries), 'picture')} of the split (the first missing one is {labels[0]}), "
             "which would train on background alone: open the folder of the pictures to have them without objects"
         )
     alone = _num_alone(root, names, present)
