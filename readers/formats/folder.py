@@ -202,20 +202,25 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
         return FilesFound(Names(loose), [-1] * len(loose), (), sidecars, remarks)
     if len(filled) < len(folders):
         empty = next(name for name in folders if not inside[name])
-        if empty.lower() in _ANNOTATIONS:
-            of_coco = next(iter(sorted((root / empty).glob("*.json"))), "the file")
-            raise SourceError(
-                f"{root} holds {what} ({filled[0]}) and annotations ({empty}): say format='yolo', classes=['cat', 'dog'] "
-                f"for text files of YOLO or format='voc' for XML of Pascal VOC, give {of_coco} of COCO's annotations, or the "
-                f"folder {root / filled[0]} to have the {what} alone"
-            )
-        raise SourceError(
-            f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
-            f"if the numbers of the classes are known, say them with classes=[...]; if folders are no classes there, give the "
-            f"one with the {what}, or a list file"
-        )
+        raise _empty_folder_error(root, what, empty, filled[0])
     labels = [label for label, folder in enumerate(filled) for _ in range(inside[folder])]
     return FilesFound(names, labels, tuple(filled), sidecars, remarks)
+
+
+def _empty_folder_error(root: Path, what: str, empty: str, filled: str) -> SourceError:
+    """Return the error for a folder without files of a kind next to one with such files."""
+    if empty.lower() in _ANNOTATIONS:
+        of_coco = next(iter(sorted((root / empty).glob("*.json"))), "the file")
+        return SourceError(
+            f"{root} holds {what} ({filled}) and annotations ({empty}): say format='yolo', classes=['cat', 'dog'] "
+            f"for text files of YOLO or format='voc' for XML of Pascal VOC, give {of_coco} of COCO's annotations, or the "
+            f"folder {root / filled} to have the {what} alone"
+        )
+    return SourceError(
+        f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
+        f"if the numbers of the classes are known, say them with classes=[...]; if folders are no classes there, give the "
+        f"one with the {what}, or a list file"
+    )
 
 
 def _labels_of(
@@ -280,20 +285,20 @@ def _files_below(
     The number of files in each folder is added to ``inside``, files that belong to them to ``sidecars``, others to ``left_out``.
     """
     for folder in folders:
-        found = []
+        parts = []
         for path, below, files in os.walk(
             root / folder, onerror=refuse_folder_error, followlinks=True
         ):
             below[:] = [name for name in _visible(below) if not leads_back(Path(path, name))]
             part = os.path.relpath(path, root)
             names, beside = _split_sidecars(_visible(files), kind, left_out, part)
-            found.append((part, names))
+            parts.append((part, names))
             for name, files_beside in beside.items():
                 sidecars[f"{part}/{name}"] = tuple(
                     (field, f"{part}/{file}") for field, file in files_beside
                 )
-        inside[folder] = sum(len(names) for _, names in found)
-        yield from (f"{path}/{name}" for path, names in sorted(found) for name in names)
+        inside[folder] = sum(len(names) for _, names in parts)
+        yield from (f"{path}/{name}" for path, names in sorted(parts) for name in names)
 
 
 def _split_sidecars(

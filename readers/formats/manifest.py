@@ -279,7 +279,7 @@ class LineReader:
                 )
         if _pick(columns, self.image, _IMAGE_COLUMNS) is None:
             raise SourceError(
-                f"{name} has no column that is known to name the image or video (its columns are {have}): "
+                f"{name} has no column with a usual name for the image or video (its columns are {have}): "
                 "name it with image="
             )
 

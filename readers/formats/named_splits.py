@@ -23,7 +23,7 @@ def choose_name(
     there = in_order(names.values())
     if split is None and len(names) > 1:
         raise SourceError(several_splits(str(source), there, instead))
-    if split in names:
+    if split is not None and split in names:
         return split
     wanted = None if split is None else canonical(split)
     alike = [name for name, one in names.items() if wanted in (None, canonical(one))]

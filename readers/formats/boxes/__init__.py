@@ -1,1 +1,1 @@
-"""What Pascal VOC, YOLO and LabelMe have in common: pictures, and beside each a file of its objects."""
+"""The common parts of Pascal VOC, YOLO and LabelMe, which have a file of objects for each picture."""

@@ -164,13 +164,13 @@ def same_name_warnings(
     source: object, names: Sequence[str], numbers: Iterable[object]
 ) -> list[str]:
     """Return a warning for each name that several classes share, with their numbers in the source."""
-    found: dict[str, list[str]] = {}
+    numbers_of: dict[str, list[str]] = {}
     for name, number in zip(names, numbers, strict=True):
-        found.setdefault(name, []).append(repr(number))
+        numbers_of.setdefault(name, []).append(repr(number))
     return [
         f"{source} gives the name {name!r} to the classes {' and '.join(some)}, which count as different ones: give them one number "
-        "if they are one class (files that were put together mostly need that)"
-        for name, some in found.items()
+        "if they are one class (merged files usually need that)"
+        for name, some in numbers_of.items()
         if name and len(some) > 1
     ]
 
@@ -181,7 +181,7 @@ def unpaired_warnings(root: Path, num_images: int, num_annotations: int, ending:
         return []
     return [
         f"{root} has {counted(num_images, 'picture')} without {ending} and {num_annotations} {ending} without a picture, "
-        "which are no samples"
+        "which are left out"
     ]
 
 

@@ -94,18 +94,18 @@ def by_stem(names: Iterable[str], where: object, suffix: str = "") -> dict[str, 
     Raises:
         SourceError: Two names have one stem.
     """
-    found: dict[str, str] = {}
+    name_of: dict[str, str] = {}
     for name in names:
         stem = stem_of(name)
         if not stem.endswith(suffix):
             continue
-        other = found.setdefault(stem.removesuffix(suffix), name)
+        other = name_of.setdefault(stem.removesuffix(suffix), name)
         if other != name:
             raise SourceError(
                 f"{where}: {other} and {name} have the same name but for the ending, so that it is unclear to which of them an "
                 "annotation or mask of that name belongs: rename or remove one of them"
             )
-    return found
+    return name_of
 
 
 class Entry(NamedTuple):

@@ -1,1 +1,1 @@
-"""COCO's annotations and the images beside them."""
+"""COCO's annotations in one JSON file, and their images."""

@@ -131,7 +131,7 @@ class CocoDataset(DescribedFiles):
         """See `IndexedDataset.remarks`; their counts were made when the file was indexed."""
         notes: Counter[str] = Counter(json.loads(self._notes or "{}"))  # 0 for a missing count
         name, is_xywh = self._source, self._options["box_format"] == "xywh"
-        found = [
+        sentences = [
             (
                 not self._categories
                 and any(one.isdigit() or one.startswith(SEGMENTS) for one in self._stored.members),
@@ -167,7 +167,7 @@ class CocoDataset(DescribedFiles):
             ),
         ]
         same = same_name_warnings(name, self.class_names, self._categories)
-        return (*(sentence for is_said, sentence in found if is_said), *same)
+        return (*(sentence for is_said, sentence in sentences if is_said), *same)
 
     def _identity(self) -> bytes:
         identity = repr((self._options["masks"], self._options["crowd"]))

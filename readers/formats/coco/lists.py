@@ -183,7 +183,7 @@ class _Lists:
     def notes(self) -> str:
         """Return the counts for warnings about the file, as JSON: see `CocoDataset.remarks`; "" if all are 0."""
         unlisted = [image for image in self.objects if image not in self.sizes]
-        lost = self._num_unassigned + sum(len(self.objects[image]) for image in unlisted)
+        num_lost = self._num_unassigned + sum(len(self.objects[image]) for image in unlisted)
         are_text = [{isinstance(one, str) for one in ids} for ids in (unlisted, self.sizes)]
         boxes = beyond = shares = 0
         for image, size in self.sizes.items():
@@ -195,7 +195,7 @@ class _Lists:
                 shares += sum(max(one.right, one.bottom) <= _LARGEST_SHARE for one in some)
         is_beyond = boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes
         counts = {
-            "lost": lost,
+            "lost": num_lost,
             "kinds": int(bool(unlisted) and are_text[0].isdisjoint(are_text[1])),
             "flat": sum(one.is_flat for some in self.objects.values() for one in some),
             "again": len(self.names) - len({*self.names.values()}),
@@ -218,8 +218,8 @@ class _Lists:
         return offset if self._text[offset] == end else self._skip(offset, ",")
 
     def _space(self, offset: int) -> int:
-        found = _SPACE.match(self._text, offset)
-        return found.end() if found else offset
+        match = _SPACE.match(self._text, offset)
+        return match.end() if match else offset
 
 
 def _annotation(value: dict[str, Any], start: int, stop: int) -> _Annotation:

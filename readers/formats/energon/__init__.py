@@ -1,1 +1,1 @@
-"""WebDataset shards that Megatron-Energon has prepared."""
+"""WebDataset shards that Megatron-Energon prepared."""

@@ -69,18 +69,18 @@ class EnergonDataset(Subset):
     @property
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`."""
-        found = list(self._index_remarks)
+        sentences = list(self._index_remarks)
         if self._metadata.loader:
-            found.append(
+            sentences.append(
                 f"{FOLDER}/dataset.yaml makes samples by {self._metadata.loader}, which is never run: the fields are the "
                 "stored ones"
             )
         if self._replaced:
-            found.append(
+            sentences.append(
                 f"of {counted(len(self._metadata.shards), 'shard')} {len(self._replaced)} (first {self._replaced[0]}) was "
                 "replaced after prepare, and is read as it is now: run energon prepare again"
             )
-        return tuple(found)
+        return tuple(sentences)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; labels in parts that only the field_map names are read with their samples."""

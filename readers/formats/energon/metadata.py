@@ -159,23 +159,25 @@ def read_metadata(root: Path, split: str | None) -> Prepared:
         raise SourceError(
             f"the field_map in {root / FOLDER}/dataset.yaml is no mapping of names: correct it"
         )
-    kept = tuple(name for name in shards if name not in excluded_shards)
-    if not kept:
+    remaining = tuple(name for name in shards if name not in excluded_shards)
+    if not remaining:
         raise SourceError(f"all shards of {root} are excluded by {FOLDER}/split.yaml: correct it")
     loader = str(data.get("sample_loader") or "")
-    return Prepared(kept, {name: int(counts[name]) for name in kept}, excluded, fields, loader)
+    return Prepared(
+        remaining, {name: int(counts[name]) for name in remaining}, excluded, fields, loader
+    )
 
 
 def _read(root: Path, name: str) -> dict[str, Any] | None:
     """Return the content of NAME.yaml or NAME.json; None if there is neither."""
-    found = [
+    paths = [
         path for end in ("yaml", "json") if (path := root / FOLDER / f"{name}.{end}").is_file()
     ]
-    if not found:
+    if not paths:
         return None
-    if len(found) > 1 and name != ".info":
-        raise SourceError(f"{root / FOLDER} holds {found[0].name} and {found[1].name}: delete one")
-    path = found[-1]
+    if len(paths) > 1 and name != ".info":
+        raise SourceError(f"{root / FOLDER} holds {paths[0].name} and {paths[1].name}: delete one")
+    path = paths[-1]
     try:
         text = read_text(path, "a description")
         value = json.loads(text) if path.suffix == ".json" else parse_yaml(text)

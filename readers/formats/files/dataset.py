@@ -101,12 +101,9 @@ class FileDataset(IndexedDataset):
         if name == "num_bytes":
             sizes = self._sizes.copy()
             for index, file in enumerate(self._names if self._sidecars else ()):
-                beside = [
-                    size_or_missing(self._prefix + one) for _, one in self._sidecars.get(file, ())
-                ]
-                sizes[index] = (
-                    -1 if min(sizes[index], *beside, 0) < 0 else sizes[index] + sum(beside)
-                )
+                sidecars = [self._prefix + name for _, name in self._sidecars.get(file, ())]
+                of_sample = [sizes[index], *map(size_or_missing, sidecars)]
+                sizes[index] = -1 if min(of_sample) < 0 else sum(of_sample)
             return sizes
         return np.zeros(len(self), np.int64)
 
@@ -170,8 +167,8 @@ class FileDataset(IndexedDataset):
 
     @cached_property
     def _sizes(self) -> NDArray[np.int64]:
-        found = (size_or_missing(self._prefix + name) for name in self._names)
-        return np.fromiter(found, np.int64, len(self._names))
+        sizes = (size_or_missing(self._prefix + name) for name in self._names)
+        return np.fromiter(sizes, np.int64, len(self._names))
 
 
 Fetch = Callable[[int], Sample | BadSample]

@@ -83,8 +83,8 @@ class Names(Sequence[str]):
         """Return the names with the given numbers."""
         data, lengths = self._gather(np.asarray(numbers, np.int64))
         names = data.decode("utf-8", "surrogateescape").split("\0")[:-1]
-        for place in np.flatnonzero(lengths == 1).tolist():
-            names[place] = self[numbers[place]]
+        for row in np.flatnonzero(lengths == 1).tolist():
+            names[row] = self[numbers[row]]
         return names
 
     def paths(

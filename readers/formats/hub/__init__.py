@@ -1,1 +1,1 @@
-"""Dataset repositories of the Hugging Face Hub: from its cache, downloaded into it, or as folders."""
+"""Dataset repositories of the Hugging Face Hub: downloaded into its cache, or given as folders."""

@@ -56,8 +56,8 @@ class HubAddress(NamedTuple):
             name, revision, path = "/".join(parts[:2]), None, "/".join(parts[2:])
         else:
             name = before
-            if found := _LONG.fullmatch(after):
-                revision, path = found[1], found[2] or ""
+            if match := _LONG.fullmatch(after):
+                revision, path = match[1], match[2] or ""
             else:
                 revision, _, path = after.partition("/")
                 revision = unquote(revision)
@@ -150,10 +150,10 @@ def _config(entry: Mapping[str, Any], names: Mapping[str, Any]) -> Config:
     name = str(entry["config_name"])
     files = entry.get("data_files")
     folder = str(entry.get("data_dir") or "").strip("/")
-    found = {} if files is None else _by_split(files)
+    patterns = {} if files is None else _by_split(files)
     if folder:
-        found = {split: [f"{folder}/{one}" for one in ones] for split, ones in found.items()}
-    return Config(name, found, folder, names.get(name, {}), entry.get("default") is True)
+        patterns = {split: [f"{folder}/{one}" for one in ones] for split, ones in patterns.items()}
+    return Config(name, patterns, folder, names.get(name, {}), entry.get("default") is True)
 
 
 def _by_split(files: Any) -> dict[str, list[str]]:
@@ -168,10 +168,10 @@ def _by_split(files: Any) -> dict[str, list[str]]:
 
 
 def _listed(value: Any) -> list[str]:
-    found = [value] if isinstance(value, str) else list(value)
-    if not all(isinstance(one, str) for one in found):
+    paths = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(one, str) for one in paths):
         raise TypeError("a path is no text")
-    return found
+    return paths
 
 
 def _class_names_by_config(entries: Any) -> dict[str, dict[str, tuple[str, ...]]]:

@@ -103,15 +103,15 @@ def open_repository(
 
 
 def _choose(repository: Repository, settings: Config, split: str | None) -> list[str]:
-    shown, there = repository.shown, repository.files
+    shown, files = repository.shown, repository.files
     if repository.path:
-        found = matching([repository.path], there, shown)
-        return choose_split(found, split, shown)
+        matched = matching([repository.path], files, shown)
+        return choose_split(matched, split, shown)
     if settings.files:
         wanted = choose_name({name: name for name in settings.files}, split, shown)
-        return matching(settings.files[wanted], there, shown)
+        return matching(settings.files[wanted], files, shown)
     below = f"{settings.folder}/" if settings.folder else ""
-    shards = [name for name in visible(there) if name.startswith(below) and _holds_many(name)]
+    shards = [name for name in visible(files) if name.startswith(below) and _holds_many(name)]
     return choose_split(shards, split, shown) if shards else []
 
 

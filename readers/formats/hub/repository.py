@@ -56,7 +56,7 @@ def matching(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[
     Raises:
         SourceError: A pattern leads out of the repository, or matches no file.
     """
-    found: dict[str, None] = {}
+    matched: dict[str, None] = {}
     for pattern in patterns:
         if "://" in pattern or pattern.startswith("/") or ".." in pattern.split("/"):
             raise SourceError(
@@ -65,8 +65,8 @@ def matching(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[
         fitting = [name for each in expand_braces(pattern) for name in _fitting(each, names)]
         if not fitting:
             raise SourceError(f"{shown} has no files {pattern!r}: correct the pattern")
-        found |= dict.fromkeys(fitting)
-    return list(found)
+        matched |= dict.fromkeys(fitting)
+    return list(matched)
 
 
 def visible(names: Iterable[str]) -> list[str]:
@@ -82,12 +82,12 @@ def require_all_parts(names: Sequence[str], shown: str) -> None:
     """
     parts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for name in names:
-        if found := _PART.fullmatch(name):
-            parts[found[1], found[3], found[4]].add(found[2])
-    for (begin, total, end), there in parts.items():
-        if len(there) < int(total):
+        if match := _PART.fullmatch(name):
+            parts[match[1], match[3], match[4]].add(match[2])
+    for (begin, total, end), present in parts.items():
+        if len(present) < int(total):
             raise SourceError(
-                f"{shown} holds {len(there)} of the {int(total)} files {begin}-*-of-{total}{end}: download the others"
+                f"{shown} holds {len(present)} of the {int(total)} files {begin}-*-of-{total}{end}: download the others"
             )
 
 
@@ -279,8 +279,8 @@ def _describe_error(error: Exception) -> str:
 
 
 def _walk(root: Path) -> list[str]:
-    found = []
+    paths = []
     for folder, folders, files in os.walk(root, onerror=refuse_folder_error):
         folders[:] = sorted(name for name in folders if name[0] != ".")
-        found += [Path(folder, name).relative_to(root).as_posix() for name in sorted(files)]
-    return found
+        paths += [Path(folder, name).relative_to(root).as_posix() for name in sorted(files)]
+    return paths

@@ -1,1 +1,1 @@
-"""ImageNet (ILSVRC 2012) as it is handed out: with its development kit, and as Kaggle has it."""
+"""ImageNet (ILSVRC 2012) with its development kit, or in the form of Kaggle."""

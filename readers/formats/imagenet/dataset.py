@@ -87,15 +87,15 @@ def read_devkit(folder: Path) -> Classes:
     Raises:
         SourceError: Files are missing or damaged.
     """
-    found = find_devkit(folder)
-    if found is None:
+    kit_folder = find_devkit(folder)
+    if kit_folder is None:
         raise SourceError(
             f"{folder} holds no {_META}: give the folder that ILSVRC2012_devkit_t12.tar.gz unpacks to"
         )
-    numbers = _read_meta(found / _META)
+    numbers = _read_meta(kit_folder / _META)
     words = dict(sorted(numbers.values()))
     class_of = {wnid: label for label, wnid in enumerate(words)}
-    path = found / _TRUTH
+    path = kit_folder / _TRUTH
     try:
         lines = read_text(path, "a list of classes").split()
         truth = [class_of[numbers[int(line)][0]] for line in lines]
@@ -186,9 +186,9 @@ class ImageNetDataset(FileDataset):
         is_kaggle = devkit is None and (root / KAGGLE_CLASSES).is_file()
         classes = read_kaggle(root) if is_kaggle else read_devkit(Path(devkit or root).absolute())
         folder = _folder_of(root / _KAGGLE_IMAGES if is_kaggle else root, split)
-        found = _in_class_folders(folder, classes) or _in_one_folder(folder, classes)
+        files = _in_class_folders(folder, classes) or _in_one_folder(folder, classes)
         self._words = tuple(classes.words.values())
-        super().__init__(folder, found.names, found.labels, tuple(classes.words), *found[3:])
+        super().__init__(folder, files.names, files.labels, tuple(classes.words), *files[3:])
         if self.unlabelled and self.unlabelled[0] == len(self):
             self.unlabelled = None  # labels of the test split were never published
 
@@ -227,13 +227,13 @@ def _in_class_folders(folder: Path, classes: Classes) -> FilesFound | None:
         raise SourceError(
             f"{folder} has the folder {unknown[0]}, which is none of the {len(numbers)} classes: move it elsewhere"
         )
-    found = find_files(folder, _IMAGES)
-    labels = [numbers[found.class_names[label]] for label in found.labels]
-    return found._replace(labels=labels)
+    files = find_files(folder, _IMAGES)
+    labels = [numbers[files.class_names[label]] for label in files.labels]
+    return files._replace(labels=labels)
 
 
 def _in_one_folder(folder: Path, classes: Classes) -> FilesFound:
-    found = find_files(folder, _IMAGES)
-    if split_alone(folder.name) == "test" or found.names[0].startswith("ILSVRC2012_test_"):
-        return found
-    return found._replace(labels=classes.of_validation(found.names))
+    files = find_files(folder, _IMAGES)
+    if split_alone(folder.name) == "test" or files.names[0].startswith("ILSVRC2012_test_"):
+        return files
+    return files._replace(labels=classes.of_validation(files.names))

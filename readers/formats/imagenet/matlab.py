@@ -61,8 +61,8 @@ def read_structures(data: bytes, name: str) -> list[dict[str, Any]]:
     for element in _elements(data[_HEADER_BYTES:], order):
         for part in _inflated(element, order):
             if part.kind == _MATRIX:
-                found, value = _matrix(part.content, order, 0)
-                if found == name and isinstance(value, list):
+                variable_name, value = _matrix(part.content, order, 0)
+                if variable_name == name and isinstance(value, list):
                     return value
     raise ValueError(f"it has no table {name}")
 
@@ -117,8 +117,8 @@ def _matrix(content: bytes, order: str, depth: int) -> tuple[str, Any]:
     if kind == _TEXT:
         value = _text(next(parts, _Element(0, b"")), order)
     elif kind in _NUMERIC_CLASSES and count == 1:
-        found = _numbers(next(parts, _Element(0, b"")), order)
-        value = found[0] if len(found) == 1 else None
+        numbers = _numbers(next(parts, _Element(0, b"")), order)
+        value = numbers[0] if len(numbers) == 1 else None
     return called, value
 
 
@@ -159,5 +159,5 @@ def _numbers(element: _Element, order: str) -> list[Any]:
     if kind is None:
         return []
     whole = len(element.content) // int(kind[1]) * int(kind[1])
-    found: list[Any] = np.frombuffer(element.content[:whole], f"{order}{kind}").tolist()
-    return found
+    numbers: list[Any] = np.frombuffer(element.content[:whole], f"{order}{kind}").tolist()
+    return numbers

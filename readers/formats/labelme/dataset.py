@@ -178,13 +178,13 @@ class LabelMeDataset(AnnotatedDataset):
         Raises:
             SourceError: A file cannot be read, or there are no shapes.
         """
-        found = (
+        of_files = (
             read_if_sound(
                 lambda name: parse_labels(self._content_of(name), name), name, NEEDED_FOR_CLASSES
             )
             for name in everything
         )
-        shapes = [shape for one in found if one for shape in one]
+        shapes = [shape for one in of_files if one for shape in one]
         if not shapes:
             raise SourceError(
                 f"the files in {self._root} have no shapes: give the names of the classes, open_dataset(..., "
@@ -215,5 +215,5 @@ def _owner(shape: Shape, instances: Sequence[Instance]) -> int:
     """Return the number of the only object in a point's group, -1 for none or several."""
     if shape.group is None:
         return -1
-    found = [number for number, one in enumerate(instances) if one.shapes[0].group == shape.group]
-    return found[0] if len(found) == 1 else -1
+    numbers = [number for number, one in enumerate(instances) if one.shapes[0].group == shape.group]
+    return numbers[0] if len(numbers) == 1 else -1

@@ -184,12 +184,12 @@ class Instance(NamedTuple):
 
 def instances_of(shapes: Sequence[Shape]) -> list[Instance]:
     """Return the objects that shapes with an area make, in the order of their first shapes."""
-    found: dict[object, Instance] = {}
+    by_group: dict[object, Instance] = {}
     for number, one in enumerate(shapes, start=1):
         if one.kind in WITH_AREA:
             key = ("one", number) if one.group is None else ("group", one.label, repr(one.group))
-            found.setdefault(key, Instance(one.label, [], number)).shapes.append(one)
-    return list(found.values())
+            by_group.setdefault(key, Instance(one.label, [], number)).shapes.append(one)
+    return list(by_group.values())
 
 
 def mask_of(instance: Instance, size: tuple[int, int], where: str) -> NDArray[np.bool_]:

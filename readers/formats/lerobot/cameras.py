@@ -187,8 +187,8 @@ class TableCamera(Camera):
     def pictures(self, place: Place, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
         """See Camera."""
         rows = self._places.in_tables(place.table, place.start + frames)
-        found = self._table.fetch(rows)
-        return [one if isinstance(one, BadSample) else one.fields[self.name] for one in found]
+        samples = self._table.fetch(rows)
+        return [one if isinstance(one, BadSample) else one.fields[self.name] for one in samples]
 
 
 def _still_info(num_frames: int, size: tuple[int, int], time_base: Fraction) -> VideoInfo:

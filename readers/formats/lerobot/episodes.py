@@ -96,15 +96,15 @@ def read_episodes(root: Path, info: Info) -> Episodes:
 def _read(
     root: Path, whole_numbers: Sequence[str], seconds: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    found = sorted((root / FOLDER).glob("*/*.parquet"))
-    if not found:
+    paths = sorted((root / FOLDER).glob("*/*.parquet"))
+    if not paths:
         raise SourceError(
             f"{root} has no tables of episodes ({FOLDER}/chunk-000/file-000.parquet): copy it whole"
         )
     features = [Feature(name, "number", "int64", ()) for name in whole_numbers]
     features += [Feature(name, "number", "float64", ()) for name in seconds]
     parts: dict[str, list[NDArray[Any]]] = {one.name: [] for one in features}
-    for path in found:
+    for path in paths:
         table = Table(root, path.relative_to(root).as_posix())
         for group in table.groups([one.name for one in features]):
             for one in features:

@@ -82,7 +82,11 @@ class Info:
 
     def video_file(self, camera: str, chunk: int, file: int) -> str:
         """Return the name of a video, relative to the dataset's folder."""
-        values = {"chunk_index": chunk, "file_index": file, "video_key": camera}
+        values: dict[str, int | str] = {
+            "chunk_index": chunk,
+            "file_index": file,
+            "video_key": camera,
+        }
         return _filled(self.video_path, values)
 
 

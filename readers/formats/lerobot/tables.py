@@ -237,8 +237,8 @@ class _Arrays(dict[str, NDArray[Any]]):
         """
         if name in self.gaps and self.gaps[name][rows].any():
             raise SourceError(f"a row of its window has no {name!r}")
-        found: NDArray[Any] = self[name][rows]
-        return found
+        values: NDArray[Any] = self[name][rows]
+        return values
 
     @property
     def nbytes(self) -> int:

@@ -182,10 +182,10 @@ class Values:
             SourceError: Its row is that of another frame, or cannot be read.
             OSError: The file is gone or has changed.
         """
-        found = [self._at(place, name) for name in (EPISODE, FRAME)]
-        if found != [place.number, place.row - place.start]:
+        numbers = [self._at(place, name) for name in (EPISODE, FRAME)]
+        if numbers != [place.number, place.row - place.start]:
             raise SourceError(
-                f"its row in {self._tables[place.table]} says episode {found[0]}, frame {found[1]}: meta/episodes "
+                f"its row in {self._tables[place.table]} says episode {numbers[0]}, frame {numbers[1]}: meta/episodes "
                 "and the table disagree, write the dataset again"
             )
         fields: dict[str, Payload] = {}

@@ -1,1 +1,1 @@
-"""Folders of images with folders of masks beside them."""
+"""Folders of images, and folders of their masks."""

@@ -86,22 +86,24 @@ class MaskFolderDataset(FileDataset):
         root = Path(root).absolute()
         layout = _layout(root, split, images, masks)
         suffix = layout.image_suffix if image_suffix is None else image_suffix
-        names, beside, self._remarks = _pairs(root, layout, suffix, mask_suffix, unpaired)
+        names, mask_of, self._remarks = _pairs(root, layout, suffix, mask_suffix, unpaired)
         given = None if mask_values == {} else mask_values
         self._values = to_json(given, colors, ignore)
         if mask_values is None and colors is None:
-            self._values = self._look(root, list(beside.values()))
+            self._values = self._look(root, list(mask_of.values()))
         sidecars: Sidecars = {
             name: ((f"mask.{mask.rpartition('.')[2].lower()}", mask),)
-            for name, mask in beside.items()
+            for name, mask in mask_of.items()
         }
         super().__init__(root, names, [-1] * len(names), (), sidecars)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; ``num_bytes`` reads the size of every file."""
-        found = super().column(name)
+        values = super().column(name)
         return (
-            np.where(found < 0, found, found + len(self._values)) if name == "num_bytes" else found
+            np.where(values < 0, values, values + len(self._values))
+            if name == "num_bytes"
+            else values
         )
 
     def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:
@@ -161,8 +163,8 @@ def _pairs(
     elif paired.images or paired.masks:
         left = f"{counted(len(paired.images), 'image')} without a mask and {counted(len(paired.masks), 'mask')}"
         remarks = (f"{where}: {left} without an image are left out",)
-    beside = {
+    mask_of = {
         os.path.normpath(f"{layout.images}/{image}"): os.path.normpath(f"{layout.masks}/{mask}")
         for image, mask in paired.pairs
     }
-    return list(beside), beside, remarks
+    return list(mask_of), mask_of, remarks

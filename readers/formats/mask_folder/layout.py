@@ -57,16 +57,16 @@ def find_layout(root: Path, split: str | None) -> Layout:
     Raises:
         SourceError: There are no such folders or several pairs, several splits and none is asked for, or no such split.
     """
-    found = [pair for pair in _pairs(root) if _share_a_name(root, pair)] or list(_pairs(root))
-    by_tail = {pair.images: pair for pair in found if pair.masks.startswith(pair.images)}
-    if by_tail and len(by_tail) == len(found):
+    layouts = [pair for pair in _pairs(root) if _share_a_name(root, pair)] or list(_pairs(root))
+    by_tail = {pair.images: pair for pair in layouts if pair.masks.startswith(pair.images)}
+    if by_tail and len(by_tail) == len(layouts):
         return by_tail[choose_name({name: split_of(name) or name for name in by_tail}, split, root)]
-    if len(found) != 1:
-        pairs = " and ".join(f"{one.images}/ with {one.masks}/" for one in found)
+    if len(layouts) != 1:
+        pairs = " and ".join(f"{one.images}/ with {one.masks}/" for one in layouts)
         raise SourceError(
             f"{root} has {pairs or 'no folders images/ and masks/'}: say images= and masks=, two folders in it"
         )
-    return inside_split(root, found[0], split)
+    return inside_split(root, layouts[0], split)
 
 
 def inside_split(root: Path, pair: Layout, split: str | None) -> Layout:
@@ -152,12 +152,12 @@ def find_pictures(folder: Path) -> list[str]:
     Raises:
         SourceError: There are none, or a folder cannot be listed.
     """
-    found = sorted(filter(is_image_file, names_below(folder)))
-    if not found:
+    names = sorted(filter(is_image_file, names_below(folder)))
+    if not names:
         raise SourceError(
             f"{folder} holds no pictures: name the right folder with images= or masks="
         )
-    return found
+    return names
 
 
 def pair(

@@ -50,7 +50,7 @@ def to_json(
         raise SourceError("mask_values= and colors= are both given: masks hold numbers or colours")
     if ignore is not None and values is None and colors is None:
         raise SourceError(
-            f"ignore={ignore!r} says what values become that mask_values= or colors= do not list: give one of these"
+            f"ignore={ignore!r} is the class of values that mask_values= or colors= do not list: give one of these"
         )
     if values == {} or colors == {}:
         raise SourceError(
@@ -76,7 +76,7 @@ def values_in(paths: Iterable[Path]) -> set[int]:
     """
     from PIL import Image
 
-    found: set[int] = set()
+    greys: set[int] = set()
     for path in paths:
         colors: list[Any] | None = [(0, 0, 0)]
         try:
@@ -85,16 +85,16 @@ def values_in(paths: Iterable[Path]) -> set[int]:
         except Exception as error:  # noqa: BLE001 - Pillow's readers let through what damaged bytes make of them
             if is_transient(error):
                 raise SourceError(
-                    f"{path} cannot be read ({reason_of(error)}), so that what masks hold is not known: try again"
+                    f"{path} cannot be read ({reason_of(error)}), so the values of masks are unknown: try again"
                 ) from None
-        found |= {-1} if colors is None else {color[0] for color in colors}
+        greys |= {-1} if colors is None else {color[0] for color in colors}
         colored = [color for color in colors or () if len({*color}) > 1]
         if colored:
             raise SourceError(
                 f"{path} holds colours such as {few_of(sorted(colored), 4)}, and which class each stands for is not in the file: say "
                 "colors={(r, g, b): class, ...}"
             )
-    return found
+    return greys
 
 
 def _colors(picture: Any) -> list[tuple[int, int, int]] | None:

@@ -1,1 +1,1 @@
-"""OpenImages: boxes or labels of images in a CSV file, and the images beside it."""
+"""OpenImages: boxes or labels of images in a CSV file, and the images."""

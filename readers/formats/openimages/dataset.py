@@ -77,14 +77,14 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
             f"{name} has {what}: give OpenImages' table of boxes ({', '.join((KEY, LABEL, *SIDES))}) or of labels of images "
             f"({', '.join((KEY, LABEL, CONFIDENCE))})"
         )
-    place = columns.index(KEY)
+    column_number = columns.index(KEY)
     runs: dict[bytes, list[list[int]]] = {}
     last: bytes | None = None
     for start, stop in islice(lines_of(content), 1, None):  # behind the header
         line = bytes(content[start:stop])
         if not line.strip():
             continue
-        image = line.split(b",", place + 1)[place].strip()
+        image = line.split(b",", column_number + 1)[column_number].strip()
         if image == last:
             runs[image][-1][1] = stop
         else:
@@ -112,12 +112,12 @@ def read_descriptions(path: Path) -> dict[str, str]:
     except csv.Error as error:
         raise SourceError(f"{path} cannot be read as a table of descriptions: {error}") from None
     rows = rows[1:] if rows and rows[0][0] in _HEADERS else rows
-    found = {row[0]: row[1] for row in rows if len(row) > 1}
-    if not found or len(found) < len(rows):
+    names = {row[0]: row[1] for row in rows if len(row) > 1}
+    if not names or len(names) < len(rows):
         raise SourceError(
             f"{path} must have rows of a label and its name, each label once: restore it"
         )
-    return found
+    return names
 
 
 def to_boxes(
@@ -286,12 +286,12 @@ def _file_of(entry: Sample | BadSample) -> str:
 
 
 def _find_descriptions(path: Path, has_boxes: bool) -> Path:
-    found: list[Path] = sorted(path.parent.glob("*class-descriptions*.csv"))
-    fitting: list[Path] = [one for one in found if ("boxable" in one.name) == has_boxes] or found
+    paths: list[Path] = sorted(path.parent.glob("*class-descriptions*.csv"))
+    fitting: list[Path] = [one for one in paths if ("boxable" in one.name) == has_boxes] or paths
     if len(fitting) == 1:
         return fitting[0]
     raise SourceError(
-        f"{path} has {len(found) or 'no'} files class-descriptions*.csv beside it, and its labels need one: say descriptions="
+        f"{path} has {len(paths) or 'no'} files class-descriptions*.csv beside it, and its labels need one: say descriptions="
     )
 
 

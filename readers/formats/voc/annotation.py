@@ -66,11 +66,11 @@ def parse_annotation(data: bytes, name: str) -> VocAnnotation:
         ValueError: The file is malformed; the text names the object, from 1, and the fault.
     """
     root = _parse(data, name)
-    found = root.find("size")
+    stated = root.find("size")
     size = (0, 0)
-    if found is not None:
+    if stated is not None:
         height, width = (
-            stated_length(found.findtext(side), f"{name}: {side}") for side in ("height", "width")
+            stated_length(stated.findtext(side), f"{name}: {side}") for side in ("height", "width")
         )
         size = height, width
     objects = [
@@ -188,12 +188,12 @@ def _only(parent: Element, tag: str, where: str) -> Element | None:
     Raises:
         ValueError: There are several, and it is unclear which of them counts.
     """
-    found = parent.findall(tag)
-    if len(found) > 1:
-        raise ValueError(f"{where} has {len(found)} times <{tag}>: write an object for each")
-    return found[0] if found else None
+    children = parent.findall(tag)
+    if len(children) > 1:
+        raise ValueError(f"{where} has {len(children)} times <{tag}>: write an object for each")
+    return children[0] if children else None
 
 
 def _text(parent: Element, tag: str, where: str) -> str:
-    found = _only(parent, tag, where)
-    return "" if found is None else (found.text or "").strip()
+    element = _only(parent, tag, where)
+    return "" if element is None else (element.text or "").strip()

@@ -104,24 +104,24 @@ class VocDataset(AnnotatedDataset):
         require_choice("outside", outside, get_args(Outside))
         folder = Path(root).absolute()
         with oserror_as_source_error(str(folder)):
-            found = find_layout(folder, split, masks)
-        _require_some(found, masks)
-        remarks = list(found.remarks)
-        listed = _labelmap(found.root)
+            layout = find_layout(folder, split, masks)
+        _require_some(layout, masks)
+        remarks = list(layout.remarks)
+        listed = _labelmap(layout.root)
         names = read_classes(classes) or (*(one for one in listed if one != BACKGROUND),) or None
-        if found.list_class:
-            names, coords = (f"not {found.list_class}", found.list_class), coords or "one-based"
-        self._has_objects = bool(found.annotations) and not found.list_class
-        if not found.annotations:
+        if layout.list_class:
+            names, coords = (f"not {layout.list_class}", layout.list_class), coords or "one-based"
+        self._has_objects = bool(layout.annotations) and not layout.list_class
+        if not layout.annotations:
             names, coords = names or (), coords or "one-based"
         options = {"format": "voc", "masks": masks, "difficult": difficult, "outside": outside}
-        super().__init__(found.root, found.entries, names or (), options)
+        super().__init__(layout.root, layout.entries, names or (), options)
         if names is None or coords is None:
             needed_for = "" if names else NEEDED_FOR_CLASSES
-            surveyed = survey(self._files.read_annotation, found.annotations, needed_for)
-            self._set_classes(names or choose_classes(surveyed, found.root))
+            surveyed = survey(self._files.read_annotation, layout.annotations, needed_for)
+            self._set_classes(names or choose_classes(surveyed, layout.root))
             if coords is None:
-                coords, remark = choose_coords(surveyed.boxes, found.root, "one-based")
+                coords, remark = choose_coords(surveyed.boxes, layout.root, "one-based")
                 remarks += [remark] if remark else []
         self._options["coords"] = self.coords = coords
         self._colors = palette() if masks == "object" else numbers_of_colors(listed, names or ())
@@ -142,20 +142,20 @@ class VocDataset(AnnotatedDataset):
             return Picture(data, field, header, None, fields)
         if not entry.annotation:
             raise ValueError(f"there is no annotation for {entry.key}")
-        found = self._annotation(entry)
+        parsed = self._annotation(entry)
         size = header.height, header.width
-        require_stated_size(found.size, size, entry.annotation)
-        return Picture(data, field, header, self._targets(found, size, entry.annotation), fields)
+        require_stated_size(parsed.size, size, entry.annotation)
+        return Picture(data, field, header, self._targets(parsed, size, entry.annotation), fields)
 
     def _targets(
-        self, found: VocAnnotation, size: tuple[int, int], name: str
+        self, annotation: VocAnnotation, size: tuple[int, int], name: str
     ) -> dict[str, list[Any]]:
         targets: dict[str, list[Any]] = {
             key: [] for key in ("boxes", "labels", "difficult", "truncated", "pose")
         }
         first = 1 if self.coords == "one-based" else 0
         other = "zero" if first else "one"
-        for number, one in enumerate(found.objects, start=1):
+        for number, one in enumerate(annotation.objects, start=1):
             where = f"{name} object {number}"
             label = class_number(self._numbers, one.name, where)
             left, top, right, bottom = one.box
@@ -191,21 +191,21 @@ class VocDataset(AnnotatedDataset):
         return (entry.annotation and self._annotation(entry).size) or (0, 0)
 
 
-def _require_some(found: Layout, masks: str | None) -> None:
+def _require_some(layout: Layout, masks: str | None) -> None:
     """Refuse a split without any picture or annotation, and masks without a folder."""
-    without = next((one.key for one in found.entries if not one.image), "")
-    if without and not any(one.image for one in found.entries):
+    without = next((one.key for one in layout.entries if not one.image), "")
+    if without and not any(one.image for one in layout.entries):
         raise SourceError(
-            f"{found.root} holds no picture of the split: {without} and all others miss"
+            f"{layout.root} holds no picture of the split; the first missing one is {without}"
         )
-    is_bare = found.list_class or (masks and not found.annotations)
-    if not is_bare and not any(one.annotation for one in found.entries):
+    is_bare = layout.list_class or (masks and not layout.annotations)
+    if not is_bare and not any(one.annotation for one in layout.entries):
         raise SourceError(
-            f"{found.root} has no annotation for any of the {counted(len(found.entries), 'picture')} of the split: open the "
+            f"{layout.root} has no annotation for any of the {counted(len(layout.entries), 'picture')} of the split: open the "
             "folder of the pictures to have them without objects"
         )
-    if masks and not (found.root / MASKS[masks]).is_dir():
-        raise SourceError(f"{found.root} has no folder {MASKS[masks]}: leave out masks={masks!r}")
+    if masks and not (layout.root / MASKS[masks]).is_dir():
+        raise SourceError(f"{layout.root} has no folder {MASKS[masks]}: leave out masks={masks!r}")
 
 
 def _labelmap(root: Path) -> dict[str, Color | None]:

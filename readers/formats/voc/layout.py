@@ -31,11 +31,11 @@ def splits_in(folder: Path) -> dict[str, str]:
 
     ``cat_train.txt`` is a list of the class ``cat`` where its first line ends in 1, -1 or 0.
     """
-    found = {}
+    list_classes = {}
     for path in sorted(folder.glob("*.txt")):
         class_name = path.stem.rpartition("_")[0]
-        found[path.stem] = class_name if class_name and _is_of_class(path) else ""
-    return found
+        list_classes[path.stem] = class_name if class_name and _is_of_class(path) else ""
+    return list_classes
 
 
 def read_list(path: Path) -> list[tuple[str, int]]:
@@ -47,7 +47,7 @@ def read_list(path: Path) -> list[tuple[str, int]]:
     Raises:
         SourceError: The list cannot be read, names no picture, or names one twice.
     """
-    found: dict[str, int] = {}
+    labels: dict[str, int] = {}
     of_class = _is_of_class(path)
     for number, name in filled_lines(read_text(path, "a list of pictures")):
         label = -1
@@ -59,12 +59,12 @@ def read_list(path: Path) -> list[tuple[str, int]]:
                 )
             name, label = match[1], _LABELS[match[2]]
         name = stem_of(name) if is_image_file(name) else name
-        if name in found:
+        if name in labels:
             raise SourceError(f"{path}:{number} names {name} a second time: a split has it once")
-        found[name] = label
-    if not found:
+        labels[name] = label
+    if not labels:
         raise SourceError(f"{path} names no pictures: write a name without ending in each line")
-    return list(found.items())
+    return list(labels.items())
 
 
 def _is_of_class(path: Path) -> bool:
@@ -145,21 +145,21 @@ def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
     sets = root / "ImageSets"
     wanted = ("Segmentation", "Main") if masks else ("Main", "Segmentation")
     lists = next((sets / name for name in wanted if (sets / name).is_dir()), None)
-    there = splits_in(lists) if lists else {}
-    if not there:
+    list_classes = splits_in(lists) if lists else {}
+    if not list_classes:
         if split is not None:
             raise no_such_split(str(root), split, [])
         return _paired(root, images, annotations, sorted(annotations.values()))
     assert lists is not None
-    plain = [name for name, of_class in there.items() if not of_class]
-    if split not in there:  # a list of one class among lists of all must be named exactly
-        split = choose_name({name: name for name in plain or there}, split, root)
+    plain = [name for name, of_class in list_classes.items() if not of_class]
+    if split not in list_classes:  # a list of one class among lists of all must be named exactly
+        split = choose_name({name: name for name in plain or list_classes}, split, root)
     listed = read_list(lists / f"{split}.txt")
     entries = [
         Entry(stem, images.get(stem, ""), annotations.get(stem, ""), label)
         for stem, label in listed
     ]
-    return Layout(root, entries, sorted(annotations.values()), there[split])
+    return Layout(root, entries, sorted(annotations.values()), list_classes[split])
 
 
 def _flat(root: Path, split: str | None) -> Layout:
@@ -182,7 +182,7 @@ def _paired(
     entries = [Entry(stem, images[stem], annotations[stem]) for stem in both]
     if not entries:
         raise SourceError(
-            f"{root} has {counted(len(images), 'picture')} and {counted(len(annotations), '.xml file')}, of which no two belong together: "
+            f"{root} has {counted(len(images), 'picture')} and {counted(len(annotations), '.xml file')}, none of which belong together: "
             "give a folder with a.xml beside a.jpg, or with JPEGImages/a.jpg and Annotations/a.xml"
         )
     counts = len(images) - len(both), len(annotations) - len(both)

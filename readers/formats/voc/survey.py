@@ -48,12 +48,13 @@ def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) 
     names: set[str] = set()
     boxes: list[Corners] = []
     for file in files:
-        found = read_if_sound(lambda name: parse_annotation(read(name), name), file)
-        if found is None and needed_for:  # an object with a malformed box still names its class
+        annotation = read_if_sound(lambda name: parse_annotation(read(name), name), file)
+        # An object with a malformed box still names its class.
+        if annotation is None and needed_for:
             names |= {
                 *(read_if_sound(lambda name: parse_names(read(name), name), file, needed_for) or ())
             }
-        size, objects = found or (None, ())
+        size, objects = annotation or (None, ())
         names |= {one.name for one in objects}
         boxes += [
             Corners(one.box, size, f"object {number} of {file}")
@@ -62,18 +63,18 @@ def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) 
     return Survey(frozenset(names), boxes)
 
 
-def choose_classes(found: Survey, root: object) -> tuple[str, ...]:
+def choose_classes(surveyed: Survey, root: object) -> tuple[str, ...]:
     """Return the classes of Pascal VOC if all names are among them, else the names in sorted order.
 
     Raises:
         SourceError: No object has a name.
     """
-    if not found.names:
+    if not surveyed.names:
         raise SourceError(
             f"the annotations of {root} name no objects: give the names of the classes, "
             "open_dataset(..., classes=['cat', 'dog'])"
         )
-    return CLASSES if found.names <= {*CLASSES} else tuple(sorted(found.names))
+    return CLASSES if surveyed.names <= {*CLASSES} else tuple(sorted(surveyed.names))
 
 
 def read_labelmap(text: str, name: str) -> dict[str, Color | None]:
@@ -86,19 +87,19 @@ def read_labelmap(text: str, name: str) -> dict[str, Color | None]:
     Raises:
         SourceError: The file lists no classes, a class twice, or a malformed colour.
     """
-    found: dict[str, Color | None] = {}
+    colors: dict[str, Color | None] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         parts = line.strip().split(":")
         if not parts[0] or parts[0].startswith("#"):
             continue
-        if parts[0] in found:
+        if parts[0] in colors:
             raise SourceError(f"{name}:{number} names {parts[0]} a second time: keep one of them")
-        found[parts[0]] = _color(parts[1], f"{name}:{number}") if parts[1:] and parts[1] else None
-    if not found.keys() - {BACKGROUND}:
+        colors[parts[0]] = _color(parts[1], f"{name}:{number}") if parts[1:] and parts[1] else None
+    if not colors.keys() - {BACKGROUND}:
         raise SourceError(
             f"{name} lists no classes: write lines such as cat:128,0,0::, or give classes="
         )
-    return found
+    return colors
 
 
 def _color(text: str, where: str) -> Color:
@@ -121,13 +122,13 @@ def in_colors(mask: Payload) -> bool:
 @cache
 def palette() -> dict[Color, int]:
     """Return colour -> number of Pascal VOC's palette: the bits of the number, spread over the channels."""
-    found = {}
+    numbers = {}
     for number in range(256):
         color = [0, 0, 0]
         for bit in range(8):
             color[bit % 3] |= (number >> bit & 1) << (7 - bit // 3)
-        found[color[0], color[1], color[2]] = number
-    return found
+        numbers[color[0], color[1], color[2]] = number
+    return numbers
 
 
 def numbers_of_colors(
@@ -140,9 +141,11 @@ def numbers_of_colors(
         classes: Names of the classes; the first has the number 1 in masks.
     """
     numbers = {BACKGROUND: 0} | {name: at for at, name in enumerate(classes, start=1)}
-    found = {color: numbers[name] for name, color in listed.items() if color and name in numbers}
+    number_of = {
+        color: numbers[name] for name, color in listed.items() if color and name in numbers
+    }
     void = next(color for color, number in palette().items() if number == VOID)
-    return {void: VOID, (0, 0, 0): 0, **found} if found else {}
+    return {void: VOID, (0, 0, 0): 0, **number_of} if number_of else {}
 
 
 def numbered(mask: Payload, colors: Mapping[Color, int], name: str) -> bytes:

@@ -40,6 +40,10 @@ class Config(NamedTuple):
     masks_dir: str = ""
 
 
+NO_CONFIG = Config(Path(), "", (), {})
+"""Of a dataset without such a file."""
+
+
 def find_config(folder: Path) -> Path | None:
     """Return the file that describes the dataset in a folder, None without one.
 
@@ -49,11 +53,11 @@ def find_config(folder: Path) -> Path | None:
     usual = next((folder / name for name in USUAL if looks_like_config(folder / name)), None)
     if usual:
         return usual
-    found = [path for path in sorted(folder.glob("*.y*ml")) if looks_like_config(path)]
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
+    paths = [path for path in sorted(folder.glob("*.y*ml")) if looks_like_config(path)]
+    if len(paths) > 1:
+        names = ", ".join(path.name for path in paths)
         raise SourceError(f"{folder} has several files of splits ({names}): give one of them")
-    return found[0] if found else None
+    return paths[0] if paths else None
 
 
 def looks_like_config(path: Path) -> bool:

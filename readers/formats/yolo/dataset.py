@@ -104,33 +104,29 @@ class YoloDataset(AnnotatedDataset):
         path = Path(source).absolute()
         above = None if root is None else Path(root).absolute()
         with oserror_as_source_error(str(path)):
-            found = find_layout(path, split, above, labelled=task != "semantic")
-        names = _class_names(found, read_classes(classes))
-        super().__init__(found.root, found.entries, names, {"format": "yolo"}, found.remarks)
-        self.task = _task(found, task, self._files)
+            layout = find_layout(path, split, above, labelled=task != "semantic")
+        names = _class_names(layout, read_classes(classes))
+        super().__init__(layout.root, layout.entries, names, {"format": "yolo"}, layout.remarks)
+        self.task = _task(layout, task, self._files)
         if masks and self.task != "segment":
             raise SourceError(
-                f"masks=True is for outlines, and {found.root} has task={self.task!r}: leave it out"
+                f"masks=True is for outlines, and {layout.root} has task={self.task!r}: leave it out"
             )
         if masks:
             require("pycocotools.mask", extra="coco")
         self._remarks += (*same_name_warnings(source, names, range(len(names))),)
-        shape = found.config.kpt_shape if found.config else None
-        self.flip_idx = found.config.flip_idx if found.config else ()
+        shape, self.flip_idx = layout.config.kpt_shape, layout.config.flip_idx
         changed = sum(number != other for number, other in enumerate(self.flip_idx))
         if changed:
-            self._remarks += (
-                f"{found.config and found.config.file} says by flip_idx that {changed}{_FLIPPED}",
-            )
-        self._masks_dir = (found.config.masks_dir if found.config else "") or "masks"
+            self._remarks += (f"{layout.config.file} says by flip_idx that {changed}{_FLIPPED}",)
+        self._masks_dir = layout.config.masks_dir or "masks"
         self._labels = Labels(self.task, len(names), shape)
         self._options |= {"task": self.task, "masks": masks, "outside": outside}
         self._options |= {"kpt_shape": shape, "masks_dir": self._masks_dir}
         repeated, num_files = self._num_repeated()
-        self._has_told_of_repeated = repeated > 0
-        self._remarks += (
-            self._repeated_sentence(repeated, num_files),
-        ) * self._has_told_of_repeated
+        self._has_warned = repeated > 0
+        if repeated:
+            self._remarks += (self._repeated_sentence(repeated, num_files),)
 
     def _read(self, entry: Entry) -> Picture:
         data, field, header = self._files.read_picture(entry.image)
@@ -143,12 +139,12 @@ class YoloDataset(AnnotatedDataset):
         objects: list[Object] = []
         if entry.annotation:
             rows = self._rows(entry.annotation)
-            kept = without_repeated(rows)
-            if len(kept) < len(rows) and not self._has_told_of_repeated:
-                self._has_told_of_repeated = True
-                warnings.warn(self._repeated_sentence(len(rows) - len(kept), 1), stacklevel=2)
+            different = without_repeated(rows)
+            if len(different) < len(rows) and not self._has_warned:
+                self._has_warned = True  # the text would be the same for each file
+                warnings.warn(self._repeated_sentence(len(rows) - len(different), 1), stacklevel=2)
             outside = self._options["outside"]
-            objects = objects_of(kept, entry.annotation, self._labels, size, outside)
+            objects = objects_of(different, entry.annotation, self._labels, size, outside)
         outlined = objects if self._options["masks"] else ()
         fields = mask_fields(rasterise([[*one.polygon]], *size) for one in outlined)
         return Picture(data, field, header, self._targets(objects), fields)
@@ -160,8 +156,8 @@ class YoloDataset(AnnotatedDataset):
         """Return the number of rows that repeat an earlier row of their file, and the number of files, spread evenly, that were searched."""
         names = [one.annotation for one in self._entries if one.annotation]
         names = names[:: len(names) // _LOOKED_AT + 1]
-        found = [rows for name in names if (rows := read_if_sound(self._rows, name))]
-        return sum(len(rows) - len(without_repeated(rows)) for rows in found), len(names)
+        of_files = [rows for name in names if (rows := read_if_sound(self._rows, name))]
+        return sum(len(rows) - len(without_repeated(rows)) for rows in of_files), len(names)
 
     def _repeated_sentence(self, num_rows: int, num_files: int) -> str:
         return (
@@ -181,42 +177,41 @@ class YoloDataset(AnnotatedDataset):
         return targets
 
 
-def _class_names(found: Layout, given: tuple[str, ...] | None) -> tuple[str, ...]:
-    if found.config is None:
+def _class_names(layout: Layout, given: tuple[str, ...] | None) -> tuple[str, ...]:
+    names = layout.config.names
+    if not names:
         if given is None:
             raise SourceError(
-                f"{found.root} has no data.yaml that names its classes: name them, "
+                f"{layout.root} has no data.yaml that names its classes: name them, "
                 "open_dataset(..., format='yolo', classes=['cat', 'dog'])"
             )
         return given
-    names = found.config.names
     if given is not None and given != names:
         raise SourceError(
-            f"{found.config.file} names other classes than classes=: leave out classes="
+            f"{layout.config.file} names other classes than classes=: leave out classes="
         )
     return names
 
 
-def _task(found: Layout, asked: Task | None, files: Any) -> Task:
+def _task(layout: Layout, asked: Task | None, files: Any) -> Task:
     """Return the task of the rows."""
-    if found.config and found.config.masks_dir:
+    if layout.config.masks_dir:
         if asked not in (None, "semantic"):
             raise SourceError(
-                f"{found.config.file} has masks_dir, which is of task='semantic', not {asked!r}"
+                f"{layout.config.file} has masks_dir, which is of task='semantic', not {asked!r}"
             )
         return "semantic"
-    if asked == "pose" and not (found.config and found.config.kpt_shape):
+    if asked == "pose" and not layout.config.kpt_shape:
         raise SourceError(
-            f"task='pose' needs kpt_shape in a YAML file, which {found.root} has not: write one"
+            f"task='pose' needs kpt_shape in a YAML file, which {layout.root} has not: write one"
         )
     if asked is not None:
         return asked
-    names = [one.annotation for one in found.entries if one.annotation]
-    shape = found.config.kpt_shape if found.config else None
-    found_task = find_task(files.read_annotation, names, shape)
+    names = [one.annotation for one in layout.entries if one.annotation]
+    found_task = find_task(files.read_annotation, names, layout.config.kpt_shape)
     if found_task is None:
         raise SourceError(
-            f"{found.root} has outlines of four corners alone, which may as well be turned boxes: say task='segment' or "
+            f"{layout.root} has outlines of four corners alone, which may as well be turned boxes: say task='segment' or "
             "task='obb'"
         )
     return found_task

@@ -62,7 +62,7 @@ def read_rows(data: bytes, name: str) -> list[Row]:
         text = data.decode(json.detect_encoding(data))  # UTF-8, 16 or 32
     except UnicodeDecodeError:
         raise ValueError(f"{name} is no text in UTF-8") from None
-    found = []
+    result = []
     for line, words in enumerate(map(str.split, text.split("\n")), start=1):
         if not words:
             continue
@@ -73,16 +73,16 @@ def read_rows(data: bytes, name: str) -> list[Row]:
             raise ValueError(f"{name}:{line}: {wrong[:_SHOWN]} is no number") from None
         if not all(map(math.isfinite, values)) or values[0] != int(values[0]):
             raise ValueError(f"{name}:{line}: class {words[0]} must be whole, and all else numbers")
-        found.append(Row(line, int(values[0]), values[1:]))
-    return found
+        result.append(Row(line, int(values[0]), values[1:]))
+    return result
 
 
 def without_repeated(rows: Iterable[Row]) -> list[Row]:
     """Return the rows that do not equal an earlier one."""
-    found: dict[tuple[int, tuple[float, ...]], Row] = {}
+    different: dict[tuple[int, tuple[float, ...]], Row] = {}
     for row in rows:
-        found.setdefault((row.label, row.numbers), row)
-    return list(found.values())
+        different.setdefault((row.label, row.numbers), row)
+    return list(different.values())
 
 
 def find_task(
@@ -124,7 +124,7 @@ def objects_of(
     Raises:
         ValueError: A row breaks the rules; the text names file and line.
     """
-    found = []
+    result = []
     for row in rows:
         where = f"{name}:{row.line}"
         _check(row, where, labels)
@@ -136,8 +136,8 @@ def objects_of(
         ]
         fitted = fit_box(box, size, outside, where)
         if fitted:
-            found.append(one._replace(box=fitted))
-    return found
+            result.append(one._replace(box=fitted))
+    return result
 
 
 def _check(row: Row, where: str, labels: Labels) -> None:

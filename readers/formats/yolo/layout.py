@@ -17,7 +17,7 @@ from readers.formats.boxes.checks import unpaired_warnings
 from readers.formats.boxes.dataset import Entry, files_below, names_below, stem_of
 from readers.formats.named_splits import choose_name
 from readers.formats.text import filled_lines
-from readers.formats.yolo.config import Config, find_config, read_config
+from readers.formats.yolo.config import NO_CONFIG, Config, find_config, read_config
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
@@ -121,7 +121,7 @@ def _inside(place: str) -> str:
 def _read_list(root: Path, list_name: str) -> list[str]:
     """Return the pictures of a list; ``./a.jpg`` is relative to the list, other names to the root."""
     path = root / list_name
-    found = []
+    paths = []
     for number, line in filled_lines(read_text(path, "a list of pictures")):
         written = line
         if line.startswith("./"):
@@ -134,13 +134,13 @@ def _read_list(root: Path, list_name: str) -> list[str]:
             )
         if not _is_picture(name):
             raise SourceError(f"{path}:{number} names {line}, which is no picture by its ending")
-        found.append(name)
-    if found and not any((root / name).exists() for name in found[:_LOOKED_AT]):
+        paths.append(name)
+    if paths and not any((root / name).exists() for name in paths[:_LOOKED_AT]):
         raise SourceError(
-            f"{path}:1 names {found[0]}, but {root / found[0]} does not exist, nor do the next ones: write names that are "
+            f"{path}:1 names {paths[0]}, but {root / paths[0]} does not exist, nor do the next ones: write names that are "
             f"relative to {root}, or give the folder around it as root="
         )
-    return found
+    return paths
 
 
 def _is_picture(name: str) -> bool:
@@ -157,13 +157,13 @@ class Layout(NamedTuple):
     Attributes:
         root: Folder that the names are relative to.
         entries: The samples, sorted by name.
-        config: Description of the dataset, None without one.
+        config: Description of the dataset, `NO_CONFIG` without one.
         remarks: Warnings for the user.
     """
 
     root: Path
     entries: list[Entry]
-    config: Config | None
+    config: Config
     remarks: list[str]
 
 
@@ -180,8 +180,8 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
         SourceError: There are no pictures or no labels, several splits and none is asked for, or no such split.
     """
     file = find_config(source) if source.is_dir() else source
-    config = read_config(file) if file else None
-    if config:
+    config = read_config(file) if file else NO_CONFIG
+    if file:
         root = find_root(config, root)
         name = choose_name({one: one for one in config.splits}, split, config.file)
         places = config.splits[name]
@@ -189,7 +189,7 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
     else:
         root, remarks = root or source, []
         names = _without_config(root, split)
-    if config and config.masks_dir:
+    if config.masks_dir:
         return Layout(root, [Entry(stem_of(name), name, "") for name in names], config, remarks)
     entries, remark = _with_labels(root, names, labelled=labelled)
     return Layout(root, entries, config, [*remarks, *remark])
@@ -219,18 +219,18 @@ def _with_labels(
 ) -> tuple[list[Entry], list[str]]:
     """Return entries, those of pictures without labels too, and a warning that counts these."""
     labels = [beside_images(name, "labels", ".txt") for name in names]
-    there = _present(root, labels)
+    present = _present(root, labels)
     entries = [
-        Entry(stem_of(name), name, label if label in there else "")
+        Entry(stem_of(name), name, label if label in present else "")
         for name, label in zip(names, labels, strict=True)
     ]
     missing = sum(not one.annotation for one in entries)
     if missing == len(entries) and labelled:
         raise SourceError(
-            f"{root} has labels for none of the {counted(len(entries), 'picture')} of the split ({labels[0]} and all others miss), "
+            f"{root} has labels for none of the {counted(len(entries), 'picture')} of the split (the first missing one is {labels[0]}), "
             "which would train on background alone: open the folder of the pictures to have them without objects"
         )
-    alone = _num_alone(root, names, there)
+    alone = _num_alone(root, names, present)
     remarks = unpaired_warnings(root, 0, alone, ".txt")
     if missing:
         remarks.append(
@@ -245,7 +245,7 @@ def _present(root: Path, labels: Iterable[str]) -> set[str]:
     return {name for folder in folders for name in _names_in(root, folder) if _is_labels(name)}
 
 
-def _num_alone(root: Path, names: Iterable[str], there: set[str]) -> int:
+def _num_alone(root: Path, names: Iterable[str], present: set[str]) -> int:
     """Return the number of labels, in folders of their own, without a picture in any split."""
     folders = {name.rpartition("/")[0] for name in names}
     expected = {
@@ -254,7 +254,7 @@ def _num_alone(root: Path, names: Iterable[str], there: set[str]) -> int:
         for name in _names_in(root, folder)
         if is_image_file(name)
     }
-    return sum(name.rpartition("/")[0] not in folders for name in there - expected)
+    return sum(name.rpartition("/")[0] not in folders for name in present - expected)
 
 
 def _names_in(root: Path, folder: str) -> list[str]:

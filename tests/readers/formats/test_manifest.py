@@ -147,7 +147,7 @@ def test_masks(folder: Path) -> None:
         ("nowhere.jsonl", "is not a file"),
         ("binary.jsonl", "binary.jsonl names no files .*JSON object per line"),
         ("empty.jsonl", "empty.jsonl names no files"),
-        ("text.jsonl", r"no column that is known to name the image or video .its columns are text.*image="),
+        ("text.jsonl", r"no column with a usual name for the image or video .its columns are text.*image="),
         ("list.jsonl", "list.jsonl names no files"),
         ("names.jsonl", r"names.jsonl has no label that can be read .*'dog' .*classes=\['cat'"),
     ],

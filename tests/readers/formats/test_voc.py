@@ -339,7 +339,7 @@ def test_several_splits_or_years_are_refused(devkit: Path) -> None:
     ("names", "sentence"),
     [
         (("a.jpg", "a.png", "a.xml"), r"a.jpg and a.png have the same name"),
-        (("a.jpg", "b.xml"), r"has 1 picture and 1 \.xml file, of which no two"),
+        (("a.jpg", "b.xml"), r"has 1 picture and 1 \.xml file, none of which belong"),
     ],
 )
 def test_partners_are_not_guessed(tmp_path: Path, names: tuple[str, ...], sentence: str) -> None:
