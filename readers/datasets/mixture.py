@@ -39,14 +39,14 @@ _MAX_SHOWN = 3  # datasets, in a text
 
 
 class Mixture(IndexedDataset):
-    """Several datasets one behind the other, whose samples come in fixed proportions; see `mix`.
+    """Several datasets joined into one, whose samples come in fixed proportions; see `mix`.
 
-    An index is that of the sample in its dataset, plus the lengths of those before.
+    An index is the index of the sample in its dataset plus the lengths of the datasets before it.
 
     Attributes:
         datasets: Its parts.
-        weights: How often each comes in epoch 0, 1 together; empty where each sample comes once an epoch.
-        later_weights: The same for later epochs, with the epoch from which on each holds.
+        weights: Share of each dataset in epoch 0, with the sum 1; empty if each sample comes once an epoch.
+        later_weights: Weights of later epochs, with the epoch in which they begin.
 
     Example:
         >>> both = mix([open_dataset("photos/"), open_dataset("more/")])
@@ -106,27 +106,27 @@ class Mixture(IndexedDataset):
 
     @property
     def field_types(self) -> FieldTypes:
-        """Those that are alike in all datasets."""
+        """Field types that are the same in all datasets."""
         first, *others = [getattr(one, "field_types", {}) for one in self.datasets]
         return {
-            name: told
-            for name, told in first.items()
-            if all(one.get(name) == told for one in others)
+            name: kind
+            for name, kind in first.items()
+            if all(one.get(name) == kind for one in others)
         }
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names shared by the datasets, or all names, one dataset after the other."""
+        """Class names that the datasets share, or the names of all datasets in their order."""
         return self._class_names
 
     @property
     def label_shape(self) -> LabelShape:
-        """That which all datasets have; None where they have vectors of several lengths."""
+        """Label shape of all datasets; None if they have vectors of several lengths."""
         return self._label_shape
 
     @property
     def block_size(self) -> int:
-        """The smallest of the datasets'; in a mixture by weights each goes by its own."""
+        """The smallest block size of the datasets; in a mixture by weights each dataset has its own."""
         return min(map(_block_size, self.datasets))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -178,7 +178,7 @@ class Mixture(IndexedDataset):
         return found
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`; None where one of the datasets has no such way."""
+        """See `IndexedDataset.locate`; None if one of the datasets cannot locate images."""
         own = checked_indices(indices, len(self))
         numbers = np.searchsorted(self._starts, own, side="right") - 1
         parts, rows = [], []
@@ -203,9 +203,9 @@ class Mixture(IndexedDataset):
     def order(
         self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
     ) -> AnyOrder:
-        """The order of the samples; see `IndexedDataset.order`.
+        """Return the order of the samples; see `IndexedDataset.order`.
 
-        With "block", each dataset has open blocks of its own, `shuffle_window` together.
+        With "block", each dataset has open blocks of its own, which hold `shuffle_window` samples together.
         """
         if not self.weights:
             return super().order(seed=seed, shuffle=shuffle, shuffle_window=shuffle_window)
@@ -262,19 +262,18 @@ def mix(
 
     Args:
         datasets: Datasets, or anything with their interface.
-        weights: Relative frequency of each dataset. Every stretch of the order has them in these
-            proportions. A dataset is gone through completely, in a new order each time, before one of its
-            samples comes again; that continues from epoch to epoch. A sample that comes again within an epoch
-            is augmented differently. A dictionary has weights by epoch, {0: [0.9, 0.1], 10: [0.5, 0.5]}, of which
-            some may be 0; going through a dataset continues over their changes. None: every sample once an epoch,
-            all shuffled together.
-        length: Samples in an epoch; None is as many as the datasets have together.
-        names: Names of the datasets; each is put before the keys of its samples.
-        labels: "same" keeps class numbers, for datasets with one list of classes, or without names of
-            classes. "offset" puts the classes of the datasets one behind the other; all must name them.
+        weights: Relative frequency of each dataset. The datasets come in these proportions everywhere in an epoch. All
+            samples of a dataset come once, in a new order each time, before one of them comes again; this continues
+            from epoch to epoch. A sample that comes again within an epoch is augmented differently. A dictionary has
+            weights by epoch, {0: [0.9, 0.1], 10: [0.5, 0.5]}, of which some may be 0; the order within a dataset
+            continues when weights change. None: every sample once an epoch, all datasets shuffled together.
+        length: Samples in an epoch; None takes the sum of the lengths.
+        names: Names of the datasets, which are put before the keys of their samples.
+        labels: "same" keeps class numbers, for datasets with the same list of classes, or without names of
+            classes. "offset" appends the classes of each dataset to those before; all must name them.
 
     Raises:
-        SelectionError: The datasets do not fit together, or the numbers cannot work.
+        SelectionError: The datasets do not fit together, or a number is not allowed.
 
     Example:
         >>> both = mix([open_dataset("photos/"), open_dataset("more/")], weights=[0.7, 0.3])
@@ -285,10 +284,10 @@ def mix(
 
 
 def _checked_weights(weights: Any, count: int) -> list[tuple[int, tuple[float, ...]]]:
-    """Return weights by the epoch from which on they hold; without weights () for epoch 0.
+    """Return weights with the epoch in which they begin; () for epoch 0 if there are none.
 
     Raises:
-        SelectionError: They cannot be.
+        SelectionError: They are not allowed.
     """
     if weights is None:
         return [(0, ())]
@@ -338,8 +337,8 @@ def _common_shape(datasets: Sequence[Dataset], labels: Literal["same", "offset"]
     """Return the shape of the labels of all datasets.
 
     Raises:
-        SelectionError: Some have class numbers and others vectors, or vectors that differ in length, or vectors shall be
-            moved.
+        SelectionError: Some have class numbers and others vectors, or vectors of different lengths, or class numbers shall be
+            moved and labels are vectors.
     """
     shapes = list(dict.fromkeys(map(label_shape_of, datasets)))
     if labels == "offset" and shapes != [()]:
