@@ -2,8 +2,7 @@
 
 import hashlib
 import math
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -149,15 +148,10 @@ class Mixture(IndexedDataset):
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read from each dataset in one go; see `Dataset.fetch`."""
         own = checked_indices(indices, len(self))
-        rows: dict[int, list[int]] = {}
-        for row, index in enumerate(own):
-            rows.setdefault(bisect_right(self._starts, index) - 1, []).append(row)
         found: list[Any] = [None] * len(own)
-        for number, of_one in rows.items():
-            start = self._starts[number]
-            inner = np.array([own[row] - start for row in of_one], np.int64)
+        for number, rows, inner in self._divide(np.array(own, np.int64)):
             fetched = self.datasets[number].fetch(inner)
-            for row, sample in zip(of_one, fetched, strict=True):
+            for row, sample in zip(rows.tolist(), fetched, strict=True):
                 found[row] = self._renamed(sample, own[row], number)
         return found
 
@@ -169,22 +163,20 @@ class Mixture(IndexedDataset):
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
         """See `IndexedDataset.origin`."""
-        numbers = np.searchsorted(self._starts, indices, side="right") - 1
-        found = []
-        for number in np.unique(numbers).tolist():
-            rows = np.flatnonzero(numbers == number)
-            parts = origin_of(self.datasets[number], indices[rows] - self._starts[number])
-            found += [part._replace(positions=rows[part.positions]) for part in parts]
-        return found
+        return [
+            part._replace(positions=rows[part.positions])
+            for number, rows, inner in self._divide(indices)
+            for part in origin_of(self.datasets[number], inner)
+        ]
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
         """See `IndexedDataset.locate`; None if one of the datasets cannot locate images."""
-        own = checked_indices(indices, len(self))
-        numbers = np.searchsorted(self._starts, own, side="right") - 1
-        parts, rows = [], []
-        for number in np.unique(numbers).tolist() or [0]:
-            rows.append(np.flatnonzero(numbers == number))
-            inner = np.array(own, np.int64)[rows[-1]] - self._starts[number]
+        own = np.array(checked_indices(indices, len(self)), np.int64)
+        numbers = np.empty(len(own), np.int64)
+        parts, every_row = [], []
+        for number, rows, inner in [*self._divide(own)] or [(0, own, own)]:
+            numbers[rows] = number
+            every_row.append(rows)
             # Of the class: a user's dataset may pass attributes on to one within it, which would answer for it.
             locate = getattr(type(self.datasets[number]), "locate", None)
             part = None if locate is None else locate(self.datasets[number], inner, reads)
@@ -192,9 +184,9 @@ class Mixture(IndexedDataset):
                 return None
             labels = part.labels + np.where(part.labels < 0, 0, self._offsets[number])
             parts.append(replace(part, labels=labels))
-        found = merge(parts, rows)
+        found = merge(parts, every_row)
         moved = found.changed(
-            lambda row, sample: sound(self._renamed(sample, own[row], int(numbers[row])))
+            lambda row, sample: sound(self._renamed(sample, int(own[row]), int(numbers[row])))
         )
         return replace(
             moved, make_keys=lambda: list(map(self._key, found.make_keys(), numbers.tolist()))
@@ -236,6 +228,15 @@ class Mixture(IndexedDataset):
     @property
     def _is_mixture(self) -> bool:
         return bool(self.weights)
+
+    def _divide(
+        self, indices: NDArray[np.int64]
+    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the number of each dataset with some of the samples, their rows among the indices, and their indices in it."""
+        numbers = np.searchsorted(self._starts, indices, side="right") - 1
+        for number in np.unique(numbers).tolist():
+            rows = np.flatnonzero(numbers == number)
+            yield number, rows, indices[rows] - self._starts[number]
 
     def _key(self, key: str, number: int) -> str:
         return key if self._names is None else f"{self._names[number]}/{key}"
