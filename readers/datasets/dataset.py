@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from readers.datasets.fetched import FetchedDataset, UnreadableLabelsError
 from readers.datasets.located import Located, Reads
-from readers.datasets.origin import Origin
+from readers.datasets.origin import Origin, origin_of, sources_of
 from readers.datasets.selection import (
     RangeSelection,
     Selection,
@@ -207,14 +207,13 @@ class _Selection(IndexedDataset):
         """That of the whole dataset."""
         return self.whole.kind_of_media
 
-    @property
     def sources(self) -> tuple[Dataset, ...]:
-        """Those of the whole dataset."""
-        return self.whole.sources
+        """Return those of the whole dataset."""
+        return sources_of(self.whole)
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
         """Return which samples of `sources` some samples are; indices are those of the whole dataset."""
-        return self.whole.origin(indices)
+        return origin_of(self.whole, indices)
 
 
 class Subset(_Selection):
@@ -280,7 +279,7 @@ class Subset(_Selection):
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
         """See `IndexedDataset.origin`."""
-        return self.whole.origin(self.indices_in_whole(indices))
+        return origin_of(self.whole, self.indices_in_whole(indices))
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read samples of the whole; see `Dataset.fetch`."""

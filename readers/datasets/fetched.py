@@ -121,9 +121,8 @@ class FetchedDataset(ABC):
         """Warnings for `readers.open_dataset`: sentences about choices that may not be intended."""
         return self._remarks
 
-    @property
     def sources(self) -> tuple[Dataset, ...]:
-        """The datasets that read the samples, each once: this one, or those that a selection or mixture is made of."""
+        """Return the datasets that read the samples, each once: this one, or those that a selection or mixture is made of."""
         return (self,)
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
@@ -134,9 +133,8 @@ class FetchedDataset(ABC):
         """
         return [Origin(self, indices, np.arange(len(indices)))]
 
-    @property
     def video_files(self) -> Dataset:
-        """The dataset of the video files of which the samples are frames; this dataset if each sample is a file."""
+        """Return the dataset of the video files of which the samples are frames; this dataset if each sample is a file."""
         return self
 
     @property

@@ -155,9 +155,8 @@ class Mixture(IndexedDataset):
                 found[row] = self._renamed(sample, own[row], number)
         return found
 
-    @property
     def sources(self) -> tuple[Dataset, ...]:
-        """Those of its datasets, each once."""
+        """Return those of its datasets, each once."""
         found = [source for dataset in self.datasets for source in sources_of(dataset)]
         return tuple({id(source): source for source in found}.values())
 
