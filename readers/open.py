@@ -1,4 +1,4 @@
-"""Open a dataset, and detect its format."""
+"""Open a dataset after detecting its format."""
 
 import inspect
 import logging
@@ -68,10 +68,10 @@ def open_dataset(
             annotations did (Pascal VOC, YOLO, LabelMe); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
             frames look like images of a class: say ``format="frame-folder"``,
-            a file of any format in `readers.detect.registry.FORMATS`, among them tables and lists of images, lists of videos and
-            their clips, and of folders of frames,
+            a file of any format in `readers.detect.registry.FORMATS`, such as a table or list of images, of videos and their
+            clips, or of folders of frames,
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
-            in object stores (HTTP servers cannot be listed: braces alone),
+            in object stores (on HTTP servers, which cannot be listed, only braces),
             a video,
             a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``az://``, ``abfss://``, ``http://``,
             ``https://``,
@@ -79,23 +79,22 @@ def open_dataset(
             ``config=`` where its README has several),
             a sequence of files or patterns of one format, of image files, or of videos,
             a sequence of pairs of an image or a video and its label, as for `labels`: ``[("a.jpg", "cat"), ...]``.
-        format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
-            forward only, which is all that compressed ones, pipes and some servers allow.
-        split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
-            ``val/``), by Hugging Face's rules (see `readers.detect.splits`), or a column ``split`` of tables and JSON
-            lines does. Several splits are never opened as one
-            silently: give a list of patterns for that, or ``format="folder"`` if they are classes.
-        labels: Labels in the place of those that the data has, as for `IndexedDataset.with_labels`: one for each sample in
+        format: Name of the format, if it cannot be detected. "stream" reads tars forward only, as compressed tars, pipes
+            and some servers require.
+        split: The split to take if files or folders are named after several (``train-00000-of-00002.parquet``,
+            ``val/``; see `readers.detect.splits`), or if a column ``split`` of tables and JSON lines has several. Several
+            splits are never mixed silently: give a list of patterns for that, or ``format="folder"`` if they are classes.
+        labels: Labels that replace those of the data, as for `IndexedDataset.with_labels`: one for each sample in
             the order of the dataset, an array, or a dictionary by key; ``classes=`` names their classes.
         options: Options of the format's class, such as ``image="photo"`` to name a column; for URLs also those
             of `readers.storage.remote.StorageOptions`, such as ``cache_bytes=0``.
 
     Warns:
-        UserWarning: Something lies there that is not read, such as boxes in files of a kind that no reader knows,
-            or another column might have been meant; or samples have no label (label -1).
+        UserWarning: Files in the source are not read, such as boxes in an unknown format; another column might have been
+            meant; or samples have no label (label -1).
 
     Raises:
-        SourceError: It is missing, empty, of no known kind, holds several splits, or has no such option.
+        SourceError: The source is missing, empty, of an unknown format or holds several splits, or an option is unknown.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -198,8 +197,8 @@ def _of_files(
         )
     if kind.split_column and by_column and isinstance(made, IndexedDataset):
         again = partial(_open_format, kind, paths, many or len(paths) > 1)
-        made, told = rows_of_split(made, again, options, split, shown_path(paths[0]), is_named)
-        remarks += told
+        made, more = rows_of_split(made, again, options, split, shown_path(paths[0]), is_named)
+        remarks += more
     return made, remarks
 
 

@@ -1,4 +1,4 @@
-"""Images that lie in memory as arrays: a dataset of raw pixels."""
+"""A dataset of images that lie in memory as arrays of pixels."""
 
 import hashlib
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from readers.labels.given_labels import make_labels
 from readers.labels.label_vector import Label, LabelShape, to_float32
 from readers.sample import BadSample, ColumnName, Sample, SourceError, checked_indices
 
-_BLOCK_BYTES = 8 << 20
-_HASHED_BYTES = 1 << 30
+_BLOCK_BYTES = 8 << 20  # of a block, as of other formats
+_HASHED_BYTES = 1 << 30  # about a second; of more pixels a part is hashed
 _CHANNELS = (1, 3)
 _LAYOUTS = "uint8 [N, height, width, 3], [N, height, width, 1] or [N, height, width]"
 _SHORT_IMAGES = 16  # height and width from which nobody means narrow grey images
@@ -34,11 +34,11 @@ def from_arrays(
             tensor of torch on the CPU does as well, and [N, 3, H, W] (or [N, 1, H, W]) of either. Where both would
             fit, arrays have their channels last, and tensors first. Nothing is copied.
         labels: N class numbers, -1 for none; or N names of classes, "" for none; or [N, K], vectors such as several
-            classes at once. None is none at all.
-        class_names: Name of each class number. Labels that are names are numbered in sorted order without it.
+            classes at once. None gives no sample a label.
+        class_names: Name of each class number. Without it, labels that are names are numbered in sorted order.
 
     Raises:
-        SourceError: They are no images, or the labels are no class numbers, or not as many; the text tells type and
+        SourceError: `images` are no images, or `labels` are no labels or differ in number; the text says the type and
             shape of what was given.
 
     Example:
@@ -66,9 +66,9 @@ def from_arrays(
 class ArrayDataset(IndexedDataset):
     """Images in memory; `from_arrays` makes it.
 
-    Each sample has its pixels as a file that every decoder reads: ``ppm`` for RGB, ``pgm`` for grey. Its key is its
-    number. A helper process gets a copy of all arrays, unless they are a `numpy.memmap` of a file: save such data as
-    .npy and open that.
+    The pixels of a sample are a file that every decoder reads, ``ppm`` for RGB and ``pgm`` for grey. Its key is its
+    index. A helper process gets a copy of all arrays, except of a `numpy.memmap`: save large data as .npy and open
+    that file.
 
     Args:
         images: uint8 [N, H, W, 3], [N, H, W, 1] or [N, H, W], or a list of such images.
@@ -106,12 +106,12 @@ class ArrayDataset(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """As many images as make 8 MB; a list's are taken to be like its first."""
+        """Number of images in 8 MB; the images of a list are taken to be as large as the first."""
         return max(1, _BLOCK_BYTES // max(self._images[0].nbytes, 1))
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over all pixels and labels; of more than 1 GiB, over images that are evenly spaced."""
+        """32 hex digits over all labels and pixels; of more than 1 GiB of pixels, over evenly spaced images."""
         digest = hashlib.sha256(f"arrays {len(self)} {list(self.class_names)!r}\n".encode())
         vectors = self._labels.ndim == 2
         digest.update(self._labels.astype("<f4" if vectors else "<i8").tobytes())
@@ -201,11 +201,11 @@ def _single(image: Any, number: int) -> NDArray[np.uint8]:
 
 
 def channels_last(array: NDArray[Any], *, first: bool) -> NDArray[Any] | None:
-    """Return images [..., H, W, C] as a view, C being 1 or 3; None where neither end has so many.
+    """Return images [..., H, W, C] as a view, C being 1 or 3; None if neither end has that length.
 
     Args:
         array: [..., H, W, C] or [..., C, H, W].
-        first: Which of them it is where both could be.
+        first: Whether the channels come first if both readings are possible.
     """
     leads, ends = array.shape[-3] in _CHANNELS, array.shape[-1] in _CHANNELS
     if leads and (first or not ends):
@@ -214,7 +214,7 @@ def channels_last(array: NDArray[Any], *, first: bool) -> NDArray[Any] | None:
 
 
 def as_array(value: Any) -> NDArray[Any] | None:
-    """Return an array as it is, a tensor of torch as the array that shares its memory, and None for anything else.
+    """Return an array unchanged, a tensor of torch as an array that shares its memory, and None for anything else.
 
     Raises:
         SourceError: The tensor is not in this machine's own memory.
@@ -235,7 +235,7 @@ def as_array(value: Any) -> NDArray[Any] | None:
 
 
 def _texts_of(labels: Any, count: int) -> list[str] | None:
-    """Labels that are names of classes, None where they are something else or not as many."""
+    """Return labels that are names of classes; None if they are something else or differ in number from the images."""
     if not isinstance(labels, list | tuple) and not (
         isinstance(labels, np.ndarray) and labels.ndim == 1
     ):

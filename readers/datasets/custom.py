@@ -1,4 +1,4 @@
-"""A dataset that somebody writes in a few lines: two methods, and all the rest of a dataset comes with it."""
+"""The base class of datasets that users write: two methods suffice, the others have defaults."""
 
 import functools
 import hashlib
@@ -32,11 +32,13 @@ from readers.sample import (
 )
 from readers.storage.unreadable import is_transient, lasting, reason_of
 
-_NUM_PROBES = 64
+_NUM_PROBES = (
+    64  # samples in a fingerprint: a change of the data is likely to show, and opening stays quick
+)
 
 
 def with_bytes(sample: Sample) -> Sample:
-    """Return a sample whose fields are all bytes, as `field_bytes` makes them; the same one where they are already.
+    """Return a sample whose fields are all bytes, as `field_bytes` makes them; the same sample if they are already.
 
     Raises:
         ValueError: A field cannot be bytes; the text is a short reason.
@@ -93,7 +95,7 @@ def field_bytes(value: Any) -> Payload:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON writes for a value that it does not know."""
+    """Return a value of JSON in place of one that its encoder does not know."""
     array = as_array(value)
     if array is not None:
         return array.tolist()
@@ -103,18 +105,17 @@ def _plain(value: Any) -> Any:
 
 
 class CustomDataset(IndexedDataset):
-    """A dataset of one's own: derive from it, and write `__len__` and `__getitem__`.
+    """The base class of a dataset of your own: write `__len__` and `__getitem__`.
 
-    `__getitem__` gets a number, 0 <= index < len, and returns a `Sample`; several threads call it at once. What
-    it raises makes a bad sample of that one alone. Whoever can read many samples faster together writes `fetch`
-    instead (see `Dataset.fetch`).
+    `__getitem__` gets an index, 0 <= index < len, and returns a `Sample`; several threads call it at once. If it
+    raises, that sample alone is bad. Write `fetch` instead if many samples are read faster together (see
+    `Dataset.fetch`).
 
-    There are defaults for the rest. They read samples, so write them too where you know better:
+    The other methods have defaults, which read samples. Replace them if you have a faster way:
 
     - `column` reads every sample once for its label, and the header of its image for its size.
-    - `fingerprint` is a digest of the length and of 64 samples that lie evenly in the dataset: keys, labels and
-      contents. A state of a run is refused where it differs. A change that touches none of the 64 goes
-      unnoticed.
+    - `fingerprint` is a digest of the length and of 64 evenly spaced samples: keys, labels and contents. The state of
+      a run on data with another fingerprint is refused. A change that touches none of the 64 samples goes unnoticed.
     - `class_names` is empty.
     - Fields may be text, numbers, lists, dictionaries and arrays: `fetch` hands them over as bytes, as
       `readers.datasets.custom.field_bytes` makes them (UTF-8, JSON, .npy). Images are the bytes of a file.
@@ -173,13 +174,13 @@ class CustomDataset(IndexedDataset):
         return [self._one(index) for index in checked_indices(indices, len(self))]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process reads the columns itself."""
+        """Leave out the columns, which another process reads itself."""
         return {name: value for name, value in vars(self).items() if name != "_columns"}
 
     def _one(self, index: int) -> Sample | BadSample:
         try:
             sample: Any = self[index]
-        except Exception as error:  # noqa: BLE001 - whatever it is, the neighbours are sound
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises, the neighbours are sound
             reason = (
                 reason_of(error)
                 if isinstance(error, OSError)
@@ -211,7 +212,7 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
 
     Args:
         dataset: A dataset.
-        words: What else it depends on, each with a `repr` that is the same everywhere.
+        words: Further values that enter the digest, each with a `repr` that is the same on all machines.
     """
     digest = hashlib.sha256(f"custom {len(dataset)} {words!r}\n".encode())
     numbers = np.unique(np.linspace(0, max(len(dataset) - 1, 0), _NUM_PROBES).astype(np.int64))
@@ -226,7 +227,7 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
 
 
 def _numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
-    """The columns of one sample: label, height, width, num_bytes; UNREADABLE, 0, 0, -1 where it is bad."""
+    """Return label, height, width and num_bytes of a sample; UNREADABLE, 0, 0, -1 if it is bad."""
     if isinstance(sample, BadSample):
         return UNREADABLE, 0, 0, -1
     size = sample.size or (0, 0)
@@ -246,7 +247,7 @@ _Fetch = Callable[..., list[Sample | BadSample]]
 
 
 def _handing_out_bytes(fetch: _Fetch) -> _Fetch:
-    """A `fetch` that somebody wrote, whose samples have bytes in their fields."""
+    """Return a user's `fetch` with samples whose fields are all bytes."""
 
     @functools.wraps(fetch)
     def fetch_bytes(*args: Any, **options: Any) -> list[Sample | BadSample]:

@@ -1,4 +1,4 @@
-"""The base of all datasets of this package, whose samples can be selected; and the selections."""
+"""The base class of all datasets of this package, and the selections that its methods make."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from readers.datasets.fetched import FetchedDataset, UnreadableLabelsError
 from readers.datasets.located import Located, Reads
-from readers.datasets.origin import Origin
+from readers.datasets.origin import Origin, origin_of, sources_of
 from readers.datasets.selection import (
     RangeSelection,
     Selection,
@@ -48,9 +48,9 @@ from readers.sample import (
 class IndexedDataset(FetchedDataset):
     """A `readers.Dataset` whose samples can be selected.
 
-    Selections are datasets, too, with indices of their own, the keys and class names of what they were
-    taken from, and another fingerprint, so that a run is resumed on the same selection alone. Nothing is
-    copied; the selections can be selected from again.
+    Selections are datasets, too. They have indices of their own, the keys and class names of the dataset they were
+    taken from, and another fingerprint, so that a run is resumed only on the same selection. Nothing is copied, and
+    selections can be selected from again.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -83,18 +83,18 @@ class IndexedDataset(FetchedDataset):
         return sound(self.fetch([number % length])[0])
 
     def where(self, condition: str | NDArray[np.bool_] | Sequence[bool]) -> "Subset":
-        """Select the samples for which a condition holds, in their order.
+        """Select the samples that fulfil a condition, in their order.
 
         Args:
             condition: Text such as ``"label in [1, 2] and height >= 224"``, over the columns label, height,
                 width and num_bytes; see `readers.datasets.expression`. Labels may be given by name if the data names its
                 classes: ``"label == 'cat'"``. Or one truth value per sample, bool [len].
 
-        The columns that the text names are read once. 4 bytes are kept for every selected sample, 8 where
-        there are more than 2**32.
+        The columns in the text are read once. Every selected sample takes 4 bytes, or 8 bytes if there are more than
+        2**32 samples.
 
         Raises:
-            SelectionError: The text is no such condition, or no sample fulfils it, or it asks for labels that are vectors.
+            SelectionError: The text is not such a condition, no sample fulfils it, or it uses labels that are vectors.
         """
         self._require_selectable("where")
         return Subset(self, pick_where(condition, len(self), self._asked, self.class_names))
@@ -102,10 +102,10 @@ class IndexedDataset(FetchedDataset):
     def take(self, which: int | slice | range | Sequence[int] | NDArray[np.int64]) -> "Subset":
         """Select the first n samples, those of a slice or range, or those at the given indices, in that order.
 
-        Indices may be repeated; they are kept, in 4 or 8 bytes each. Everything else takes no memory.
+        Indices may be repeated, and take 4 or 8 bytes each. Numbers, slices and ranges take no memory.
 
         Raises:
-            SelectionError: There are no such samples, or none are asked for.
+            SelectionError: There are no such samples, or none were asked for.
         """
         self._require_selectable("take")
         return Subset(self, pick_taken(which, len(self)))
@@ -114,17 +114,17 @@ class IndexedDataset(FetchedDataset):
         """Divide the samples at random into disjoint parts.
 
         Args:
-            shares: Parts of the whole, such as 0.9 and 0.1, or whole numbers of samples. What they leave
-                over is in no part.
+            shares: Shares of the dataset, such as 0.9 and 0.1, or numbers of samples. Samples beyond their sum are in
+                no part.
             seed: Seed of the division, >= 0.
 
-        The sizes are exact: shares are rounded so that shares of 1 together are all samples. Every 256
-        neighbours are divided in the same proportions, give or take a sample, so data that is sorted by
-        class is divided evenly within the classes. Parts follow the order of the whole, from anywhere in it
-        on and but for such groups of 256, and take no memory.
+        Sizes are exact: shares with the sum 1 take all samples. Every 256 neighbours are divided in the same
+        proportions, up to one sample, so data that is sorted by class is divided evenly within the classes. A part
+        keeps the order of the dataset up to a rotation and to permutations within such groups of 256. It takes no
+        memory.
 
         Raises:
-            SelectionError: The shares are more than there is, or one of them gets no sample.
+            SelectionError: The sum of the shares is larger than the dataset, or one of them gets no sample.
         """
         self._require_selectable("split")
         return tuple(Subset(self, picked) for picked in pick_shares(shares, seed, len(self)))
@@ -134,12 +134,12 @@ class IndexedDataset(FetchedDataset):
     ) -> "Balanced":
         """Return the same samples, drawn so that all classes come equally often.
 
-        Each class is gone through completely, in an order of its own, before one of its samples comes again;
-        that continues from epoch to epoch. The labels are read, and 4 or 8 bytes per sample are kept.
+        All samples of a class come once, in an order of their own, before one of them comes again; this continues
+        from epoch to epoch. The labels are read, and each sample takes 4 or 8 bytes.
 
         Args:
             weights: Relative frequency of each class, by number or name, 1 by default; 0 leaves a class out.
-            length: Samples in an epoch; None is as many as there are.
+            length: Samples in an epoch; None takes the number of samples.
 
         Raises:
             SelectionError: A sample has no label, there is no such class, or labels are vectors.
@@ -165,11 +165,11 @@ class IndexedDataset(FetchedDataset):
 
     @property
     def _is_mixture(self) -> bool:
-        """Whether how often a sample comes is settled, which selecting would undo."""
+        """Whether samples come in fixed proportions, which a selection would change."""
         return False
 
     def _asked(self, name: ColumnName) -> NDArray[np.int64]:
-        """A column that a condition asks for."""
+        """Return a column that a condition asks for."""
         if name == "label":
             require_classes(label_shape_of(self), "where")
         return self.column(name)
@@ -183,13 +183,13 @@ class IndexedDataset(FetchedDataset):
 
 
 class _Selection(IndexedDataset):
-    """What samples keep that are selected from a dataset, `whole`."""
+    """Properties that selected samples have in common with their dataset, `whole`."""
 
     whole: IndexedDataset
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names of the whole dataset: classes keep their numbers."""
+        """Class names of the whole dataset; classes keep their numbers."""
         return self.whole.class_names
 
     @property
@@ -207,14 +207,13 @@ class _Selection(IndexedDataset):
         """That of the whole dataset."""
         return self.whole.kind_of_media
 
-    @property
     def sources(self) -> tuple[Dataset, ...]:
-        """Those of the whole dataset."""
-        return self.whole.sources
+        """Return those of the whole dataset."""
+        return sources_of(self.whole)
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
         """Return which samples of `sources` some samples are; indices are those of the whole dataset."""
-        return self.whole.origin(indices)
+        return origin_of(self.whole, indices)
 
 
 class Subset(_Selection):
@@ -248,11 +247,11 @@ class Subset(_Selection):
 
     @property
     def block_size(self) -> int:
-        """About as many samples as a block of the whole has here."""
+        """About the number of samples of a block of the whole that are selected."""
         return max(1, round(self.whole.block_size * self._picked.density))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; an unreadable label counts where its sample is in the subset."""
+        """See `IndexedDataset.column`; an unreadable label is an error only if its sample is in the subset."""
         rows = self._picked.in_whole(np.arange(len(self)))
         try:
             return self.whole.column(name)[rows]
@@ -260,7 +259,7 @@ class Subset(_Selection):
             return self._readable(error.labels[rows])
 
     def _of_whole(self) -> Unlabelled | None:
-        """What the whole tells of samples without labels, where it holds for these as well."""
+        """Return what the whole knows of samples without labels, if it is true of the subset as well; else None."""
         count, fields, reason = self.whole.unlabelled or (0, (), "")
         is_of_all = count == len(self.whole)
         return (
@@ -275,12 +274,12 @@ class Subset(_Selection):
         return [keys[index] for index in self._picked.in_whole(np.arange(len(self))).tolist()]
 
     def indices_in_whole(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where samples stand in the dataset they are taken from, int64 [n]."""
+        """Return the indices of samples in the dataset they are taken from, int64 [n]."""
         return self._picked.in_whole(np.array(checked_indices(indices, len(self)), np.int64))
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
         """See `IndexedDataset.origin`."""
-        return self.whole.origin(self.indices_in_whole(indices))
+        return origin_of(self.whole, self.indices_in_whole(indices))
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read samples of the whole; see `Dataset.fetch`."""
@@ -386,19 +385,19 @@ class Balanced(_Selection):
         self.whole = whole
         self._weights = class_weights(weights or {}, whole.class_names)
         self._num_positions = checked_length(length, len(whole))
-        _ = self._groups  # refused here, not in the first loop
+        _ = self._groups  # errors shall come here, not in the first epoch
 
     def __len__(self) -> int:
         return len(self.whole)
 
     def __repr__(self) -> str:
-        """The balanced dataset, and the length of an epoch where it differs."""
+        """The balanced dataset, and the length of an epoch if it differs."""
         epoch = self._num_positions
         said = "" if epoch == len(self.whole) else f", {counted(epoch, 'sample')} an epoch"
         return f"Balanced({self.whole!r}{said})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """The samples of the classes are not pickled: only orders need them."""
+        """Leave out the samples of the classes, which only orders need."""
         return {name: value for name, value in vars(self).items() if name != "_groups"}
 
     @cached_property

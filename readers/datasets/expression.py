@@ -1,10 +1,10 @@
 """Conditions on columns of numbers, written as text: ``label in [1, 2] and height >= 224``.
 
-A small part of Python's expressions, evaluated for all samples at once with NumPy. Nothing else can be
-said: no calls, no attributes, no subscripts. Where the data does not say a number of a sample, labels and
-num_bytes are -1, heights and widths 0; a column of nothing else is refused. As in Python, what stands behind ``and`` and
-``or`` is evaluated only for the samples that it decides about; a part that has no value there (a division by zero, a
-number of more than 64 bits) is refused with the first such sample.
+The language is a small part of Python's expressions, evaluated for all samples at once with NumPy. It has no calls,
+attributes or subscripts. If a number of a sample is not known, its label or num_bytes is -1, its height or width 0; a column
+without any known number is refused. As in Python, the right side of ``and`` and ``or`` is evaluated only for the samples that
+depend on it. If it has no value for one of them (a division by zero, a number of more than 64 bits), the condition is refused
+with the first such sample.
 """
 
 import ast
@@ -44,11 +44,11 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def evaluate(
     text: str, column: Callable[[ColumnName], NDArray[np.int64]], class_names: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """Return for which samples a condition holds.
+    """Return whether a condition holds, for each sample.
 
     Args:
         text: The condition.
-        column: Gives a column by its name, int64 [n]; asked once for each that the text names.
+        column: Returns a column by its name, int64 [n]; called once for each column in the text.
         class_names: Name of each class number, which may stand beside ``label``.
 
     Returns:
@@ -90,7 +90,7 @@ class _Evaluator:
 
         Args:
             node: The part.
-            among: For which samples it is asked, bool [n] or one for all: for others it need have no value.
+            among: The samples that depend on it, bool [n] or one for all; for the others it need not have a value.
         """
         if isinstance(node, ast.BoolOp):
             is_and = isinstance(node.op, ast.And)
@@ -145,11 +145,11 @@ class _Evaluator:
         raise self._refused(node, "is neither a number nor a column")
 
     def _computed(self, node: ast.BinOp, among: Any) -> Any:
-        """Return the value of an operation, which there must be for each sample that it is asked for."""
+        """Return the value of an operation, which must exist for each sample of `among`."""
         compute = _ARITHMETIC[type(node.op)]
         left, right = self._number(node.left, among), self._number(node.right, among)
         result = compute(left, right)
-        # Whole numbers wrap around without a word, and are divided by zero to 0.
+        # NumPy lets integers wrap around and divides them by zero to 0, both without an error.
         exact = compute(np.asarray(left, np.float64), np.asarray(right, np.float64))
         is_whole = np.asarray(result).dtype.kind == "i"
         has_none = ~np.isfinite(exact) | ((np.abs(exact) >= 2.0**63) & is_whole)

@@ -1,4 +1,4 @@
-"""Datasets of which samples are fetched by index: what a format's class must say of them, and what follows."""
+"""The base of datasets whose samples are fetched by index: the methods that formats write, and defaults for the others."""
 
 import functools
 import threading
@@ -25,10 +25,10 @@ from readers.storage.unreadable import PAUSES_SECONDS
 _Fetch = Callable[..., list[Sample | BadSample]]
 
 _MOST_SECONDS = 5.0
-"""A fetch that took longer has waited for a server; requests are repeated where they are made, as their options say."""
+"""A fetch that took longer has waited for a server, whose requests are repeated elsewhere, as their options say."""
 _KEYS_READ = 256  # samples that are held at a time
 # Methods that decide what a sample holds. A subclass that replaces one of them, perhaps a user's, is read by
-# its `fetch` alone: its base would locate samples that it never returns.
+# its `fetch` alone, as its base would locate other samples.
 _READERS = frozenset(("fetch", "_fetch_one", "_payload", "_decode"))
 
 
@@ -43,7 +43,7 @@ class UnreadableLabelsError(SourceError):
 
 
 class FetchedDataset(ABC):
-    """What `readers.IndexedDataset` has besides its selections; formats derive from that class.
+    """`readers.IndexedDataset` without its selections; formats derive from `IndexedDataset`.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -51,7 +51,8 @@ class FetchedDataset(ABC):
         ('cat/000.jpg', array([0, 0]))
 
     Attributes:
-        declares_count: Whether the files say how many samples they have, or where they end, so that a loss at an end shows.
+        declares_count: Whether the files say how many samples they have, or where they end, so that a loss at their end is
+            noticed.
         kind_of_media: What all samples are; "" if the first sample that can be read has to tell.
         has_shard_keys: Whether keys begin with the name of a shard, which is no part of the sample's own name.
         unread_suffixes: Endings of media files in its folder that are no samples, in lower case.
@@ -65,7 +66,7 @@ class FetchedDataset(ABC):
     _remarks: tuple[str, ...] = ()
 
     unlabelled: Unlabelled | None = None
-    """What is known without reading of samples that have no label; None where nothing is, or labels are something else."""
+    """Facts about samples without a label that are known without reading; None if none are known."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -83,16 +84,16 @@ class FetchedDataset(ABC):
 
     @property
     def cache_identity(self) -> str:
-        """32 hex digits, by which files in the cache folder are found that say for themselves of what bytes they are.
+        """32 hex digits that name files in the cache folder; these files say themselves which bytes they belong to.
 
-        Samples of other names or in another order have another one; where it is cheaper than the fingerprint, it may be the
-        same for other bytes.
+        Other names or another order of samples change it. It may be cheaper than the fingerprint and the same for other
+        bytes.
         """
         return self.fingerprint
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, or of each number of a vector; empty where the data does not name them."""
+        """Name of each class number, or of each number of a vector; empty if the data does not name them."""
         return ()
 
     @property
@@ -102,7 +103,7 @@ class FetchedDataset(ABC):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """`class_names`, by the name that torchvision has for them."""
+        """`class_names` under the name that torchvision uses."""
         return self.class_names
 
     @property
@@ -112,7 +113,7 @@ class FetchedDataset(ABC):
 
     @property
     def sample_files(self) -> Sequence[SampleFile]:
-        """The files that hold all samples, in their order, where each holds many; empty where they are held otherwise."""
+        """The files that hold all samples, in their order, if each file holds many samples; else empty."""
         return ()
 
     @property
@@ -120,9 +121,8 @@ class FetchedDataset(ABC):
         """Warnings for `readers.open_dataset`: sentences about choices that may not be intended."""
         return self._remarks
 
-    @property
     def sources(self) -> tuple[Dataset, ...]:
-        """The datasets that read the samples, each once: this one, or those that a selection or mixture is made of."""
+        """Return the datasets that read the samples, each once: this one, or those that a selection or mixture is made of."""
         return (self,)
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
@@ -133,9 +133,8 @@ class FetchedDataset(ABC):
         """
         return [Origin(self, indices, np.arange(len(indices)))]
 
-    @property
     def video_files(self) -> Dataset:
-        """The dataset of the video files of which the samples are frames; this dataset if each sample is a file."""
+        """Return the dataset of the video files of which the samples are frames; this dataset if each sample is a file."""
         return self
 
     @property
@@ -162,7 +161,7 @@ class FetchedDataset(ABC):
     def __len__(self) -> int: ...
 
     def __repr__(self) -> str:
-        """Its kind, and how many samples and classes it has."""
+        """The class, and the numbers of samples and classes."""
         classes = f", {counted(len(self.class_names), 'class')}" if self.class_names else ""
         return f"{type(self).__name__}({counted(len(self), 'sample')}{classes})"
 
@@ -175,11 +174,10 @@ class FetchedDataset(ABC):
 
         Args:
             indices: As for `fetch`.
-            reads: Tells which fields beside the image will be read: a sample that has one of these is not located.
+            reads: Returns whether a field beside the image will be read; a sample with such a field is not located.
 
         Returns:
-            What `fetch` says of them but the bytes of the images; None where the format has no such way, or labels are
-            vectors.
+            The samples without the bytes of their images; None if the format cannot locate images, or labels are vectors.
 
         Raises:
             IndexError: An index is not in 0 <= index < len.
@@ -189,7 +187,7 @@ class FetchedDataset(ABC):
         return None
 
     def __iter__(self) -> Iterator[Sample]:
-        """All samples in the dataset's order.
+        """Yield all samples in the dataset's order.
 
         Raises:
             SourceError: One is bad; the text gives the reason.
@@ -206,11 +204,10 @@ class FetchedDataset(ABC):
 
     @abstractmethod
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """One number for every sample, int64 [len].
+        """Return one number for every sample, int64 [len].
 
-        ``label`` is -1 and ``height`` and ``width`` are 0 where the data does not say; ``num_bytes`` is
-        the size of all fields together, -1 where it is not known without reading. Labels that are vectors are no
-        classes: -1.
+        Unknown numbers are -1 for ``label``, 0 for ``height`` and ``width``. ``num_bytes`` is the size of all fields
+        together, -1 if it is not known without reading. Labels that are vectors count as unknown.
 
         Raises:
             SourceError: A sample has a label that cannot be read, or its storage fails.
@@ -219,14 +216,14 @@ class FetchedDataset(ABC):
     def _readable(
         self, labels: NDArray[np.int64], reasons: Mapping[int, str] | None = None
     ) -> NDArray[np.int64]:
-        """Return labels, of which none is `UNREADABLE`.
+        """Return labels if all of them are readable.
 
         Args:
-            labels: Of all samples, int64 [len].
-            reasons: Why some cannot be read, by index; those of others are found by fetching the first of them.
+            labels: Labels of all samples, int64 [len], some of which may be `UNREADABLE`.
+            reasons: Why labels cannot be read, by index. If the first one has no reason here, its sample is fetched for it.
 
         Raises:
-            UnreadableLabelsError: One is.
+            UnreadableLabelsError: A label is `UNREADABLE`.
         """
         if labels.min(initial=-1) >= -1:
             return labels
@@ -242,7 +239,7 @@ class FetchedDataset(ABC):
         raise error
 
     def keys(self) -> list[str]:
-        """Name of every sample; where the format has no list of them all samples are read for it."""
+        """Return the key of every sample; all samples are read if the format has no list of keys."""
         found: list[str] = []
         for start in range(0, len(self), _KEYS_READ):
             some = np.arange(start, min(start + _KEYS_READ, len(self)))
@@ -250,10 +247,10 @@ class FetchedDataset(ABC):
         return found
 
     def verify(self) -> Iterator[BadSample]:
-        """Read everything and compare the format's own checksums, if it has any.
+        """Read all data and compare the checksums of the format, if it has any.
 
         Yields:
-            Every sample that is not as it was written, as far as they tell.
+            A bad sample for each sample whose checksum differs.
         """
         yield from ()
 
@@ -265,8 +262,8 @@ class FetchedDataset(ABC):
         Args:
             seed: >= 0.
             shuffle: As for `readers.Order`.
-            shuffle_window: For "block", how many samples the open blocks hold together; None is 4096, or
-                16 blocks where that is more.
+            shuffle_window: For "block", number of samples that the open blocks hold together; None is 4096, or
+                16 blocks if that is more.
         """
         return make_order(
             len(self), seed, shuffle, block_size=self.block_size, shuffle_window=shuffle_window
@@ -277,7 +274,7 @@ _fetching = threading.local()
 
 
 def _reading_again(fetch: _Fetch) -> _Fetch:
-    """Make a `fetch` read again what the storage failed to give, as a network file system does for a moment."""
+    """Make a `fetch` repeat reads that failed for a moment, as they do on network file systems."""
 
     @functools.wraps(fetch)
     def fetch_again(self: Any, indices: Any) -> list[Sample | BadSample]:
@@ -317,7 +314,7 @@ def _replace_transient(
 
 
 def _reason_of(sample: Sample | BadSample) -> str:
-    """Why the label of a sample cannot be read."""
+    """Return why the label of a sample cannot be read."""
     if isinstance(sample, BadSample):
         return f"{sample.reason}{' (the storage failed)' * sample.transient}"
     try:

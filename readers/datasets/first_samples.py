@@ -1,4 +1,4 @@
-"""The samples that decide what a dataset is like: never the first one alone, which may be a bad one."""
+"""Samples by which the kind of data is decided: never the first one alone, which may be bad."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -12,14 +12,13 @@ _AT_ONCE = 8  # of one request, after the first sample, which nearly always suff
 
 
 def probed_samples(dataset: Dataset | Stream, most: int = MOST_PROBED) -> Iterator[Sample]:
-    """Yield samples that can be read: the first one, then others that are spread evenly; bad ones are passed over.
+    """Yield samples that can be read: the first one, then evenly spaced ones; bad samples are passed over.
 
-    Whatever looks at samples to find out what the data are like takes the first of these that serves. They are read as they
-    are asked for.
+    Code that needs an example of the data takes the first of these that serves. Samples are read when they are asked for.
 
     Args:
-        dataset: What they are from; of a stream the samples at its beginning are taken.
-        most: Samples that are looked at, bad ones among them.
+        dataset: A dataset, or a stream, of which the first samples are taken.
+        most: Number of samples that are read at most, including bad ones.
     """
     for entry in _entries(dataset, most):
         if isinstance(entry, Sample):

@@ -12,28 +12,28 @@ from readers.sample import Payload, Sample
 T = TypeVar("T")
 
 Reads = Callable[[str], bool]
-"""Tells by its name whether a field beside the image will be read."""
+"""Returns whether a field beside the image will be read, given its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
     """Where the encoded images of n samples lie, so that compiled code can read all of them in one call.
 
-    Whoever reads less than `lengths` says, or an empty image, must fetch that sample by `Dataset.fetch`, which words the reason.
+    If fewer bytes than `lengths` can be read, or an image is empty, fetch the sample with `Dataset.fetch`, which gives the reason.
 
     Attributes:
-        paths: Names of files, each followed by a zero byte; empty where `files` are descriptors.
+        paths: Names of files, each followed by a zero byte; empty if `files` are descriptors.
         path_starts: int64 [files], where each name begins in `paths`.
-        files: int64 [n], the number of the file's name, or its open descriptor; -1 where the sample is not located.
+        files: int64 [n], the number of the file's name, or its open descriptor; -1 if the sample is not located.
         starts: int64 [n], offset of the image in its file.
         lengths: int64 [n], bytes of the image; -1 is up to the end of the file.
         labels: int64 [n], class numbers, -1 for none.
-        sizes: int64 [n, 2], height and width after EXIF orientation, zeros where they are not known without a look.
-        is_located: bool [n], False where the sample has to be fetched by `Dataset.fetch`.
-        restarts: See `readers.Sample.restarts`; None where no row has any.
-        held: Keeps the descriptors open.
-        make_sample: Make the sample of a located row of the bytes of its image, as `Dataset.fetch` would.
-        make_keys: Return the key of every row, that of a bad sample as well.
+        sizes: int64 [n, 2], height and width after EXIF orientation, zeros if they are known from the image only.
+        is_located: bool [n], False if the sample has to be fetched by `Dataset.fetch`.
+        restarts: See `readers.Sample.restarts`; None if no row has any.
+        held: Objects that keep the descriptors open.
+        make_sample: Returns the sample of a located row, given the row and the bytes of its image, as `Dataset.fetch` would.
+        make_keys: Returns the key of every row, including bad samples.
     """
 
     paths: bytes
@@ -53,25 +53,25 @@ class Located:
         return len(self.files)
 
     def changed(self, change: Callable[[int, Sample], Sample]) -> "Located":
-        """Return the same images with samples that `change` makes of a row and its sample."""
+        """Return the same images with other samples: `change` gets a row and its sample, and returns the new one."""
         make_sample = self.make_sample
         return replace(self, make_sample=lambda row, data: change(row, make_sample(row, data)))
 
 
 def merge(parts: Sequence[Located], rows: Sequence[NDArray[np.int64]]) -> Located:
-    """Put parts together that lie in several datasets.
+    """Merge parts that several datasets have located.
 
     Args:
-        parts: At least one. Where some are read by descriptor and others by name, all are read by name.
-        rows: The rows of each in the whole, which are all of 0 to n - 1.
+        parts: At least one. If some are read by descriptor and others by name, all are read by name.
+        rows: The rows of each part in the result; together all of 0 to n - 1.
     """
     if len({bool(part.paths) for part in parts}) > 1:
         parts = [part if part.paths else _by_path(part) for part in parts]
-    # From the parts, one behind the other, to the whole.
+    # The row among the concatenated parts, for each row of the result.
     order = np.argsort(np.concatenate(rows))
-    # Not the parts, which hold descriptors open: steps keep what makes their samples.
-    behind = [(part.make_sample, row) for part in parts for row in range(len(part))]
-    places = _in_order(behind, order)
+    # Steps keep these functions, and the parts would keep descriptors open.
+    makers = [(part.make_sample, row) for part in parts for row in range(len(part))]
+    places = _in_order(makers, order)
     restarts = None
     if any(part.restarts for part in parts):
         restarts = [one for part in parts for one in part.restarts or [None] * len(part)]
@@ -101,7 +101,7 @@ def _in_order(values: Sequence[T], order: NDArray[np.int64]) -> list[T]:
 
 
 def _by_path(located: Located) -> Located:
-    """Name descriptors as files, which opens the same file anew whatever its name is by now."""
+    """Return descriptors as file names, which open the same file again even if it was renamed."""
     names = [b"/dev/fd/%d\0" % number for number in located.files.tolist()]
     path_starts = np.cumsum([0, *map(len, names)])[:-1]
     files = np.where(located.is_located, np.arange(len(names)), -1)

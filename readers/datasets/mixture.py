@@ -2,8 +2,7 @@
 
 import hashlib
 import math
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -39,14 +38,14 @@ _MAX_SHOWN = 3  # datasets, in a text
 
 
 class Mixture(IndexedDataset):
-    """Several datasets one behind the other, whose samples come in fixed proportions; see `mix`.
+    """Several datasets joined into one, whose samples come in fixed proportions; see `mix`.
 
-    An index is that of the sample in its dataset, plus the lengths of those before.
+    An index is the index of the sample in its dataset plus the lengths of the datasets before it.
 
     Attributes:
         datasets: Its parts.
-        weights: How often each comes in epoch 0, 1 together; empty where each sample comes once an epoch.
-        later_weights: The same for later epochs, with the epoch from which on each holds.
+        weights: Share of each dataset in epoch 0, with the sum 1; empty if each sample comes once an epoch.
+        later_weights: Weights of later epochs, with the epoch in which they begin.
 
     Example:
         >>> both = mix([open_dataset("photos/"), open_dataset("more/")])
@@ -106,27 +105,27 @@ class Mixture(IndexedDataset):
 
     @property
     def field_types(self) -> FieldTypes:
-        """Those that are alike in all datasets."""
+        """Field types that are the same in all datasets."""
         first, *others = [getattr(one, "field_types", {}) for one in self.datasets]
         return {
-            name: told
-            for name, told in first.items()
-            if all(one.get(name) == told for one in others)
+            name: kind
+            for name, kind in first.items()
+            if all(one.get(name) == kind for one in others)
         }
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names shared by the datasets, or all names, one dataset after the other."""
+        """Class names that the datasets share, or the names of all datasets in their order."""
         return self._class_names
 
     @property
     def label_shape(self) -> LabelShape:
-        """That which all datasets have; None where they have vectors of several lengths."""
+        """Label shape of all datasets; None if they have vectors of several lengths."""
         return self._label_shape
 
     @property
     def block_size(self) -> int:
-        """The smallest of the datasets'; in a mixture by weights each goes by its own."""
+        """The smallest block size of the datasets; in a mixture by weights each dataset has its own."""
         return min(map(_block_size, self.datasets))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -149,42 +148,34 @@ class Mixture(IndexedDataset):
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read from each dataset in one go; see `Dataset.fetch`."""
         own = checked_indices(indices, len(self))
-        rows: dict[int, list[int]] = {}
-        for row, index in enumerate(own):
-            rows.setdefault(bisect_right(self._starts, index) - 1, []).append(row)
         found: list[Any] = [None] * len(own)
-        for number, of_one in rows.items():
-            start = self._starts[number]
-            inner = np.array([own[row] - start for row in of_one], np.int64)
+        for number, rows, inner in self._divide(np.array(own, np.int64)):
             fetched = self.datasets[number].fetch(inner)
-            for row, sample in zip(of_one, fetched, strict=True):
+            for row, sample in zip(rows.tolist(), fetched, strict=True):
                 found[row] = self._renamed(sample, own[row], number)
         return found
 
-    @property
     def sources(self) -> tuple[Dataset, ...]:
-        """Those of its datasets, each once."""
+        """Return those of its datasets, each once."""
         found = [source for dataset in self.datasets for source in sources_of(dataset)]
         return tuple({id(source): source for source in found}.values())
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
         """See `IndexedDataset.origin`."""
-        numbers = np.searchsorted(self._starts, indices, side="right") - 1
-        found = []
-        for number in np.unique(numbers).tolist():
-            rows = np.flatnonzero(numbers == number)
-            parts = origin_of(self.datasets[number], indices[rows] - self._starts[number])
-            found += [part._replace(positions=rows[part.positions]) for part in parts]
-        return found
+        return [
+            part._replace(positions=rows[part.positions])
+            for number, rows, inner in self._divide(indices)
+            for part in origin_of(self.datasets[number], inner)
+        ]
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`; None where one of the datasets has no such way."""
-        own = checked_indices(indices, len(self))
-        numbers = np.searchsorted(self._starts, own, side="right") - 1
-        parts, rows = [], []
-        for number in np.unique(numbers).tolist() or [0]:
-            rows.append(np.flatnonzero(numbers == number))
-            inner = np.array(own, np.int64)[rows[-1]] - self._starts[number]
+        """See `IndexedDataset.locate`; None if one of the datasets cannot locate images."""
+        own = np.array(checked_indices(indices, len(self)), np.int64)
+        numbers = np.empty(len(own), np.int64)
+        parts, every_row = [], []
+        for number, rows, inner in [*self._divide(own)] or [(0, own, own)]:
+            numbers[rows] = number
+            every_row.append(rows)
             # Of the class: a user's dataset may pass attributes on to one within it, which would answer for it.
             locate = getattr(type(self.datasets[number]), "locate", None)
             part = None if locate is None else locate(self.datasets[number], inner, reads)
@@ -192,9 +183,9 @@ class Mixture(IndexedDataset):
                 return None
             labels = part.labels + np.where(part.labels < 0, 0, self._offsets[number])
             parts.append(replace(part, labels=labels))
-        found = merge(parts, rows)
+        found = merge(parts, every_row)
         moved = found.changed(
-            lambda row, sample: sound(self._renamed(sample, own[row], int(numbers[row])))
+            lambda row, sample: sound(self._renamed(sample, int(own[row]), int(numbers[row])))
         )
         return replace(
             moved, make_keys=lambda: list(map(self._key, found.make_keys(), numbers.tolist()))
@@ -203,9 +194,9 @@ class Mixture(IndexedDataset):
     def order(
         self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
     ) -> AnyOrder:
-        """The order of the samples; see `IndexedDataset.order`.
+        """Return the order of the samples; see `IndexedDataset.order`.
 
-        With "block", each dataset has open blocks of its own, `shuffle_window` together.
+        With "block", each dataset has open blocks of its own, which hold `shuffle_window` samples together.
         """
         if not self.weights:
             return super().order(seed=seed, shuffle=shuffle, shuffle_window=shuffle_window)
@@ -237,6 +228,15 @@ class Mixture(IndexedDataset):
     def _is_mixture(self) -> bool:
         return bool(self.weights)
 
+    def _divide(
+        self, indices: NDArray[np.int64]
+    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the number of each dataset with some of the samples, their rows among the indices, and their indices in it."""
+        numbers = np.searchsorted(self._starts, indices, side="right") - 1
+        for number in np.unique(numbers).tolist():
+            rows = np.flatnonzero(numbers == number)
+            yield number, rows, indices[rows] - self._starts[number]
+
     def _key(self, key: str, number: int) -> str:
         return key if self._names is None else f"{self._names[number]}/{key}"
 
@@ -262,19 +262,18 @@ def mix(
 
     Args:
         datasets: Datasets, or anything with their interface.
-        weights: Relative frequency of each dataset. Every stretch of the order has them in these
-            proportions. A dataset is gone through completely, in a new order each time, before one of its
-            samples comes again; that continues from epoch to epoch. A sample that comes again within an epoch
-            is augmented differently. A dictionary has weights by epoch, {0: [0.9, 0.1], 10: [0.5, 0.5]}, of which
-            some may be 0; going through a dataset continues over their changes. None: every sample once an epoch,
-            all shuffled together.
-        length: Samples in an epoch; None is as many as the datasets have together.
-        names: Names of the datasets; each is put before the keys of its samples.
-        labels: "same" keeps class numbers, for datasets with one list of classes, or without names of
-            classes. "offset" puts the classes of the datasets one behind the other; all must name them.
+        weights: Relative frequency of each dataset. The datasets come in these proportions everywhere in an epoch. All
+            samples of a dataset come once, in a new order each time, before one of them comes again; this continues
+            from epoch to epoch. A sample that comes again within an epoch is augmented differently. A dictionary has
+            weights by epoch, {0: [0.9, 0.1], 10: [0.5, 0.5]}, of which some may be 0; the order within a dataset
+            continues when weights change. None: every sample once an epoch, all datasets shuffled together.
+        length: Samples in an epoch; None takes the sum of the lengths.
+        names: Names of the datasets, which are put before the keys of their samples.
+        labels: "same" keeps class numbers, for datasets with the same list of classes, or without names of
+            classes. "offset" appends the classes of each dataset to those before; all must name them.
 
     Raises:
-        SelectionError: The datasets do not fit together, or the numbers cannot work.
+        SelectionError: The datasets do not fit together, or a number is not allowed.
 
     Example:
         >>> both = mix([open_dataset("photos/"), open_dataset("more/")], weights=[0.7, 0.3])
@@ -285,10 +284,10 @@ def mix(
 
 
 def _checked_weights(weights: Any, count: int) -> list[tuple[int, tuple[float, ...]]]:
-    """Return weights by the epoch from which on they hold; without weights () for epoch 0.
+    """Return weights with the epoch in which they begin; () for epoch 0 if there are none.
 
     Raises:
-        SelectionError: They cannot be.
+        SelectionError: They are not allowed.
     """
     if weights is None:
         return [(0, ())]
@@ -338,8 +337,8 @@ def _common_shape(datasets: Sequence[Dataset], labels: Literal["same", "offset"]
     """Return the shape of the labels of all datasets.
 
     Raises:
-        SelectionError: Some have class numbers and others vectors, or vectors that differ in length, or vectors shall be
-            moved.
+        SelectionError: Some have class numbers and others vectors, or vectors of different lengths, or class numbers shall be
+            moved and labels are vectors.
     """
     shapes = list(dict.fromkeys(map(label_shape_of, datasets)))
     if labels == "offset" and shapes != [()]:

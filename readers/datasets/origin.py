@@ -1,6 +1,6 @@
 """Which datasets read the samples of selections and mixtures."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ def origin_of(dataset: Dataset, indices: NDArray[np.int64]) -> list[Origin]:
         dataset: Any dataset.
         indices: int64 [n], indices in it.
     """
-    # Of the class: a user's dataset may pass attributes on to one within it, which would answer for it.
-    method = getattr(type(dataset), "origin", None)
+    method = _method_of(dataset, "origin")
     if method is None:
         return [Origin(dataset, indices, np.arange(len(indices)))]
     return method(dataset, indices)  # type: ignore[no-any-return]
@@ -38,4 +37,10 @@ def origin_of(dataset: Dataset, indices: NDArray[np.int64]) -> list[Origin]:
 
 def sources_of(dataset: Dataset) -> tuple[Dataset, ...]:
     """Return `FetchedDataset.sources` of any dataset, also of a user's own class."""
-    return dataset.sources if hasattr(type(dataset), "sources") else (dataset,)  # type: ignore[attr-defined]
+    method = _method_of(dataset, "sources")
+    return (dataset,) if method is None else method(dataset)
+
+
+def _method_of(dataset: Dataset, name: str) -> Any:
+    # Of the class: a user's dataset may have an attribute of this name, or pass attributes on to a dataset within it.
+    return getattr(type(dataset), name, None)

@@ -1,4 +1,4 @@
-"""The samples of a subset, selected by an expression, by indices or by shares."""
+"""Selections of samples by an expression, by indices or by shares."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +15,12 @@ from readers.order.permutation import make_keys, permute, scale
 from readers.sample import ColumnName, SelectionError
 
 _GROUP = 256  # neighbours that a split divides among its parts
-_SPLIT = 5  # what the keys are for
+_SPLIT = 5  # purpose of the keys, so that other uses of a seed get others
 _MOST = 2**41  # samples that can be divided exactly
 
 
 class Selection(Protocol):
-    """Which samples of a dataset a subset has; picklable."""
+    """The samples of a dataset that a subset has; picklable."""
 
     def __len__(self) -> int: ...
 
@@ -29,11 +29,11 @@ class Selection(Protocol):
 
     @property
     def identity(self) -> str:
-        """Text that no other selection has."""
+        """Text that differs from that of every other selection."""
 
     @property
     def density(self) -> float:
-        """How many of a few neighbouring samples of the whole are neighbours here, 0 to 1."""
+        """Share of a few neighbouring samples of the whole that are neighbours in the subset, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class RangeSelection:
 
 @dataclass(frozen=True, eq=False)
 class IndexSelection:
-    """Samples at indices that are kept: uint32 [n], or int64 where that is too small."""
+    """Samples at stored indices, uint32 [n], or int64 [n] if the dataset is longer than 2**32."""
 
     list: NDArray[Any]
 
@@ -83,7 +83,7 @@ class IndexSelection:
 
     @cached_property
     def density(self) -> float:
-        """See `Selection.density`; 0 where they are not in order."""
+        """See `Selection.density`; 0 if the indices do not ascend."""
         last = -1
         for piece in self._pieces():
             ends = piece.astype(np.int64)
@@ -101,14 +101,14 @@ class IndexSelection:
 class Share:
     """One part of a dataset that is divided at random.
 
-    The first part takes its size out of the whole as evenly as can be, the second out of what is left,
-    and so on; every group of neighbours is permuted before. Where groups begin depends on the seed, else
-    the last ones, which are fewer, would always be in the same part.
+    Every group of neighbours is permuted. Then the first part takes its number of samples at even distances, the second
+    part from the remaining ones, and so on. The seed decides where groups begin; else the last group, which is shorter,
+    would always be divided alike.
 
     Attributes:
         length: Length of the whole dataset.
         sizes: Sizes of the parts.
-        number: Which part this is.
+        number: Number of this part.
         seed: Seed of the division.
     """
 
@@ -219,7 +219,7 @@ def pick_shares(shares: Sequence[float], seed: int, length: int) -> list[Selecti
 
 
 def _sizes_of(shares: Sequence[float], length: int) -> list[int] | None:
-    """Return the number of samples of each share; None where they are no such numbers."""
+    """Return the number of samples of each share; None if the shares are not such numbers."""
     if not all(isinstance(share, int | float | np.number) for share in shares):
         return None
     if all(isinstance(share, int | np.integer) for share in shares):
@@ -229,7 +229,7 @@ def _sizes_of(shares: Sequence[float], length: int) -> list[int] | None:
     exact = [Fraction(float(share)).limit_denominator(10**9) for share in shares]
     if sum(exact) > 1:
         return None
-    # The ends of the parts are rounded, not their sizes: shares of 1 together are then all there is.
+    # The ends of the parts are rounded, not their sizes, so that shares with the sum 1 take all samples.
     ends = [int(sum(exact[: number + 1]) * length + Fraction(1, 2)) for number in range(len(exact))]
     return [stop - start for start, stop in zip([0, *ends], ends, strict=False)]
 

@@ -1,4 +1,4 @@
-"""What can only be read from front to back: shards of samples, each read forward."""
+"""Data that can only be read from front to back: shards of samples, each read forward."""
 
 from collections.abc import Iterator
 from typing import Literal, Protocol, TypeGuard
@@ -10,13 +10,13 @@ DIVISIONS: tuple[Divide, ...] = ("shards", "samples")
 
 
 class Stream(Protocol):
-    """Shards that are read forward; `open_dataset(..., format="stream")` and `from_webdataset` return such.
+    """Shards that are read forward; `open_dataset(..., format="stream")` and `from_webdataset` return one.
 
     Attributes:
-        samples_per_epoch: Samples of an epoch, over all ranks; None is as many as there are.
-        divide: What the ranks of a run divide among themselves: whole shards, or samples, of which each rank then
-            reads all.
-        divides_itself: Whether each rank's process gets samples of its own from it already.
+        samples_per_epoch: Samples of an epoch, over all ranks; None takes all samples.
+        divide: Unit in which the ranks of a run divide the data: "shards", or "samples", of which each rank reads all and
+            keeps its own.
+        divides_itself: Whether the stream gives each rank's process different samples already.
     """
 
     samples_per_epoch: int | None
@@ -25,7 +25,7 @@ class Stream(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """See `readers.Dataset.fingerprint`, as far as it is known without reading."""
+        """32 hex digits like `readers.Dataset.fingerprint`, over what is known without reading."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -40,12 +40,12 @@ class Stream(Protocol):
 
         Args:
             number: 0 <= number < num_shards.
-            epoch: Which time it is gone through, for streams that shuffle themselves.
+            epoch: Number of the epoch, for streams that shuffle themselves.
         """
 
 
 def is_stream(dataset: object) -> TypeGuard[Stream]:
-    """Whether something is read forward only."""
+    """Return whether something is read forward only."""
     return not hasattr(dataset, "fetch") and hasattr(dataset, "read_shard")
 
 
@@ -53,7 +53,7 @@ def checked_epoch(samples_per_epoch: int | None) -> int | None:
     """Return the samples of an epoch.
 
     Raises:
-        SourceError: It is no whole number of 1 or more.
+        SourceError: It is not a whole number of 1 or more.
     """
     if samples_per_epoch is None:
         return None
@@ -65,10 +65,10 @@ def checked_epoch(samples_per_epoch: int | None) -> int | None:
 
 
 def checked_division(divide: str) -> Divide:
-    """Return how ranks divide a stream.
+    """Return the unit in which ranks divide a stream.
 
     Raises:
-        SourceError: There is no such way.
+        SourceError: There is no such unit.
     """
     for known in DIVISIONS:
         if divide == known:

@@ -1,4 +1,4 @@
-"""Names of classes: lists of them, and the numbers that labels written as text get."""
+"""Names of classes, and the class numbers of labels that are written as text."""
 
 import os
 import re
@@ -11,7 +11,8 @@ from readers.plural import counted
 from readers.sample import PathLike, SourceError
 from readers.storage.whole_files import read_text
 
-_WHOLE = re.compile(r"-?[0-9]+")  # those that are too large are refused, and no names
+_INTEGER = re.compile(r"-?[0-9]+")  # numbers that are too large are refused and not taken for names
+# Numbers to regress, which are no names of classes.
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 
 Classes = PathLike | Sequence[str] | Mapping[str, int]
@@ -19,14 +20,14 @@ Classes = PathLike | Sequence[str] | Mapping[str, int]
 
 
 def read_classes(classes: Classes | None) -> tuple[str, ...] | None:
-    """Return names of classes in the order of their numbers; None where none are given.
+    """Return names of classes in the order of their numbers; None if `classes` is None.
 
     Args:
         classes: Names; or the numbers 0 to K - 1 by name; or a text file with a name per line, in which empty lines do
             not count.
 
     Raises:
-        SourceError: The file cannot be read, or the names are none, no text, or not all different.
+        SourceError: The file cannot be read, or there are no names, or a name is no text or occurs twice.
     """
     if classes is None:
         return None
@@ -70,8 +71,8 @@ class Numbering:
     """The class number of each label.
 
     Args:
-        names: The classes in the order of their numbers, empty where they have no names.
-        as_numbers: Whether labels that are text are whole numbers and none of the names.
+        names: The classes in the order of their numbers; empty if they have no names.
+        as_numbers: Whether labels that are text are read as integers, not as names.
     """
 
     def __init__(self, names: tuple[str, ...], *, as_numbers: bool) -> None:
@@ -82,7 +83,7 @@ class Numbering:
         """Return the class number of a label, -1 for none.
 
         Raises:
-            ValueError: It is no class; the text is a short reason.
+            ValueError: The label is no class; the text is a short reason.
         """
         if isinstance(label, str) and not self._as_numbers:
             if label not in self._numbers:
@@ -100,23 +101,22 @@ class Numbering:
 
 
 def numbering_of(labels: Iterable[str | int], classes: tuple[str, ...] | None) -> Numbering:
-    """Decide how labels become numbers.
+    """Return the numbering of labels.
 
-    Text is the name of a class, but where all text is whole numbers, and none of it among ``classes``, these are the
-    class numbers. Without ``classes`` the names are numbered in sorted order. Numbers that are no text are class
-    numbers.
+    Text is the name of a class. But if all texts are integers and none of them is among ``classes``, they are class
+    numbers. Without ``classes`` the names are numbered in sorted order. Labels that are numbers are class numbers.
 
     Raises:
-        ValueError: Some are numbers and others are names, or numbers that are not whole, without ``classes``; the text is a
-            short reason.
+        ValueError: There are no ``classes``, and some labels are integers and others names, or a label is a decimal number; the
+            text is a short reason.
     """
     different = set(labels)
     texts = {one for one in different if isinstance(one, str)}
-    whole = {one for one in texts if _WHOLE.fullmatch(one)}
+    integers = {one for one in texts if _INTEGER.fullmatch(one)}
     if classes is not None:
-        return Numbering(classes, as_numbers=texts == whole and whole.isdisjoint(classes))
-    numbers = [*sorted(whole), *sorted(one for one in different if not isinstance(one, str))]
-    names = sorted(texts - whole)
+        return Numbering(classes, as_numbers=texts == integers and integers.isdisjoint(classes))
+    numbers = [*sorted(integers), *sorted(one for one in different if not isinstance(one, str))]
+    names = sorted(texts - integers)
     decimal = next((name for name in names if _DECIMAL.fullmatch(name)), None)
     if decimal is not None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Labels that somebody gives or a table holds: names, numbers and vectors, and what they become."""
+"""Labels that the caller gives or a table holds: names, numbers and vectors, and how they become class numbers or vectors."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from readers.sample import PathLike, SourceError
 from readers.storage.paths import has_wildcards
 
 GivenLabels = Sequence[Any] | NDArray[Any] | Mapping[str, Any]
-"""A label for each sample, in the order of the dataset, or for each key."""
+"""A label for each sample in the order of the dataset, or labels by key."""
 
 
 class Labels(NamedTuple):
@@ -26,7 +26,7 @@ class Labels(NamedTuple):
 
 
 Place = Callable[[int], str]
-"""Says where a label stands, by its number: "train.csv, line 8"."""
+"""Returns the position of a label, given its number: "train.csv, line 8"."""
 
 
 def make_labels(
@@ -38,19 +38,19 @@ def make_labels(
     several: bool = False,
     num_classes: int = 0,
 ) -> Labels:
-    """Make labels of values that are all of one kind.
+    """Return labels, given values that are all of one kind.
 
     Args:
         values: For each sample a class number or a name, None or "" for none; or a vector: a list or an array of
             numbers, or a list of names (or class numbers, with ``several``), which becomes a multi-hot vector.
         classes: The names of the classes; None numbers names in sorted order.
-        place: Names a sample for errors.
-        source: Names all of it, likewise.
-        several: Lists hold the classes of a sample, not the numbers of a vector.
+        place: Returns the name of a sample for errors.
+        source: Name of the data for errors.
+        several: Whether lists hold the classes of a sample, not the numbers of a vector.
         num_classes: Least length of multi-hot vectors of classes without names.
 
     Raises:
-        SourceError: A value is of another kind, no class, or no vector.
+        SourceError: Values are of different kinds, or one is no class and no vector.
     """
     kinds = [_kind_of(value) for value in values]
     named = next((number for number, kind in enumerate(kinds) if kind != "none"), None)
@@ -164,10 +164,10 @@ def given_labels(
         labels: As `readers.IndexedDataset.with_labels` takes them.
         classes: Likewise.
         num_samples: Length of the dataset.
-        keys: Returns the keys of its samples; called where labels are by key.
+        keys: Returns the keys of its samples; called only if labels are given by key.
 
     Raises:
-        SourceError: There is not one label for each sample, or one is of another kind or no class.
+        SourceError: The number of labels is not that of the samples, or a label is of another kind or no class.
     """
     names = read_classes(classes)
     values = _by_key(keys(), labels) if isinstance(labels, Mapping) else labels
@@ -231,14 +231,14 @@ def _of_array(values: NDArray[Any], names: tuple[str, ...] | None) -> Labels:
 
 
 def split_pairs(source: Any, labels: GivenLabels | None) -> tuple[Any, GivenLabels | None]:
-    """Return paths and labels of pairs of both; a source without pairs, and its labels, as they are.
+    """Return the paths and the labels of a source that is a list of pairs; another source and its labels unchanged.
 
     Args:
-        source: What `readers.open_dataset` is given.
-        labels: Labels that were given besides.
+        source: The source that `readers.open_dataset` got.
+        labels: The labels that it got.
 
     Raises:
-        SourceError: Some of the source are pairs and others are not, or one is a pattern, or there are labels besides.
+        SourceError: Pairs are mixed with paths, a path is a pattern, or there are pairs and `labels`.
     """
     pairs = _pairs_of(source)
     if pairs is None:
@@ -254,7 +254,7 @@ def split_pairs(source: Any, labels: GivenLabels | None) -> tuple[Any, GivenLabe
 
 
 def _pairs_of(source: Any) -> list[tuple[PathLike, Any]] | None:
-    """Return pairs of a path and a label; None where the source is something else."""
+    """Return pairs of a path and a label; None if the source is something else."""
     if isinstance(source, (str, os.PathLike)) or not isinstance(source, Sequence):
         return None
     are_pairs = [isinstance(one, tuple | list) for one in source]

@@ -1,4 +1,4 @@
-"""Labels that are vectors: several classes at once (multi-hot), shares of classes (soft), numbers to regress; and tables of all labels of a dataset."""
+"""Labels that are vectors (multi-hot classes, soft classes, numbers to regress), and tables of all labels of a dataset."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,21 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 Label = int | NDArray[np.float32]
-"""What a sample is labelled with: a class number, -1 for none, or a vector, float32 [K]."""
+"""The label of a sample: a class number, -1 for none, or a vector, float32 [K]."""
 
 LabelShape = tuple[int, ...] | None
-"""The shape of all labels of a dataset: () class numbers, (K,) vectors of one length, None of several lengths."""
+"""The shape of all labels of a dataset: () for class numbers, (K,) for vectors of one length, None for several lengths."""
 
 
 def to_vector(value: Any, shape: LabelShape = None) -> NDArray[np.float32]:
-    """Return a label as vector, float32 [K].
+    """Return a label as a vector, float32 [K].
 
     Args:
-        value: One-dimensional, of numbers.
-        shape: What it shall have; None takes any length.
+        value: One-dimensional sequence of numbers.
+        shape: The required shape; None allows any length.
 
     Raises:
-        ValueError: It is none, or of another length; the text is a short reason.
+        ValueError: The value is no vector or has another length; the text is a short reason.
     """
     try:
         array = np.asarray(value)
@@ -58,25 +58,25 @@ def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def class_number(label: Label) -> int:
-    """The class number that a label is, -1 where it is none or a vector."""
+    """Return a label as class number, -1 if it is a vector or there is none."""
     return -1 if isinstance(label, np.ndarray) and label.ndim else int(label)
 
 
 def same_label(one: Label, other: Label) -> bool:
-    """Whether two labels are equal, NaN being equal to NaN."""
+    """Return whether two labels are equal; NaN equals NaN."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return np.array_equal(one, other, equal_nan=True)
     return not isinstance(one, np.ndarray) and not isinstance(other, np.ndarray) and one == other
 
 
 def label_shape_of(dataset: object) -> LabelShape:
-    """The shape of the labels of any dataset; one that does not say it has class numbers."""
+    """Return the label shape of any dataset; () if it has no such attribute."""
     shape: LabelShape = getattr(dataset, "label_shape", ())
     return shape
 
 
 def described(shape: LabelShape) -> str:
-    """Labels of a shape, for people."""
+    """Return a description of labels of a shape, for messages."""
     if shape is None:
         return "vectors of several lengths"
     return f"vectors of {shape[0]} numbers" if shape else "class numbers"
@@ -87,9 +87,9 @@ class LabelTable:
     """Labels by index: 8 bytes for a class number, 4 for each number of a vector.
 
     Attributes:
-        values: int64 [N] class numbers, -1 for none; float32 [N, K] vectors; or float32 [sum of lengths], vectors of
-            several lengths one behind the other.
-        starts: int64 [N + 1], where each of the latter begins, and the end of the last; else None.
+        values: int64 [N] class numbers, -1 for none; float32 [N, K] vectors; or float32 [sum of lengths], concatenated
+            vectors of several lengths.
+        starts: int64 [N + 1], the start of each concatenated vector, and the end of the last one; else None.
     """
 
     values: NDArray[np.int64] | NDArray[np.float32]
@@ -97,10 +97,10 @@ class LabelTable:
 
     @staticmethod
     def of_vectors(vectors: Sequence[object]) -> "LabelTable":
-        """Keep vectors, in rows where all have one length.
+        """Return a table of vectors.
 
         Raises:
-            ValueError: One is no vector; the text is a short reason that begins with its number.
+            ValueError: A value is no vector; the text is its number and a short reason.
         """
         found: list[NDArray[np.float32]] = []
         for number, value in enumerate(vectors):
@@ -122,7 +122,7 @@ class LabelTable:
         return None if self.starts is not None else self.values.shape[1:]
 
     def __getitem__(self, index: int) -> Label:
-        """The label of one sample; a vector is a copy."""
+        """Return the label of one sample; a vector is a copy."""
         if self.starts is not None:
             return np.array(self.values[self.starts[index] : self.starts[index + 1]], np.float32)
         if self.values.ndim == 1:
@@ -130,14 +130,14 @@ class LabelTable:
         return np.array(self.values[index], np.float32)
 
     def class_numbers(self) -> NDArray[np.int64]:
-        """int64 [N]; -1 where there is none, and for vectors."""
+        """Return class numbers, int64 [N]; -1 for samples without a label and for vectors."""
         if self.starts is None and self.values.ndim == 1:
             return np.array(self.values, np.int64)
         return np.full(len(self), -1, np.int64)
 
     @property
     def identity(self) -> str:
-        """Text that no other labels have."""
+        """Text that differs from that of all other labels."""
         digest = hashlib.sha256()
         for array in (self.values, self.starts):
             if array is not None:

@@ -1,4 +1,4 @@
-"""The warning of samples without a label."""
+"""The warning about samples without a label."""
 
 import json
 import re
@@ -10,9 +10,9 @@ from readers.plural import counted
 from readers.sample import Payload, Sample
 
 Unlabelled = tuple[int, Collection[str], str]
-"""Of samples without a label: how many there are, names of fields, and why (part of a sentence, or "")."""
+"""Facts about samples without a label: their number, the names of fields, and the reason (part of a sentence, or "")."""
 
-# What data is for whose samples have such a field: targets and texts. Nobody misses class numbers there.
+# Words in names of fields with other targets or texts: data with such a field needs no class numbers.
 _OTHER_TARGETS = frozenset(
     [
         "json",
@@ -50,7 +50,7 @@ _WORDS = re.compile(r"[a-z]+")
 
 
 def label_key(data: Payload | None) -> str:
-    """Return the key of a JSON object by which tables name labels; "" where it has none, or boxes with their labels."""
+    """Return the key of a JSON object that is a usual name of labels; "" if it has none, or has boxes with their labels."""
     try:
         found = json.loads(bytes(data or b"null"))
     except (ValueError, RecursionError):
@@ -64,13 +64,13 @@ def label_key(data: Payload | None) -> str:
 def unlabelled_warnings(
     found: Unlabelled | None, length: int, source: str, probed: Iterable[Sample]
 ) -> list[str]:
-    """Return a sentence if samples have no label; none where other fields say what the data is for.
+    """Return a warning if samples have no label; an empty list if other fields hold targets.
 
     Args:
-        found: What the dataset tells of them, None where it does not.
+        found: The facts that the dataset has about them; None if it has none.
         length: Number of all samples.
-        source: Names the data.
-        probed: Samples of it; the first one is read where the field json may hold its label.
+        source: Name of the data.
+        probed: Samples of the data; the first one is read if its field json may hold the label.
     """
     if not found or not found[0]:
         return []

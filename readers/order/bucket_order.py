@@ -1,4 +1,4 @@
-"""The order of samples that are in buckets, and whose turn it is: pure arithmetic, without I/O or state."""
+"""The order of samples in buckets, and of the steps of all buckets: pure arithmetic, without I/O or state."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,23 +12,23 @@ from readers.order.permutation import make_keys, permute
 from readers.order.shuffle import Shuffle, checked_positions
 from readers.sample import SelectionError
 
-_INNER, _TURNS = 8, 9  # what keys are for
-_PAGE = 512  # samples that are counted together
-_BITS = 40  # of the moment in an epoch at which a step comes
+_INNER, _TURNS = 8, 9  # purposes of keys, so that other uses of a seed get others
+_PAGE = 512  # samples that are counted together: a search looks at one page, and counts take little memory
+_BITS = 40  # precision of the moment in an epoch at which a step comes
 
 
 @dataclass(frozen=True, eq=False)
 class BucketOrder:
-    """The order of samples that are in buckets: the positions of an epoch are those of one bucket after the other.
+    """The order of samples in buckets: the positions of an epoch are those of the first bucket, the second, and so on.
 
-    Within its bucket every sample stands at one position, in each epoch at another. Which bucket's turn it is says
-    `take_turns`.
+    Each sample has one position in its bucket, which differs from epoch to epoch. `take_turns` returns the order of the
+    steps of all buckets.
 
     Attributes:
         buckets: The sizes.
-        codes: uint8 [length], the bucket of every sample; all that is kept of a sample.
+        codes: uint8 [length], the bucket of every sample.
         seed: >= 0.
-        shuffle: "global", or "none": in a bucket the samples keep their order, and one bucket follows the other.
+        shuffle: "global", or "none": the samples of a bucket keep their order, and one bucket follows the other.
         lengths: Samples in each bucket.
     """
 
@@ -75,7 +75,7 @@ class BucketOrder:
         return start, start + self.lengths[bucket]
 
     def had(self, consumed: int | Sequence[int]) -> list[tuple[int, int]]:
-        """Return the positions that are consumed of each bucket, start and stop (half open); 0 is none."""
+        """Return the consumed positions of each bucket, start and stop (half open); `consumed` 0 means none."""
         counts = [0] * len(self.lengths) if isinstance(consumed, int) else consumed
         starts = self._starts.tolist()
         return [(start, start + count) for start, count in zip(starts, counts, strict=True)]
@@ -103,7 +103,7 @@ class BucketOrder:
         return indices, np.zeros_like(indices)
 
     def _select(self, bucket: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where in the dataset the samples of a bucket with these numbers stand."""
+        """Return the dataset indices of the samples with these numbers in a bucket."""
         before = self._counts[bucket]
         pages = np.searchsorted(before, numbers, "right") - 1
         within = numbers - before[pages]
@@ -122,18 +122,18 @@ def take_turns(
     *,
     drop: bool,
 ) -> NDArray[np.int64]:
-    """Return the steps that are left of an epoch: the bucket and the first of its samples that each takes.
+    """Return the remaining steps of an epoch: the bucket of each, and the first of the samples that it takes.
 
-    Every bucket is spread evenly over the epoch: a step comes when as much of the epoch is over as it and those before
-    it are of their bucket, less a random part of itself. So a step's moment follows from (seed, epoch, bucket, its last
-    sample, its size) alone, and those that are left come in the order that they had, if the batches are the same.
+    The steps of every bucket are spread evenly over the epoch. A step comes at the moment (0 to 1) that is the share of the
+    bucket's samples up to its end, less a random part of the step. So the moment depends on (seed, epoch, bucket, last
+    sample, size) only, and the remaining steps keep their order if the batch sizes are the same.
 
     Args:
         order: The buckets.
         epoch: At least 0.
-        consumed: Samples of each bucket that all ranks together have had.
+        consumed: Number of samples of each bucket that all ranks together have consumed.
         batches: Samples of a step over all ranks, for each bucket.
-        drop: Whether a step that is not full is left out.
+        drop: Whether incomplete steps are left out.
 
     Returns:
         int64 [steps, 2].
@@ -159,5 +159,5 @@ def take_turns(
 
 
 def num_turns(left: int, batch: int, *, drop: bool) -> int:
-    """Return how many steps so many samples of a bucket make."""
+    """Return the number of steps of a number of samples of one bucket."""
     return left // batch if drop else -(-left // batch)

@@ -1,4 +1,4 @@
-"""Buckets: sizes of images, and which of them suits an image."""
+"""Buckets: sizes of images, and the choice of one for an image."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from readers.sample import SelectionError
 Size = tuple[int, int]
 """Height and width."""
 
-MOST_BUCKETS = 255
+MOST_BUCKETS = 255  # the bucket of a sample is kept in one byte
 
 
 @dataclass(frozen=True, init=False)
 class Buckets:
-    """Sizes of images, and which of them suits an image: the one with the nearest aspect ratio.
+    """Sizes of images. An image goes into the bucket with the nearest aspect ratio.
 
-    Of sizes with one aspect ratio the largest is taken that has no more pixels than the image, or else the smallest.
-    Nearest is meant in ratios: 2:1 is as far from 1:1 as 1:2 is.
+    Among sizes of the same aspect ratio, it goes into the largest that has no more pixels than the image, else into the
+    smallest. Distances are those of ratios: 2:1 is as far from 1:1 as 1:2 is.
 
     Args:
         sizes: (height, width) in pixels, each at least 1, all different.
 
     Raises:
-        SelectionError: No sizes, too many, or something that is no size.
+        SelectionError: There are no sizes, too many, or something that is no size.
 
     Example:
         >>> buckets = Buckets([(512, 512), (448, 576), (576, 448)])
@@ -49,21 +49,21 @@ class Buckets:
     def aspect(
         cls, area: int, *, multiple_of: int = 64, count: int = 9, largest_ratio: float = 4.0
     ) -> Self:
-        """Make sizes of at most one area whose sides are multiples of a number.
+        """Return buckets of at most `area` pixels whose sides are multiples of a number.
 
-        For each height the largest width is taken that keeps to the area, and the transposed size with it; if that
-        gives more than `count` sizes, those nearest to a square are kept.
+        Each height gets the largest width within the area, and the transposed size is added. If there are more than
+        `count` sizes, those nearest to a square are kept.
 
         Source: the buckets of NovelAI, "Improvements on Stable Diffusion", 2022.
 
         Args:
-            area: The most pixels of a size, such as 512 * 512.
-            multiple_of: What both sides are divisible by.
-            count: How many sizes at most, from 1.
-            largest_ratio: The longer side is at most so many times the shorter one, from 1.
+            area: Largest number of pixels of a size, such as 512 * 512.
+            multiple_of: Number by which both sides are divisible.
+            count: Largest number of sizes, >= 1.
+            largest_ratio: Largest ratio of the longer side to the shorter one, >= 1.
 
         Raises:
-            SelectionError: A number that cannot be, or no size is so.
+            SelectionError: A number is not allowed, or there is no such size.
         """
         for name, value in (("area", area), ("multiple_of", multiple_of), ("count", count)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
@@ -87,7 +87,7 @@ class Buckets:
         fitting.sort(key=lambda size: (max(size) / min(size), abs(size[0] * size[1] - area), size))
         kept = fitting[: int(count)]
         if kept[-1][::-1] not in kept:
-            kept.pop()  # upright images are treated as those that lie
+            kept.pop()  # portrait and landscape get the same sizes
         if not kept:
             raise SelectionError(
                 f"Buckets.aspect finds no square of {area} pixels with sides that are multiples of {multiple_of}; "
@@ -114,7 +114,7 @@ class Buckets:
         right = np.clip(np.searchsorted(distinct, ratio), 1, max(len(distinct) - 1, 1))
         right = np.minimum(right, len(distinct) - 1)
         left = np.maximum(right - 1, 0)
-        # distinct[left] <= ratio <= distinct[right]: the geometric mean parts them.
+        # distinct[left] <= ratio <= distinct[right]: their geometric mean is the boundary.
         nearest = np.where(ratio * ratio <= distinct[left] * distinct[right], left, right)
         chosen = firsts[nearest]
         lasts = np.append(firsts[1:], len(order))
@@ -125,10 +125,10 @@ class Buckets:
         return order[chosen].astype(np.uint8)
 
     def batch_sizes(self, pixels: int) -> dict[Size, int]:
-        """Return how many images of each size have so many pixels together, at least 1: a Loader's `batch_size`.
+        """Return the number of images of each size that fit into a number of pixels, at least 1: a Loader's `batch_size`.
 
         Args:
-            pixels: Of a rank's step, such as 16 * 512 * 512.
+            pixels: Pixels of a rank's step, such as 16 * 512 * 512.
 
         Example:
             >>> Buckets([(512, 512), (256, 256)]).batch_sizes(pixels=4 * 512 * 512)
@@ -143,7 +143,7 @@ def checked_sizes(owner: str, sizes: Sequence[Sequence[int]]) -> tuple[Size, ...
     """Return sizes as pairs of plain numbers.
 
     Raises:
-        SelectionError: There are none, or one is no size, or stands there twice.
+        SelectionError: There are no sizes, or one is no size or occurs twice.
     """
     if not isinstance(sizes, list | tuple) or not sizes:
         raise SelectionError(f"{owner} got {sizes!r}; give a list of sizes (height, width)")
@@ -167,7 +167,7 @@ def batches_of(buckets: Buckets, batch_size: int | Mapping[Size, int]) -> tuple[
     """Return the samples of a rank's step in each bucket.
 
     Raises:
-        SelectionError: Sizes and buckets are not the same, or a number is none.
+        SelectionError: The sizes are not those of the buckets, or a number of samples is not allowed.
     """
     if not isinstance(batch_size, Mapping):
         return (int(batch_size),) * len(buckets)

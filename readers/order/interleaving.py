@@ -1,4 +1,4 @@
-"""Which group of samples comes when several come in fixed proportions: pure arithmetic."""
+"""The sequence of groups of samples that come in fixed proportions: pure arithmetic."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from readers.order.permutation import make_keys, permute
 
-_SCATTERED = 6  # what the keys are for
-_BITS = 31
-_PAGE = 4096  # positions that are worked out together, 2 ms; batches follow one another
+_SCATTERED = 6  # purpose of the keys, so that other uses of a seed get others
+_BITS = 31  # of a share: products with either half of a slot, of 31 bits as well, fit into 64 bits
+_PAGE = 4096  # positions that are computed together, 2 ms: the next batches are among them
 
 
 class Proportions:
-    """Which group each slot of an endless sequence belongs to, so that every stretch has their shares.
+    """The group of each slot of an endless sequence; every section of it has the groups in their proportions.
 
-    Groups are halved again and again; of every stretch of what reaches a node, the left half gets its share
-    give or take one. d groups take 8 bytes each, and log2(d) steps for a slot.
+    The groups are the leaves of a binary tree. Of every section of the slots that reach a node, its left half gets its
+    share up to one slot. d groups take 8 bytes each, and a slot takes log2(d) steps.
 
     Args:
-        weights: How often each group comes, > 0.
+        weights: Relative frequency of each group, > 0.
     """
 
     def __init__(self, weights: Sequence[float]) -> None:
@@ -45,7 +45,7 @@ class Proportions:
         self._num_groups = len(exact)
 
     def count(self, slots: int) -> NDArray[np.int64]:
-        """Return how many of so many first slots belong to each group, int64 [d]."""
+        """Return how many of the first `slots` slots belong to each group, int64 [d]."""
         counts = np.zeros(self._num_groups, np.int64)
         nodes = [(0, self._num_groups, slots)]
         while nodes:
@@ -62,11 +62,11 @@ class Proportions:
     def locate(
         self, slots: NDArray[np.int64], since: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the group of each slot, and how many of that group come before other slots.
+        """Return the group of each slot, and the number of slots of that group before k other slots.
 
         Args:
             slots: int64 [n], >= 0.
-            since: k other slots.
+            since: The k other slots.
 
         Returns:
             int64 [n], 0 <= group < d; int64 [k, n].
@@ -89,7 +89,7 @@ class Proportions:
 
 
 def _count_left(slots: NDArray[np.int64], share: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return round(slot * share / 2**31), of slots up to 2**62."""
+    """Return round(slot * share / 2**31) for slots up to 2**62."""
     upper, lower = slots >> _BITS, slots & ((1 << _BITS) - 1)
     counted: NDArray[np.int64] = upper * share + ((lower * share + (1 << (_BITS - 1))) >> _BITS)
     return counted
@@ -97,7 +97,7 @@ def _count_left(slots: NDArray[np.int64], share: NDArray[np.int64]) -> NDArray[n
 
 @dataclass(frozen=True, eq=False)
 class Interleaving:
-    """Which group comes at which position of which epoch; the epochs are one sequence.
+    """The group at each position of each epoch; the epochs are one sequence.
 
     Attributes:
         length: Positions of an epoch.
@@ -119,11 +119,11 @@ class Interleaving:
 
     @property
     def stretch(self) -> int:
-        """Among how many positions the groups are shuffled: several of each group."""
+        """Number of positions among which the groups are shuffled; each group has several of them."""
         return max(64, 2 << (len(self.weights) - 1).bit_length())
 
     def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the group at each position, how many of it came before, and how many before the epoch.
+        """Return the group at each position, its number of earlier positions, and how many of these are before the epoch.
 
         Returns:
             int64 [3, n].
@@ -136,7 +136,7 @@ class Interleaving:
         return located
 
     def locate_page(self, epoch: int, page: int) -> NDArray[np.int64]:
-        """Do the same for all positions of a page, which has to be known to count within a stretch."""
+        """Return the same for all positions of a page, as counting within a shuffled section needs all of it."""
         first, since = page * self._page_size, (epoch - self.first_epoch) * self.length
         positions = np.arange(first, min(first + self._page_size, self.length))
         slots = since + self._scattered(epoch, positions)
@@ -150,7 +150,7 @@ class Interleaving:
         return np.stack([groups, before_page + ranks, before_epoch])
 
     def count(self, num_epochs: int) -> NDArray[np.int64]:
-        """Return how often each group comes in so many first epochs, int64 [d]."""
+        """Return how often each group comes in the first `num_epochs` epochs, int64 [d]."""
         return self._proportions.count(num_epochs * self.length)
 
     @property
@@ -167,7 +167,7 @@ class Interleaving:
 
 
 class Phases:
-    """Interleavings that follow one another: each has its weights from some epoch on, and 0 leaves a group out.
+    """Interleavings one after the other, each with weights from some epoch on, of which 0 leaves a group out.
 
     Args:
         length: Positions of an epoch.
@@ -196,7 +196,7 @@ class Phases:
                 before[present] += phase.count(weights[number + 1][0] - epoch)
 
     def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Interleaving.locate`; what came before counts from epoch 0."""
+        """See `Interleaving.locate`; earlier positions are counted from epoch 0."""
         number = bisect_right(self._first_epochs, epoch) - 1
         phase, present, before = self._phases[number]
         located = phase.locate(epoch, positions)

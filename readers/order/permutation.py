@@ -11,7 +11,7 @@ _NUM_ROUNDS = 12
 _MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # SplitMix64's
 _HALF = np.uint64(32)
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 @lru_cache(maxsize=64)
@@ -20,7 +20,7 @@ def make_keys(seed: int, *numbers: int) -> NDArray[np.uint64]:
 
     Args:
         seed: >= 0.
-        numbers: What else they depend on, such as the epoch. The numbers enter one by one: a sum would give
+        numbers: Further numbers on which the keys depend, such as the epoch. They enter one by one: a sum would give
             (0, 1) and (1, 0) the same order.
     """
     sequence = np.random.SeedSequence(seed, spawn_key=numbers)
@@ -28,30 +28,33 @@ def make_keys(seed: int, *numbers: int) -> NDArray[np.uint64]:
 
 
 def permute(
-    values: Whole, lengths: int | Whole, keys: NDArray[np.uint64], salts: Whole | None = None
-) -> Whole:
+    values: Integers,
+    lengths: int | Integers,
+    keys: NDArray[np.uint64],
+    salts: Integers | None = None,
+) -> Integers:
     """Permute the numbers below a length.
 
     Args:
         values: int64 [n], each 0 <= value < length.
         lengths: Length of the permutation, or int64 [n] for n permutations.
-        keys: As `make_keys` gives them. Other keys are another permutation.
-        salts: int64 [n], numbers of permutations: each is another one under the same keys.
+        keys: Keys of `make_keys`; other keys give another permutation.
+        salts: int64 [n], numbers of permutations, each of which is another one under the same keys.
 
     Returns:
         int64 [n], each 0 <= result < length.
 
     Source: Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains": a Feistel network
     with cycle walking. Here the halves may differ by one bit, and the rounds are a
-    multiply-and-shift hash, since nobody has to be kept from guessing the order.
+    multiply-and-shift hash, since the order need not be secret.
     """
     limits = np.asarray(lengths, np.int64)
     num_bits = _num_bits(limits)
     salt = None if salts is None else _hash(salts.astype(np.uint64), keys[0] ^ keys[-1])
     walked = _feistel(values.astype(np.uint64), num_bits, keys, salt).astype(np.int64)
     # Cycle walking: the network permutes 2**num_bits values, most often fewer than 2 * length.
-    # Who lands outside walks on along its cycle, which returns to the inside at the latest
-    # where it started.
+    # A value that lands outside is permuted again along its cycle, which returns to the inside
+    # at its start at the latest.
     outside = np.flatnonzero(walked >= limits)
     while outside.size:
         again = _feistel(
@@ -65,13 +68,15 @@ def permute(
     return walked
 
 
-def mix_numbers(first: Whole, second: Whole) -> Whole:
-    """Return one number for each pair, to be used as salt; other pairs most often have another one."""
+def mix_numbers(first: Integers, second: Integers) -> Integers:
+    """Return one number for each pair, for use as salt; other pairs nearly always have another number."""
     mixed = _hash(_hash(first.astype(np.uint64), _MULTIPLIERS[1]), second.astype(np.uint64))
     return mixed.astype(np.int64)
 
 
-def scale(values: Whole, numerator: int, denominator: int, *, round_up: bool = False) -> Whole:
+def scale(
+    values: Integers, numerator: int, denominator: int, *, round_up: bool = False
+) -> Integers:
     """Return ``values * numerator / denominator``, rounded exactly, though the product has up to 82 bits.
 
     Args:
@@ -83,12 +88,12 @@ def scale(values: Whole, numerator: int, denominator: int, *, round_up: bool = F
     high, low = values >> 20, values & 0xFFFFF
     quotient, rest = np.divmod(high * numerator, denominator)
     last, rest = np.divmod((rest << 20) + low * numerator, denominator)
-    result: Whole = (quotient << 20) + last
+    result: Integers = (quotient << 20) + last
     return result + (rest > 0) if round_up else result
 
 
-def _num_bits(lengths: Whole) -> NDArray[np.uint64]:
-    """Bits of the largest number below each length; both halves need one."""
+def _num_bits(lengths: Integers) -> NDArray[np.uint64]:
+    """Return the number of bits of the largest number below each length, at least 2, as both halves need one."""
     if lengths.ndim == 0:
         return np.asarray(max(2, int(lengths - 1).bit_length()), np.uint64)
     # A float64 holds lengths up to 2**53 exactly, and knows the power of two.
@@ -101,7 +106,7 @@ def _feistel(
     keys: NDArray[np.uint64],
     salts: NDArray[np.uint64] | None,
 ) -> NDArray[np.uint64]:
-    """Permute the numbers below 2**num_bits: halves take turns at hashing into one another."""
+    """Permute the numbers below 2**num_bits: in turn, each half is changed by a hash of the other."""
     one, bits = np.uint64(1), np.uint64(64)
     num_low_bits = (num_bits + one) >> one
     low_shift, high_shift = bits - num_low_bits, bits - (num_bits >> one)

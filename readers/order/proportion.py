@@ -1,4 +1,4 @@
-"""Orders that go through several groups of samples at a time, in fixed proportions, and the samples of each class, which may be such groups."""
+"""Orders of several groups of samples in fixed proportions, and the groups that the classes of a dataset make."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,31 +15,31 @@ from readers.order.permutation import make_keys, mix_numbers, permute
 from readers.order.shuffle import Order, checked_positions
 from readers.sample import SelectionError
 
-_INNER = 7  # what the keys are for
-_LARGEST_RATIO = 1_000_000  # of weights, which are told apart to 9 digits
+_INNER = 7  # purpose of the keys, so that other uses of a seed get others
+_LARGEST_RATIO = 1_000_000  # of weights, whose shares are exact to 9 digits
 _MOST_COUNTED = 1 << 24  # labels below this are counted in a table
 _PIECE = 1 << 20  # samples
 
 
 @dataclass(frozen=True, eq=False)
 class ProportionalOrder:
-    """The order of samples that are in groups, each of which comes in proportion to its weight.
+    """The order of samples in groups, each of which comes in proportion to its weight.
 
-    The epochs are one sequence. Every stretch of it has the groups in their proportions: to a sample or two
-    where it begins and ends at multiples of 64 (of 2 to 4 times the number of groups, if they are many),
-    and to a few elsewhere. A group is gone through completely, in an order of its own each time ("global",
-    "block") or in its stored order ("none", where the groups follow one another regularly), before one of
-    its samples comes again; an epoch goes on where the last one stopped.
+    The epochs are one sequence. Every section of it has the groups in their proportions: exact to a sample or two
+    if it begins and ends at multiples of 64 (of 2 to 4 times the number of groups, if they are many),
+    and to a few samples elsewhere. All samples of a group come once before one of them comes again, each time in
+    another order ("global", "block") or in the stored order ("none", with a regular sequence of groups). An epoch
+    continues where the last one stopped.
 
     Attributes:
         length: Positions of an epoch.
         seed: >= 0.
         sizes: Samples in each group.
         weights: Weight of each group, > 0.
-        later: Further weights, with the epoch from which on each holds, ascending; where there are any, 0 leaves a
-            group out until it has another weight.
-        members: Index of every sample, group by group; None where they follow one another.
-        orders: For "block": the order of each group, of which cycles are the epochs.
+        later: Weights of later epochs, with the epoch in which they begin, ascending. A weight of 0 leaves the group out
+            until it has another weight.
+        members: Index of every sample, group by group; None if the groups are stored one after the other.
+        orders: For "block": the order of each group, whose epochs are the passes through the group.
         shuffled: Whether the shuffle is not "none".
     """
 
@@ -93,7 +93,7 @@ class ProportionalOrder:
     def _inner(
         self, groups: NDArray[np.int64], cycles: NDArray[np.int64], turns: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the number within its group of what comes at a turn of a cycle."""
+        """Return the number of a sample within its group, given the pass through the group and the position in it."""
         if not self.shuffled:
             return turns
         if not self.orders:
@@ -107,14 +107,14 @@ class ProportionalOrder:
 
 
 def seed_of_group(seed: int, group: int) -> int:
-    """Return a seed for the order of a group, so that groups of one size have orders of their own."""
+    """Return a seed for the order of a group, so that groups of equal size have different orders."""
     return int(make_keys(seed, group, _INNER)[0])
 
 
 def checked_shares(
     weights: Sequence[float], count: int, *, zeros: bool = False
 ) -> tuple[float, ...]:
-    """Return weights that are 1 together; where zeros are allowed some of them may be 0."""
+    """Return weights scaled to the sum 1; with `zeros`, some of them may be 0."""
     numbers = len(weights) == count and all(is_number(weight) for weight in weights)
     if not numbers or min(weights) < 0 or (min(weights) == 0 and not zeros) or not any(weights):
         least = "from 0 (but not all 0)" if zeros else "above 0"
@@ -133,13 +133,13 @@ def checked_shares(
 
 
 def is_number(value: Any) -> bool:
-    """Whether a weight is a finite number."""
+    """Return whether a weight is a finite number."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     return number and math.isfinite(value)
 
 
 def checked_length(length: int | None, usual: int) -> int:
-    """Return the number of samples in an epoch, ``usual`` where none is given."""
+    """Return the number of samples in an epoch, ``usual`` if `length` is None."""
     if length is None:
         return usual
     if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
@@ -212,10 +212,10 @@ def _class_number(name: int | str, class_names: Sequence[str]) -> int:
 
 
 def require_classes(shape: LabelShape, method: str) -> None:
-    """Refuse to select by classes where labels are vectors.
+    """Refuse to select by classes if labels are vectors.
 
     Raises:
-        SelectionError: They are.
+        SelectionError: Labels are vectors.
     """
     if shape != ():
         raise SelectionError(
@@ -225,7 +225,7 @@ def require_classes(shape: LabelShape, method: str) -> None:
 
 
 def _count(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the labels that there are, ascending, and how often each is there."""
+    """Return the labels that occur, ascending, and how often each occurs."""
     if labels.max() >= _MOST_COUNTED:
         return np.unique(labels, return_counts=True)
     sizes = np.bincount(labels)
@@ -236,9 +236,9 @@ def _count(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 def _grouped(
     labels: NDArray[np.int64], present: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> NDArray[Any]:
-    """Return the samples of some labels, label by label, each ascending: uint32, int64 where that is too small.
+    """Return the samples of some labels, label by label, each ascending: uint32, or int64 for more than 2**32 samples.
 
-    A piece at a time: sorting all at once takes thirty times the memory of the result.
+    Labels are sorted piece by piece: sorting all at once takes thirty times the memory of the result.
     """
     members = np.empty(int(sizes.sum()), np.uint32 if len(labels) <= 2**32 else np.int64)
     free = np.cumsum(sizes) - sizes  # where the next sample of each label goes
@@ -260,7 +260,7 @@ def _grouped(
 def _numbering(
     present: NDArray[np.int64],
 ) -> Callable[[NDArray[np.int64]], NDArray[np.signedinteger[Any]]]:
-    """Return what tells the number of each label in an ascending list, -1 where it is not in it."""
+    """Return a function that returns the position of each label in an ascending list, -1 for labels not in it."""
     if present[-1] < _MOST_COUNTED:
         table = np.full(
             int(present[-1]) + 2, -1, np.int32

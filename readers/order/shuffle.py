@@ -11,20 +11,16 @@ from readers.order.permutation import make_keys, permute
 Shuffle = Literal["global", "block", "none"]
 SHUFFLES: tuple[Shuffle, ...] = ("global", "block", "none")
 
-_LANES, _BLOCKS, _WITHIN, _PLACES = (
-    1,
-    2,
-    3,
-    4,
-)  # what keys are for; the global order has none of them
+# Purposes of keys, so that each use of a seed gets others; the global order has no such number.
+_LANES, _BLOCKS, _WITHIN, _PLACES = 1, 2, 3, 4
 
 
 class AnyOrder(Protocol):
-    """The interface of an order as a loader uses it; `len` is the number of positions of an epoch."""
+    """The interface of an order for loaders; `len` is the number of positions of an epoch."""
 
     @property
     def name(self) -> str:
-        """The kind of the order with all that it depends on, for states: two orders of one name are equal."""
+        """The kind of the order and all of its parameters, for states: two orders of the same name are equal."""
 
     def __len__(self) -> int: ...
 
@@ -38,8 +34,8 @@ class AnyOrder(Protocol):
             positions: int64 [n], each 0 <= position < len.
 
         Returns:
-            int64 [n], indices; int64 [n], for an index that an epoch has several times another number, >= 0,
-            each time, and 0 for one that it has once.
+            int64 [n], indices; int64 [n], repeats: another number >= 0 each time that an epoch has an index, 0 if it
+            has it once.
         """
 
 
@@ -47,19 +43,18 @@ class AnyOrder(Protocol):
 class Order:
     """The order of a dataset's samples, epoch by epoch.
 
-    Every epoch holds every index once. The order depends on its attributes and the epoch alone, so any rank can
+    Every epoch holds every index once. The order depends only on its attributes and the epoch, so any rank can
     ask for any slice of any epoch, and a run can continue anywhere.
 
     "global" permutes the whole dataset, differently in each epoch. "none" keeps its order.
 
-    "block" keeps reads together: blocks of `block_size` neighbouring samples are permuted, and `window_blocks`
-    of them are open at any time. The next samples are one from each open block, in a new order every time; the
-    samples of a block come in an order of their own, too. Blocks end at different times: about every
-    `block_size` positions one is done and the next one begins. So the blocks of a batch are at most
-    `window_blocks` and those that began meanwhile, and of every `window_blocks` positions each comes from
-    another block. An epoch begins in the middle of its first blocks, whose other samples come at its end: up to
-    2 * `window_blocks` blocks are opened twice. If `window_blocks` blocks are the whole dataset, this is the
-    global order.
+    "block" reads neighbouring samples together: blocks of `block_size` neighbours are permuted, and `window_blocks`
+    of them are open at any time. The next samples are one from each open block, in a new order every time, and the
+    samples of a block are permuted, too. Blocks end at different times: about every `block_size` positions one ends
+    and the next one begins. So a batch has samples of at most `window_blocks` blocks and of those that began
+    meanwhile, and of every `window_blocks` positions each comes from another block. An epoch begins in the middle of
+    its first blocks, whose other samples come at its end: up to 2 * `window_blocks` blocks are opened twice. If
+    `window_blocks` blocks are the whole dataset, this is the global order.
 
     Attributes:
         length: Number of samples, >= 0.
@@ -108,10 +103,10 @@ class Order:
 
         Args:
             epoch: Number of the epoch, >= 0.
-            positions: int64 [n], each 0 <= position < length. n decides time and memory.
+            positions: int64 [n], each 0 <= position < length. Time and memory are proportional to n.
 
         Returns:
-            int64 [n], distinct where the positions are.
+            int64 [n], distinct if the positions are.
 
         Raises:
             IndexError: A position is outside the epoch.
@@ -126,18 +121,18 @@ class Order:
     def places(
         self, epoch: int, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return indices and zeros: no index comes twice; see `AnyOrder.places`."""
+        """Return indices and zeros, as no index comes twice; see `AnyOrder.places`."""
         indices = self.indices(epoch, positions)
         return indices, np.zeros_like(indices)
 
     def _in_lanes(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the slot of each position in the sequence of permuted blocks.
 
-        The sequence is a circle that is cut into lanes of one length (or one longer). A round takes one
-        slot out of each lane; a lane begins at its phase and goes round.
+        The sequence is a circle that is cut into lanes of equal length (up to one slot). A round takes one
+        slot from each lane; a lane begins at its phase and returns there.
         """
         num_lanes = self.window_blocks
-        turn = self._draw(epoch, 1, self.length)  # so that every index can stand at every position
+        turn = self._draw(epoch, 1, self.length)  # so that every index can come at every position
         size, num_longer = divmod(self.length, num_lanes)
         rounds, slots = np.divmod(positions, num_lanes)
         lanes = permute(
@@ -193,9 +188,9 @@ def make_order(
     block_size: int,
     shuffle_window: int | None = None,
 ) -> Order:
-    """Return an order whose open blocks hold `shuffle_window` samples, or somewhat more.
+    """Return an order whose open blocks hold `shuffle_window` samples, or a few more.
 
-    None is 4096 samples, 450 MB of images of 110 kB, or 16 blocks where that is more: a batch of 256 then has
+    None is 4096 samples (450 MB of images of 110 kB) or 16 blocks, whichever is more: a batch of 256 then has
     about 16 samples of a block at most.
     """
     if shuffle != "block":

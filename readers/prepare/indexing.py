@@ -154,7 +154,7 @@ def index(
 
 
 def _with_videos(found: Indexing, on_videos: Callable[[int, int], None]) -> Indexing:
-    files = found.dataset.video_files
+    files = found.dataset.video_files()
     has_videos = len(files) > 0 and holds_videos(files)
     videos = VideoIndex.open(files, progress=on_videos) if has_videos else None
     return replace(found, videos=videos, files=files)

@@ -239,9 +239,8 @@ class LeRobotDataset(IndexedDataset):
         self.videos.open()
         return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
 
-    @property
     def video_files(self) -> Dataset:
-        """The videos that hold the frames."""
+        """Return the videos that hold the frames."""
         return self.videos.files
 
     def inspect_sample(self, sample: Sample, checks: Checks | None) -> SampleFacts:
