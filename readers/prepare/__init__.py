@@ -12,11 +12,11 @@ Nothing is decoded here: where pixels matter, a decoding function is passed in.
 """
 
 from readers.prepare.errors import PrepareError
-from readers.prepare.executor import ArrayTask, Executor, Job, LocalExecutor
 from readers.prepare.indexing import Indexing, index
 from readers.prepare.inspection.findings import Inspection
 from readers.prepare.inspection.inspect_dataset import inspect
 from readers.prepare.inspection.videos import Checks
+from readers.prepare.job import ArrayTask, Executor, Job, LocalExecutor
 from readers.prepare.packing import Packing, pack
 from readers.prepare.shards.making import make_shard
 from readers.prepare.shards.merging import merge

@@ -1,4 +1,4 @@
-"""What a pack has made."""
+"""The result of packing."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from readers.storage.destination import Destination
 from readers.storage.paths import shown_path
 
 MANIFEST = "manifest.json"
-"""File beside shards that says what they hold."""
+"""Name of the file beside shards that lists them and their samples."""
 
 
 @dataclass
@@ -33,14 +33,14 @@ class Totals:
     bad: int = 0
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Count in what is noted of a shard."""
+        """Add the entry of a shard."""
         self.shards += 1
         self.samples += entry["samples"]
         self.bytes += entry["bytes"]
         self.source_bytes += entry["source_bytes"]
 
-    def add_noted(self, entry: Mapping[str, Any]) -> None:
-        """Count in what `make_shard` returned, which has no file where all of its samples are bad."""
+    def add_made(self, entry: Mapping[str, Any]) -> None:
+        """Add what `make_shard` returned; a shard whose samples are all bad has no file."""
         if entry["samples"]:
             self.add(entry)
         self.bad += entry["bad_samples"]
@@ -48,12 +48,12 @@ class Totals:
 
 @dataclass(frozen=True)
 class Packing:
-    """The result of `pack`: the contents of the folder of shards, or of what one task of an array job made of it.
+    """The result of `pack`: the shards at the destination, or those that one task of an array job made.
 
     Attributes:
-        destination: Where they lie.
-        totals: Sums over all of them.
-        is_stream: Whether the source was read from front to back.
+        destination: Where the shards are.
+        totals: Sums over them.
+        is_stream: Whether the source was read front to back.
     """
 
     destination: Destination = field(compare=False, repr=False)
@@ -72,19 +72,19 @@ class Packing:
 
     @property
     def shards(self) -> list[dict[str, Any]]:
-        """For each its name, begin and end (positions in the order), samples, bytes and source_bytes; read from the manifest."""
+        """Name, begin and end (positions in the order), samples, bytes, source_bytes and sha256 of each; from the manifest."""
         shards: list[dict[str, Any]] = self._manifest["shards"]
         return shards
 
     @property
     def bad_samples(self) -> list[dict[str, str]]:
-        """key, stage and reason of each sample that was not packed; read from the manifest."""
+        """Key, stage and reason of each sample that was not packed; from the manifest."""
         bad: list[dict[str, str]] = self._manifest["bad_samples"] if self.totals.bad else []
         return bad
 
     @property
     def breaks(self) -> list[dict[str, str]]:
-        """Bad samples of a source read from front to back at which it breaks off, so that what came behind is lost."""
+        """Bad samples at which a source that is read front to back breaks off, so that the samples behind them are lost."""
         return [one for one in self.bad_samples if self.is_stream and one["stage"] == "read"]
 
     @cached_property
@@ -96,13 +96,3 @@ class Packing:
             )
         manifest: dict[str, Any] = json.loads(stored)
         return manifest
-
-
-def packing_of(
-    destination: Destination, manifest: Mapping[str, Any], *, is_stream: bool = False
-) -> Packing:
-    """What a complete manifest says."""
-    totals = Totals(bad=len(manifest["bad_samples"]))
-    for shard in manifest["shards"]:
-        totals.add(shard)
-    return Packing(destination, totals, is_stream)

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from readers.plural import counted
 from readers.prepare.errors import PrepareError, TransientError, WorkerLostError
-from readers.prepare.executor import Job
+from readers.prepare.job import Job
 from readers.sample import ReadersError
 
 Handle = TypeVar("Handle")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.jpeg_seek_points.finder import Finder
-from readers.prepare.shards.source import PlannedSource
+from readers.prepare.source import PlannedSource
 from readers.storage.destination import Destination
 
 FOLDER = ".gpuaug-plan"
