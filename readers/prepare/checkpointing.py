@@ -100,8 +100,7 @@ def find_all(
     total, done = len(dataset), 0
     on_progress(0, total)
     for place, leaf in enumerate(leaves(dataset)):
-        task = _Task(source, place, leaf, finder, publish=publish)
-        parts = _SeekPointParts(task)
+        parts = _SeekPointParts(source, place, leaf, finder, publish=publish)
         missing = parts.missing(range(len(parts)))
 
         def on_part(finished: int, _: int, before: int = done) -> None:
@@ -110,12 +109,12 @@ def find_all(
         if merge:
             on_part(len(leaf) - parts.num_samples(missing), 0)
         else:
-            for _ in parts.make(task, executor, missing, len(leaf), on_part):
+            for _ in parts.make(parts, executor, missing, len(leaf), on_part):
                 pass
         done += len(leaf)
         if not isinstance(executor, ArrayTask):
             parts.finish()
-        _count(task, result)
+        parts.count(result)
     if merge and result.lacking:
         raise PrepareError(
             f"{result.lacking:,} of {result.lacking + result.looked_at:,} samples have no verdict yet: run the tasks again "
@@ -125,57 +124,116 @@ def find_all(
     return result
 
 
-class _Task:
-    """Finds the seek points of one part of a dataset that reads its samples itself; it can be pickled.
+class _SeekPointParts(Parts[list[Entry]]):
+    """The seek points of a dataset that reads its samples itself, in parts; it can be pickled.
 
-    Attributes:
+    A part is a file beside the data, for the samples of one of its files, or a range of the file in the cache folder. The
+    call with a number carries out a task.
+
+    Args:
+        source: Opens the data.
+        place: Number of the dataset in `leaves` of the data.
+        leaf: The dataset.
         finder: Finds the seek points of an image.
-        files: The files beside which seek points are written; empty if they go to the cache folder.
-        boundaries: int64 [parts + 1]; a part covers the samples of a file, or a range.
-        head: Head of the file in the cache folder.
+        publish: Also write beside files in object stores.
     """
+
+    what = "file of checkpoints"
 
     def __init__(
         self, source: PlannedSource, place: int, leaf: Dataset, finder: Finder, *, publish: bool
     ) -> None:
-        self._source, self._place, self.finder = source, place, finder
+        self._source, self._place, self._finder = source, place, finder
         files = getattr(leaf, "sample_files", ())
-        self.files: Sequence[SampleFile] = files if _can_write_beside(files, publish) else ()
-        self.boundaries = even_boundaries(len(leaf), _LEAST_SAMPLES, _MOST_SAMPLES)
-        if self.files:
-            self.boundaries = np.cumsum([0, *(file.num_samples for file in self.files)])
-        self.head = head_of(leaf, finder.version)
+        self._files: Sequence[SampleFile] = files if _can_write_beside(files, publish) else ()
+        boundaries = even_boundaries(len(leaf), _LEAST_SAMPLES, _MOST_SAMPLES)
+        if self._files:
+            boundaries = np.cumsum([0, *(file.num_samples for file in self._files)])
+        super().__init__(boundaries)
+        self._head = head_of(leaf, finder.version)
+
+    def missing(self, numbers: Sequence[int]) -> list[int]:
+        """Return the parts whose file beside the data is absent or incomplete.
+
+        Ranges of the cache folder are never skipped, because what is stored may be of other bytes: the images are read
+        again, and only those that changed are looked through again.
+        """
+        version = self._finder.version
+        return [
+            number
+            for number in numbers
+            if not self._files or not is_whole_beside(self._files[number], version)
+        ]
 
     def __call__(self, number: int) -> list[Entry]:
         """Carry out a task: write the seek points beside the file, or return them for the cache folder."""
-        start, stop = map(int, self.boundaries[number : number + 2])
-        entries = list(self._find(start, stop))
-        if not self.files:
+        stretch = self.stretch(number)
+        entries = list(self._find(stretch))
+        if not self._files:
             return entries
-        own = [entry._replace(number=entry.number - start) for entry in entries]
-        write_beside(self.files[number], self.finder.version, own)
+        own = [entry._replace(number=entry.number - stretch.start) for entry in entries]
+        write_beside(self._files[number], self._finder.version, own)
         return []
 
-    def known(self) -> Iterator[tuple[str, int, CheckpointFile]]:
-        """Yield the location of each file of seek points, the number of its first sample, and the file."""
-        if not self.files and (kept := _opened(self.head)):
-            yield str(kept.path), 0, kept
-        for start, file in zip(self.boundaries.tolist(), self.files, strict=False):
-            if found := open_beside(file, self.finder.version):
-                yield beside_location(file), start, found
+    def store(self, number: int, result: list[Entry]) -> None:  # noqa: ARG002  # entries have numbers
+        """Write seek points into the cache folder.
 
-    def key(self, number: int) -> str:
-        """Return the key of a sample."""
-        return self._leaf().fetch(np.array([number]))[0].key
+        Raises:
+            IndexFileError: They cannot be written.
+        """
+        if not result:
+            return
+        path = cache_path(self._head)
+        try:
+            open_to_add(path, self._head).add(result, _NO_LIMIT)
+        except OSError as error:
+            raise IndexFileError(
+                f"the checkpoints cannot be kept in {path.parent} ({reason_of(error)}): set GPU_AUG_CACHE to a folder that "
+                "can be written and has room for 2 % of the data"
+            ) from None
+
+    def finish(self) -> None:
+        """Sort the file in the cache folder, so that its bytes do not depend on the executor."""
+        if not self._files:
+            make_whole(self._head)
+
+    def count(self, result: Checkpointing) -> None:
+        """Add what is stored to the result."""
+        known = 0
+        for location, start, file in self._stored():
+            result.paths.append(location)
+            result.num_bytes += file.path.stat().st_size
+            for number, slot in file.slots(0, file.head.num_samples):
+                known += 1
+                reason = (
+                    _UNREAD if slot.status == NO_IMAGE.status else self._finder.reason(slot.status)
+                )
+                reason = reason or ("" if slot.num_bytes else _SOUND)
+                if not reason:
+                    result.found += 1
+                    continue
+                result.none[reason] += 1
+                named = result.named.setdefault(reason, []) if reason != _SOUND else None
+                if named is not None and len(named) < _MOST_NAMED:
+                    named.append(self._leaf().fetch(np.array([start + number]))[0].key)
+        result.lacking += int(self.boundaries[-1]) - known
+
+    def _stored(self) -> Iterator[tuple[str, int, CheckpointFile]]:
+        """Yield the location of each stored file of seek points, the number of its first sample, and the file."""
+        if not self._files and (kept := _opened(self._head)):
+            yield str(kept.path), 0, kept
+        for start, file in zip(self.boundaries.tolist(), self._files, strict=False):
+            if found := open_beside(file, self._finder.version):
+                yield beside_location(file), start, found
 
     def _leaf(self) -> Dataset:
         return leaves(self._source.open())[self._place]
 
-    def _find(self, start: int, stop: int) -> Iterator[Entry]:
+    def _find(self, stretch: range) -> Iterator[Entry]:
         leaf = self._leaf()
-        known = None if self.files else _opened(self.head)
-        for first in range(start, stop, _AT_ONCE):
-            indices = np.arange(first, min(stop, first + _AT_ONCE))
+        known = None if self._files else _opened(self._head)
+        for first in stretch[::_AT_ONCE]:
+            indices = np.arange(first, min(stretch.stop, first + _AT_ONCE))
             for number, sample in zip(indices.tolist(), leaf.fetch(indices), strict=True):
                 if (entry := self._entry(number, sample, known)) is not None:
                     yield entry
@@ -193,54 +251,10 @@ class _Task:
         if isinstance(sample, BadSample):
             require_read(sample)
         image = sample.image if isinstance(sample, Sample) else None
-        digest = 0 if image is None else self.finder.digest(image)
+        digest = 0 if image is None else self._finder.digest(image)
         if known and known.find(number, digest):
             return None
-        return Entry(number, digest, NO_IMAGE if image is None else self.finder.find(image))
-
-
-class _SeekPointParts(Parts[list[Entry]]):
-    """The files of seek points beside the files of a dataset, or the ranges of its file in the cache folder."""
-
-    what = "file of checkpoints"
-
-    def __init__(self, task: _Task) -> None:
-        super().__init__(task.boundaries)
-        self._task = task
-
-    def missing(self, numbers: Sequence[int]) -> list[int]:
-        """Return the parts whose file beside the data is absent or incomplete.
-
-        Ranges of the cache folder are never skipped, because what is stored may be of other bytes: the images are read
-        again, and only those that changed are looked through again.
-        """
-        task = self._task
-        if not task.files:
-            return [*numbers]
-        version = task.finder.version
-        return [number for number in numbers if not is_whole_beside(task.files[number], version)]
-
-    def store(self, number: int, result: list[Entry]) -> None:  # noqa: ARG002  # the entries have numbers
-        """Write seek points into the cache folder.
-
-        Raises:
-            IndexFileError: They cannot be written.
-        """
-        if not result:
-            return
-        path = cache_path(self._task.head)
-        try:
-            open_to_add(path, self._task.head).add(result, _NO_LIMIT)
-        except OSError as error:
-            raise IndexFileError(
-                f"the checkpoints cannot be kept in {path.parent} ({reason_of(error)}): set GPU_AUG_CACHE to a folder that "
-                "can be written and has room for 2 % of the data"
-            ) from None
-
-    def finish(self) -> None:
-        """Sort the file in the cache folder, so that its bytes do not depend on the executor."""
-        if not self._task.files:
-            make_whole(self._task.head)
+        return Entry(number, digest, NO_IMAGE if image is None else self._finder.find(image))
 
 
 def _opened(head: Head) -> CheckpointFile | None:
@@ -254,22 +268,3 @@ def _can_write_beside(files: Sequence[SampleFile], publish: bool) -> bool:
     folders = {file.location.rpartition("/")[0] for file in files if not is_url(file.location)}
     has_urls = any(is_url(file.location) for file in files)
     return (publish or not has_urls) and all(os.access(folder, os.W_OK) for folder in folders)
-
-
-def _count(task: _Task, result: Checkpointing) -> None:
-    """Add what is known about the samples of a dataset."""
-    known = 0
-    for location, start, file in task.known():
-        result.paths.append(location)
-        result.num_bytes += file.path.stat().st_size
-        for number, slot in file.slots(0, file.head.num_samples):
-            known += 1
-            reason = _UNREAD if slot.status == NO_IMAGE.status else task.finder.reason(slot.status)
-            reason = reason or ("" if slot.num_bytes else _SOUND)
-            if not reason:
-                result.found += 1
-                continue
-            result.none[reason] += 1
-            if reason != _SOUND and len(named := result.named.setdefault(reason, [])) < _MOST_NAMED:
-                named.append(task.key(start + number))
-    result.lacking += int(task.boundaries[-1]) - known

@@ -10,9 +10,8 @@ from readers.formats.stream import TarStream
 from readers.jpeg_seek_points.finder import Finder
 from readers.prepare.errors import PrepareError
 from readers.prepare.job import ArrayTask, Executor, Job, LocalExecutor
-from readers.prepare.packed import Packing, Totals
 from readers.prepare.shards.making import ShardMaker, make_shard, packer_of
-from readers.prepare.shards.merging import ShardParts, finished_packing
+from readers.prepare.shards.merging import Packing, ShardParts, Totals, finished_packing
 from readers.prepare.shards.merging import merge as merge_shards
 from readers.prepare.shards.packable import check_apart, check_folder, check_source
 from readers.prepare.shards.plan import Plan

@@ -13,7 +13,6 @@ from readers.formats.stream import TarStream
 from readers.jpeg_seek_points.finder import Finder
 from readers.prepare.atomic_files import atomic_file, locked
 from readers.prepare.contents import Shard, fill
-from readers.prepare.packed import Packing
 from readers.prepare.packer import Packed, Packer, Refused
 from readers.prepare.shards.making import (
     EMPTY_SHARD,
@@ -23,7 +22,7 @@ from readers.prepare.shards.making import (
     unwritten_shard_error,
     write_shard,
 )
-from readers.prepare.shards.merging import finished_packing, merge_parts
+from readers.prepare.shards.merging import Packing, finished_packing, merge_parts
 from readers.prepare.shards.plan import Plan
 from readers.prepare.shards.planning import keep_plan, settings_of, versions
 from readers.prepare.workers import Threads

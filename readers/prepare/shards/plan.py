@@ -15,7 +15,10 @@ from readers.prepare.source import PlannedSource
 from readers.storage.destination import Destination
 
 FOLDER = ".gpuaug-plan"
-"""Where the plan and the entries of finished shards lie, beside the shards."""
+"""Name of the folder beside the shards that holds the plan and the entries of finished shards."""
+MANIFEST = "manifest.json"
+"""Name of the file beside shards that lists them and their samples; it is written last."""
+# Version of the stored plan; goes up whenever its content changes.
 _VERSION = 1
 
 

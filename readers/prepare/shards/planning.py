@@ -10,10 +10,9 @@ from readers.formats.stream import TarStream
 from readers.jpeg_seek_points.finder import Finder
 from readers.order.shuffle import Order
 from readers.prepare.errors import PrepareError
-from readers.prepare.packed import MANIFEST
 from readers.prepare.shards.boundaries import cut
 from readers.prepare.shards.packable import check_apart, check_folder, check_source
-from readers.prepare.shards.plan import FOLDER, Plan, plan_of
+from readers.prepare.shards.plan import FOLDER, MANIFEST, Plan, plan_of
 from readers.prepare.source import PlannedSource, open_source, planned_source
 from readers.sample import Dataset, PathLike
 from readers.storage.destination import Destination, open_destination

@@ -272,7 +272,7 @@ def test_a_lost_shard_of_a_stream_is_made_again(stream: str, tmp_path: Path) -> 
 def test_bad_samples_at_the_end_of_a_stream_are_listed(
     stream: str, tmp_path: Path, jpeg: Jpeg
 ) -> None:
-    """They have an entry of their own, and no file."""
+    """The entry of the last shard lists them; a finished stream is not read again."""
     members = [("a.jpg", jpeg(20, 30)), ("b.jpg", b"no image"), ("c.jpg", b"")]
     write_tar(Path(stream), members)
     packed = pack(stream, tmp_path / "out", source_format="stream")
@@ -283,6 +283,14 @@ def test_bad_samples_at_the_end_of_a_stream_are_listed(
     ]
     assert (packed.num_samples, packed.num_shards, packed.is_stream) == (1, 1, True)
     assert pack(stream, tmp_path / "out", source_format="stream") == packed
+
+
+def test_a_stream_without_a_sound_sample_is_an_error(stream: str, tmp_path: Path) -> None:
+    """The first bad sample is named, also when the command is repeated."""
+    write_tar(Path(stream), [("a.jpg", b"no image"), ("b.jpg", b"")])
+    for _ in range(2):
+        with pytest.raises(PrepareError, match=r"no sample can be packed \(the first of 2 is .*/a"):
+            pack(stream, tmp_path / "out", source_format="stream")
 
 
 def test_a_stream_is_not_merged_without_its_data(stream: str, tmp_path: Path) -> None:
