@@ -211,17 +211,17 @@ def begun_otherwise(
         for name in names
         if name not in ("source", "samples")
     ]
+    kind, counts = "settings", (before.get("samples"), now.get("samples"))
     if "source" in names:
-        counts = before.get("samples"), now.get("samples")
-        # Streams have no counts.
-        data = "" if None in counts else f" ({counts[0]} samples then, {counts[1]} now)"
-        told = "; ".join([f"other data{data}", *changes])
-        return PrepareError(
-            f"{where} was begun with {told}: give the data as it was, or a new folder{then}"
-        )
-    told = ", ".join(changes) or "other boundaries of shards"
+        kind = "data"
+        if None not in counts:  # the number of samples of a stream is unknown
+            changes = [f"{counts[0]} samples then, {counts[1]} now", *changes]
+    elif not changes:
+        changes = ["other boundaries of shards"]
+    listed = f" ({'; '.join(changes)})" * bool(changes)
     return PrepareError(
-        f"{where} was begun with other settings ({told}): repeat them, or give a new folder{then}"
+        f"{where} was begun with other {kind}{listed}: repeat the command with the same data and settings, or give a new "
+        f"folder{then}"
     )
 
 

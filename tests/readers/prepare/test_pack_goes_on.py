@@ -220,9 +220,9 @@ def test_another_stream_of_the_same_name_is_refused(run: Run, source: Path, tmp_
     out = tmp_path / "out"
     assert run("pack", tmp_path / "a" / "x.tar.gz", out)[0] == 0
 
-    assert "was begun with other data: give" in refused(run, tmp_path / "b" / "x.tar.gz", out)
+    assert "begun with other data: repeat" in refused(run, tmp_path / "b" / "x.tar.gz", out)
     (tmp_path / "a" / "x.tar.gz").write_bytes(gzip.compress(shard.read_bytes(), 1))
-    assert "was begun with other data: give" in refused(run, tmp_path / "a" / "x.tar.gz", out)
+    assert "begun with other data: repeat" in refused(run, tmp_path / "a" / "x.tar.gz", out)
 
 
 @pytest.fixture
@@ -246,9 +246,7 @@ def test_an_interrupted_stream_goes_on(
     note = stream_packing.note_shard
     interrupted = Mock(side_effect=[*["noted"] * (most - 1), KeyboardInterrupt])
     with monkeypatch.context() as patch:
-        patch.setattr(
-            stream_packing, "note_shard", lambda *given: (interrupted(), note(*given))[1]
-        )
+        patch.setattr(stream_packing, "note_shard", lambda *given: (interrupted(), note(*given))[1])
         with pytest.raises(KeyboardInterrupt):
             pack_stream(stream, tmp_path / "out")
     times = [path.stat().st_mtime_ns for path in shards_in(tmp_path / "out")]
