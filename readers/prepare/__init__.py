@@ -1,6 +1,6 @@
-"""Preparing data for training: inspect it, index it, pack it into shards.
+"""Prepare data for training: inspect it, index it, pack it into shards.
 
-Each function does all of the work, reports progress through `on_progress`, and returns the result::
+Each function does all of the work, reports progress through callbacks, and returns the result::
 
     from readers.prepare import index, inspect, pack
 
@@ -8,7 +8,7 @@ Each function does all of the work, reports progress through `on_progress`, and 
     packed = pack("photos", "shards", shuffle=0)
     index("shards")
 
-Nothing is decoded here: where pixels matter, a decoding function is passed in.
+This package decodes nothing: where pixels matter, a decoding function is passed in.
 """
 
 from readers.prepare.errors import PrepareError

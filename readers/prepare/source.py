@@ -1,4 +1,4 @@
-"""Opening the data to prepare: with random access where possible, else sequentially."""
+"""Open the data to prepare: with random access if possible, else front to back."""
 
 import os
 import socket
@@ -26,22 +26,22 @@ _OTHERS: dict[type, tuple[str, ...]] = {
 
 
 def open_at_random(source: str, format: str | None = None, **options: Any) -> IndexedDataset:
-    """Open a source whose samples are taken in any order.
+    """Open a source with random access.
 
     Args:
         source: As for `readers.open_dataset`.
-        format: A name in `readers.detect.registry.FORMATS`; None tells it from the source.
+        format: A name in `readers.detect.registry.FORMATS`; None if it is detected.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
-        SourceError: It cannot be opened, or the format can only be read from front to back.
+        SourceError: It cannot be opened, or can only be read front to back.
     """
     if format == "stream":
         raise SourceError(
             "format='stream' is read from front to back, and samples are taken in any order here: make shards "
             "of it with gpu-aug pack SOURCE FOLDER --source-format stream"
         )
-    kind: Any = format  # which is judged there
+    kind: Any = format  # open_dataset checks the name
     dataset: IndexedDataset = open_dataset(source, format=kind, **options)
     return dataset
 
@@ -49,16 +49,16 @@ def open_at_random(source: str, format: str | None = None, **options: Any) -> In
 def open_source(
     source: str, *, format: str | None = None, allow_pipe: bool = False, **options: Any
 ) -> Dataset | TarStream:
-    """Open a source, or a stream where it can only be read forward.
+    """Open a source, as a stream if it can only be read front to back.
 
     Args:
         source: As for `readers.open_dataset`, or ``pipe:COMMAND``.
-        format: A name in `readers.detect.registry.FORMATS`; None tells it from the source.
+        format: A name in `readers.detect.registry.FORMATS`; None if it is detected.
         allow_pipe: Whether the source may be a command that is run.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
-        SourceError: It cannot be opened, or is a command and that was not allowed.
+        SourceError: It cannot be opened, or is a command without `allow_pipe`.
     """
     if source.startswith("pipe:"):
         if not allow_pipe:
@@ -66,7 +66,7 @@ def open_source(
         return TarStream(source, allow_pipe=True, **options)
     if format == "stream":
         return open_dataset(source, format="stream", **options)
-    kind: Any = format  # which is judged there
+    kind: Any = format  # open_dataset checks the name
     try:
         dataset: Dataset = open_dataset(source, format=kind, **options)
     except SourceError as error:
@@ -80,13 +80,13 @@ def open_source(
 
 
 def title_of(dataset: Dataset | TarStream) -> str:
-    """The display name of a dataset's format."""
+    """Return the display name of a dataset's format."""
     reader = f"{type(dataset).__module__}:{type(dataset).__name__}"
     return next((kind.title for kind in FORMATS.values() if kind.reader == reader), reader)
 
 
 def files_left_out(source: str, dataset: Dataset | TarStream) -> list[str]:
-    """Names of images that lie in a folder of videos, or of videos in one of images: they are no samples."""
+    """Return the names of images in a folder of videos, or of videos in a folder of images, which are no samples."""
     endings = _OTHERS.get(type(dataset))
     if endings is None:
         return []

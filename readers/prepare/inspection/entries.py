@@ -1,4 +1,4 @@
-"""Looking at single entries of a dataset: images, videos, and frames of LeRobot datasets, whose pictures are frames of videos that hold many."""
+"""Inspect single entries of a dataset: images, videos, and frames of LeRobot datasets, which are frames of shared videos."""
 
 import json
 from collections.abc import Callable
@@ -21,18 +21,19 @@ from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC, FrameFolderDataset
 from readers.video.info import VideoInfo
 
-_MAX_PIXELS = 100_000_000  # as for the loader
+# The default `max_pixels` of the loader, which refuses larger images.
+_MAX_PIXELS = 100_000_000
 
 Entry = Sample | BadSample
 
 
 def own_sizes(sample: Sample) -> dict[str, int]:
-    """Bytes by field, without the videos, which a sample shares with others."""
+    """Return bytes by field, without the videos, which several samples share."""
     return {name: len(data) for name, data in sample.fields.items() if not name.endswith(".mp4")}
 
 
 def header_of(dataset: LeRobotDataset, sample: Sample) -> Header | None:
-    """What a video says of the first camera's pictures; None where the tables hold pictures, which say it."""
+    """Return the header of the first camera's pictures from its video; None if the pictures are in tables or files."""
     info = dataset.camera(0).info(dataset.place(sample.index))
     if not isinstance(info, VideoInfo) or info.codec == FRAMES_CODEC:
         return None
@@ -40,7 +41,7 @@ def header_of(dataset: LeRobotDataset, sample: Sample) -> Header | None:
 
 
 def check_pictures(dataset: LeRobotDataset, sample: Sample, checks: Checks) -> str:
-    """Decode the pictures of all cameras, and return the error, "" if there is none."""
+    """Decode the pictures of all cameras, and return the first error, "" if there is none."""
     place = dataset.place(sample.index)
     for number, name in enumerate(dataset.cameras):
         camera = dataset.camera(number)
@@ -62,7 +63,7 @@ def check_pictures(dataset: LeRobotDataset, sample: Sample, checks: Checks) -> s
 
 
 def look_of(dataset: Dataset | TarStream, checks: Checks | None) -> Callable[[Entry], Look]:
-    """Return what looks at an entry of a dataset, and decodes it where there are checks."""
+    """Return the function that inspects an entry of a dataset, and decodes it if there are checks."""
     if isinstance(dataset, LeRobotDataset):
         return partial(_look_at_frame, dataset=dataset, checks=checks)
     folders = dataset if isinstance(dataset, FrameFolderDataset) else None
@@ -93,7 +94,7 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
     sizes = {name: len(data) for name, data in entry.fields.items()}
     boxes = _box_labels(entry)
     seen = Look(entry.index, digest, class_number(entry.label), sizes, box_labels=boxes)
-    if folders is not None:  # its field lists the pictures, and is not what is stored
+    if folders is not None:  # its field lists the pictures; it is not stored
         return _with_video(seen._replace(sizes={}), entry, folders, checks)
     if is_video(entry):
         return _with_video(seen, entry, None, checks)
@@ -108,10 +109,10 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
 
 
 def _box_labels(sample: Sample) -> tuple[int, ...]:
-    """Return the class numbers of a sample's boxes; none where the field ``json`` holds something else."""
+    """Return the class numbers of a sample's boxes; none if the field ``json`` holds something else."""
     try:
         targets = json.loads(bytes(sample.fields.get("json", b"null")))
-    # The loader's reader of targets says what is wrong with it.
+    # The loader reports damaged targets.
     except (ValueError, RecursionError):
         return ()
     if not isinstance(targets, dict) or "boxes" not in targets:
@@ -121,7 +122,7 @@ def _box_labels(sample: Sample) -> tuple[int, ...]:
 
 
 def _with_verdict(look: Look, sample: Sample, checks: Checks) -> Look:
-    """Decode an image and add the error, if there is one."""
+    """Decode an image, and add the error if there is one."""
     assert look.header is not None
     assert sample.image is not None
     size = height, width = look.header.height, look.header.width

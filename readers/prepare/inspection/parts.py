@@ -76,7 +76,7 @@ class InspectionTask:
 
 
 def has_checksums(dataset: Dataset) -> bool:
-    """Whether the format can compare checksums of its own."""
+    """Return whether the format has checksums that can be compared."""
     return isinstance(dataset, IndexedDataset) and type(dataset).verify is not FetchedDataset.verify
 
 
@@ -89,20 +89,20 @@ def _encode(
     *,
     again: bool,
 ) -> bytes:
-    told = {
+    content = {
         "version": _VERSION,
         "fingerprint": fingerprint,
         "span": span,
         "again": again,
         "found": found.counts_to_json(),
-        # Of these, at most MOST_LISTED are known already: the texts of so many are enough.
+        # At most MOST_LISTED of these samples are listed already, and as many are listed in the end.
         "checksums": [[bad.key, bad.stage, bad.reason] for bad in sums[: 2 * MOST_LISTED]],
     }
     file = io.BytesIO()
     np.savez(
         file,
         allow_pickle=False,
-        told=np.frombuffer(json.dumps(told).encode(), np.uint8),
+        told=np.frombuffer(json.dumps(content).encode(), np.uint8),
         digests=digests,
         checksums=np.array([bad.index for bad in sums], np.int64),
     )
@@ -140,9 +140,12 @@ class InspectionParts(Parts[bytes]):
         Raises:
             PrepareError: The folder holds parts of another dataset, or something else.
         """
-        absent = self._absent(numbers)
-        there = set(numbers).difference(absent)
-        return absent + [number for number in there if self._read(number)[0]["again"]]
+        absent = set(self._absent(numbers))
+        return [
+            number
+            for number in numbers
+            if number in absent or self._read(self.name(number))[0]["again"]
+        ]
 
     def store(self, number: int, result: bytes) -> None:
         """Write the file of a part."""
@@ -161,11 +164,11 @@ class InspectionParts(Parts[bytes]):
             )
         with DoubledKeys(len(self._dataset)) as keys:
             for number in numbers:
-                told, digests, sums = self._read(number)
-                into.extend(Inspection.from_json(told["found"], self._dataset))
+                content, digests, sums = self._read(self.name(number))
+                into.extend(Inspection.from_json(content["found"], self._dataset))
                 keys.add(digests)
                 if number >= self._num_ranges:
-                    _add_checksums(into, told["checksums"], sums)
+                    _add_checksums(into, content["checksums"], sums)
             if len(numbers) == len(self):
                 into.num_doubled, into.doubled = keys.find(MOST_LISTED)
 
@@ -177,7 +180,7 @@ class InspectionParts(Parts[bytes]):
             elif not name.startswith("."):
                 other = other or name
         if there:
-            self._read_file(min(there))
+            self._read(min(there))  # raises if it is of another dataset
         elif other:
             raise PrepareError(
                 f"{shown_path(self._folder.location)} holds {other} and no part of an inspection: give --parts an empty "
@@ -185,16 +188,13 @@ class InspectionParts(Parts[bytes]):
             )
         return [number for number in numbers if self.name(number) not in there]
 
-    def _read(self, number: int) -> tuple[dict[str, Any], NDArray[np.uint64], NDArray[np.int64]]:
-        return self._read_file(self.name(number))
-
-    def _read_file(self, name: str) -> tuple[dict[str, Any], NDArray[np.uint64], NDArray[np.int64]]:
+    def _read(self, name: str) -> tuple[dict[str, Any], NDArray[np.uint64], NDArray[np.int64]]:
         path = shown_path(self._folder.at(name))
         try:
             with np.load(io.BytesIO(self._folder.read(name) or b""), allow_pickle=False) as file:
-                told = json.loads(file["told"].tobytes())
+                content = json.loads(file["told"].tobytes())
                 digests, sums = file["digests"], file["checksums"]
-                version, fingerprint = told["version"], told["fingerprint"]
+                version, fingerprint = content["version"], content["fingerprint"]
         except (EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
             raise PrepareError(
                 f"{path} is damaged, or no part of an inspection: remove it, and run its task again"
@@ -204,7 +204,7 @@ class InspectionParts(Parts[bytes]):
             raise PrepareError(
                 f"{path} is a part of the inspection of {kind}: give a new folder, or remove it"
             )
-        return told, digests, sums
+        return content, digests, sums
 
 
 def _add_checksums(into: Inspection, texts: list[list[str]], indices: NDArray[np.int64]) -> None:

@@ -1,4 +1,4 @@
-"""The decoders that `inspect` verifies with, and statistics of the videos of a dataset."""
+"""The decoders of `inspect(verify=...)`, and statistics of the videos of a dataset."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,9 +21,9 @@ class Checks(NamedTuple):
     """Functions that decode and return an error text, "" if there is no error; see `dali_pipes.decode.check.CHECKS`.
 
     Attributes:
-        image: Gets the bytes of an image and its (height, width).
-        damage: Gets the bytes of an image that decodes, and says what is damaged in it all the same.
-        video: Gets the bytes of a video, what was found in it, and the numbers of the frames to decode, int64 [n].
+        image: Called with the bytes of an image and its (height, width).
+        damage: Called with the bytes of an image that decodes; returns what is damaged in it nevertheless.
+        video: Called with the bytes of a video, its properties, and the numbers of the frames to decode, int64 [n].
     """
 
     image: Callable[[Payload, tuple[int, int]], str]
@@ -56,11 +56,11 @@ class VideoFindings:
     Attributes:
         codecs: Number of videos by codec.
         shapes: Number of videos by (height, width), upright.
-        frames: Number of frames of a video, or of the clip of it that a sample is.
-        milliseconds: Duration, likewise.
-        rates: Number of videos by frames per second, to a hundredth.
-        peculiar: Number of videos by what people should know of, see `readers.video.info.WORDS`.
-        streams: Which stream was taken of videos with several, and how often.
+        frames: Number of frames of each video, or of the clip that a sample is.
+        milliseconds: Duration of each video or clip.
+        rates: Number of videos by frames per second, rounded to a hundredth.
+        peculiar: Number of videos by unusual properties, see `readers.video.info.WORDS`.
+        streams: Number of videos with several video streams, by the stream that is read.
         num_with_audio: Videos with sound.
     """
 
@@ -74,7 +74,7 @@ class VideoFindings:
     num_with_audio: int = 0
 
     def add(self, look: VideoLook) -> None:
-        """Count a video in."""
+        """Add a video."""
         self.codecs[look.codec] += 1
         self.shapes[look.height, look.width] += 1
         self.frames.add(look.num_frames)
@@ -86,7 +86,7 @@ class VideoFindings:
         self.num_with_audio += look.has_audio
 
     def extend(self, later: "VideoFindings") -> None:
-        """Count in the videos that follow."""
+        """Add the videos of the next part."""
         for name in _COUNTERS:
             getattr(self, name).update(getattr(later, name))
         self.frames.extend(later.frames)
@@ -94,7 +94,7 @@ class VideoFindings:
         self.num_with_audio += later.num_with_audio
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, with nothing but texts, numbers and lists."""
+        """Return everything as texts, numbers and lists, for `from_json`."""
         return {
             **{name: list(map(list, getattr(self, name).items())) for name in _COUNTERS},
             "shapes": [[*shape, count] for shape, count in self.shapes.items()],
@@ -104,22 +104,22 @@ class VideoFindings:
         }
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> "VideoFindings":
-        """The findings that `to_json` told of."""
-        shapes = {(height, width): count for height, width, count in told["shapes"]}
+    def from_json(cls, stored: dict[str, Any]) -> "VideoFindings":
+        """Return the statistics that `to_json` stored."""
+        shapes = {(height, width): count for height, width, count in stored["shapes"]}
         return cls(
-            codecs=Counter(dict(told["codecs"])),
-            rates=Counter(dict(told["rates"])),
-            peculiar=Counter(dict(told["peculiar"])),
-            streams=Counter(dict(told["streams"])),
+            codecs=Counter(dict(stored["codecs"])),
+            rates=Counter(dict(stored["rates"])),
+            peculiar=Counter(dict(stored["peculiar"])),
+            streams=Counter(dict(stored["streams"])),
             shapes=Counter(shapes),
-            frames=Spread.from_json(told["frames"]),
-            milliseconds=Spread.from_json(told["milliseconds"]),
-            num_with_audio=told["num_with_audio"],
+            frames=Spread.from_json(stored["frames"]),
+            milliseconds=Spread.from_json(stored["milliseconds"]),
+            num_with_audio=stored["num_with_audio"],
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the summary, for JSON."""
         return {
             "codecs": dict(self.codecs),
             "shapes": [
@@ -143,16 +143,15 @@ _COUNTERS = ("codecs", "shapes", "rates", "peculiar", "streams")
 def look_at_video(
     sample: Sample, folders: FrameFolderDataset | None = None, checks: Checks | None = None
 ) -> VideoLook:
-    """Look through the packets of a sample's video, or at the clip of it that the sample is.
+    """Return the properties of a sample's video, or of the clip that the sample is, from its packets.
 
     Args:
-        sample: With a video.
-        folders: The dataset it is from, where the video is a folder of frames.
-        checks: Also decode all of its frames with these.
+        sample: A sample with a video.
+        folders: Its dataset, if the video is a folder of frames.
+        checks: Also decode all frames with these.
 
     Raises:
-        VideoError: It is no video, is damaged, ends before its clip begins, or has a frame that a loader cannot
-            decode.
+        VideoError: It is no video, is damaged, ends before the clip begins, or has a frame that a loader cannot decode.
     """
     data = sample.video
     assert data is not None

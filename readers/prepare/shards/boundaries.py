@@ -22,23 +22,6 @@ _UNKNOWN_BYTES = 100_000
 
 
 @dataclass(frozen=True)
-class Cut:
-    """The boundaries of shards, and their basis.
-
-    Attributes:
-        boundaries: int64 [shards + 1], rising; shard i holds boundaries[i] <= position < boundaries[i + 1].
-        sample_bytes: Mean size of a sample in the source.
-        estimated: Number of samples whose size is unknown and was replaced by a mean.
-        probe: Number of samples in that mean.
-    """
-
-    boundaries: NDArray[np.int64]
-    sample_bytes: int
-    estimated: int
-    probe: int
-
-
-@dataclass(frozen=True)
 class _Room:
     """The bytes that a sample takes in a shard.
 
@@ -66,7 +49,9 @@ class _Room:
         return np.where(sizes < 0, self.mean_bytes, taken + self.fixed_bytes)
 
 
-def cut(dataset: Dataset, order: Order | None, *, bytes_per_shard: int, in_tar: bool) -> Cut:
+def cut(
+    dataset: Dataset, order: Order | None, *, bytes_per_shard: int, in_tar: bool
+) -> tuple[NDArray[np.int64], dict[str, int]]:
     """Compute the boundaries of shards from the sizes of the samples in the source.
 
     Args:
@@ -75,6 +60,9 @@ def cut(dataset: Dataset, order: Order | None, *, bytes_per_shard: int, in_tar: 
         bytes_per_shard: Largest size of a shard, unless a single sample is larger.
         in_tar: Whether shards are tars, which end at a multiple of 10,240 bytes; else Parquet, for which only the samples
             are counted.
+
+    Returns:
+        The boundaries, and the sizes that they are based on, as in `readers.prepare.Plan`.
     """
     room, num_samples = _room(dataset, in_tar=in_tar), len(dataset)
     sizes = _sizes(dataset)
@@ -84,19 +72,22 @@ def cut(dataset: Dataset, order: Order | None, *, bytes_per_shard: int, in_tar: 
     if sizes is None:
         each = np.array([room.mean_bytes], np.int64)
         taken = (np.repeat(each, stop - start) for start, stop in _chunks(num_samples))
-        boundaries = boundaries_of(taken, most_bytes)
-        return Cut(boundaries, room.sample_bytes, num_samples, room.probe)
-    ordered = (
-        sizes[start:stop] if order is None else sizes[order.indices(0, np.arange(start, stop))]
-        for start, stop in _chunks(num_samples)
-    )
-    boundaries = boundaries_of((room.of(some) for some in ordered), most_bytes)
-    estimated = int((sizes < 0).sum())
-    known = num_samples - estimated
-    total_bytes = int(np.maximum(sizes, 0).sum()) + estimated * room.sample_bytes
-    return Cut(
-        boundaries, total_bytes // num_samples, estimated, room.probe if known < num_samples else 0
-    )
+        estimated, total_bytes = num_samples, num_samples * room.sample_bytes
+    else:
+        taken = (
+            room.of(sizes[_indices(order, start, stop)]) for start, stop in _chunks(num_samples)
+        )
+        estimated = int((sizes < 0).sum())
+        total_bytes = int(np.maximum(sizes, 0).sum()) + estimated * room.sample_bytes
+    return boundaries_of(taken, most_bytes), {
+        "estimated": estimated,
+        "probe": room.probe if estimated else 0,
+        "sample_bytes": total_bytes // num_samples,
+    }
+
+
+def _indices(order: Order | None, start: int, stop: int) -> slice | NDArray[np.int64]:
+    return slice(start, stop) if order is None else order.indices(0, np.arange(start, stop))
 
 
 def boundaries_of(taken: Iterable[NDArray[np.int64]], most_bytes: int) -> NDArray[np.int64]:

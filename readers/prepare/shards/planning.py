@@ -99,18 +99,13 @@ def planned(
     """Make the plan of an opened dataset, and store it; see `plan_shards`."""
     order, format = order_of(settings, len(dataset)), settings.get("format", "tar")
     most_bytes = settings["shard_size_bytes"]
-    found = cut(dataset, order, bytes_per_shard=most_bytes, in_tar=format == "tar")
-    sizes = {
-        "estimated": found.estimated,
-        "probe": found.probe,
-        "sample_bytes": found.sample_bytes,
-    }
+    boundaries, sizes = cut(dataset, order, bytes_per_shard=most_bytes, in_tar=format == "tar")
     plan = Plan(
         destination,
         settings,
         versions(format),
         tuple(dataset.class_names),
-        found.boundaries,
+        boundaries,
         sizes,
         source,
         finder,
