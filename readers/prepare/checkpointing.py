@@ -117,9 +117,8 @@ def find_all(
         parts.count(result)
     if merge and result.lacking:
         raise PrepareError(
-            f"{result.lacking:,} of {result.lacking + result.looked_at:,} samples have no verdict yet: run the tasks again "
-            "that have not ended well; what they find of folders lies in the cache folder, which must be the same for all "
-            "tasks (GPU_AUG_CACHE)"
+            f"{result.lacking:,} of {result.lacking + result.looked_at:,} samples have not been looked through: run the failed "
+            "tasks again, and give all tasks the same cache folder (GPU_AUG_CACHE), which holds the results for folders"
         )
     return result
 
@@ -188,7 +187,7 @@ class _SeekPointParts(Parts[list[Entry]]):
             open_to_add(path, self._head).add(result, _NO_LIMIT)
         except OSError as error:
             raise IndexFileError(
-                f"the checkpoints cannot be kept in {path.parent} ({reason_of(error)}): set GPU_AUG_CACHE to a folder that "
+                f"seek points cannot be stored in {path.parent} ({reason_of(error)}): set GPU_AUG_CACHE to a folder that "
                 "can be written and has room for 2 % of the data"
             ) from None
 

@@ -58,7 +58,7 @@ class Indexing:
             num_shards = len(self.lacking) + len(self.shards)
             raise PrepareError(
                 f"{len(self.lacking):,} of {num_shards:,} shards have no index, the first is "
-                f"{shown_path(self.lacking[0])}: run the tasks again that have not ended well, which build what is missing"
+                f"{shown_path(self.lacking[0])}: run the failed tasks again, which build the missing indexes"
             )
         return self.opened
 

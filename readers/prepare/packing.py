@@ -13,7 +13,12 @@ from readers.prepare.job import ArrayTask, Executor, Job, LocalExecutor
 from readers.prepare.shards.making import ShardMaker, make_shard, packer_of
 from readers.prepare.shards.merging import Packing, ShardParts, Totals, finished_packing
 from readers.prepare.shards.merging import merge as merge_shards
-from readers.prepare.shards.packable import check_apart, check_folder, check_source
+from readers.prepare.shards.packable import (
+    check_apart,
+    check_folder,
+    check_source,
+    stream_plan_error,
+)
 from readers.prepare.shards.plan import Plan
 from readers.prepare.shards.planning import check_settings, load_plan, planned, settings_of
 from readers.prepare.source import open_source, planned_source
@@ -46,8 +51,8 @@ def size_from(given: str | int) -> int:
         size = round(float(found[1]) * (1024 if found[3] else 1000) ** exponent)
     if size < 1:
         raise PrepareError(
-            f"a size must be a number with kB, MB, GB or MiB behind it, such as '256MB', or a whole number of bytes, such as "
-            f"256_000_000, got {given!r}"
+            f"a size must be a number with a unit, such as '256MB' or '1GiB', or a whole number of bytes, such as 256_000_000, "
+            f"got {given!r}"
         )
     return size
 
@@ -179,12 +184,9 @@ def _maker(
 
 def _check_stream(source: str, place: Destination, *, apart: bool) -> None:
     if apart:
-        raise PrepareError(
-            f"{source} can only be read forward, so its shards cannot be planned: pack it on one machine (gpu-aug pack "
-            "without --on, --task and --merge), or decompress it"
-        )
+        raise stream_plan_error(source)
     if is_url(place.location):
         raise PrepareError(
-            f"{source} can only be read forward, and shards of such a source are written into a folder, got "
-            f"{shown_path(place.location)}: pack it into a folder, then copy that"
+            f"{source} can only be read forward, and its shards can only be written into a folder, got "
+            f"{shown_path(place.location)}: pack it into a folder, then copy the folder"
         )

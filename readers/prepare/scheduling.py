@@ -182,7 +182,7 @@ class _Run(Generic[Result]):
         if idle_seconds >= _QUIET_SECONDS and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"{none} for {idle_seconds:.0f} seconds: start machines; they are waited for, {minutes:g} minutes at "
+                f"{none} for {idle_seconds:.0f} seconds: start machines; the job waits for {minutes:g} minutes at "
                 "most",
                 UserWarning,
                 stacklevel=2,

@@ -95,8 +95,8 @@ class Processes(Threads):
             yield from super().map(work, tasks)
         except BrokenProcessPool:
             raise PrepareError(
-                "a worker process was killed, perhaps for want of memory: run the same command again "
-                "to go on, with fewer --workers if it happens again"
+                "a worker process was killed, perhaps because memory ran out: run the same command again to continue, with "
+                "fewer --workers if it happens again"
             ) from None
 
     def _submit(self, work: Callable[[Task], Result], task: Task) -> Future[Result]:

@@ -87,8 +87,8 @@ def inspect(
         _look_here(found, verify, workers, on_progress)
     elif verify is None or isinstance(dataset, TarStream):
         raise PrepareError(
-            "only --verify of what is read at random goes on in parts: a stream, or a few thousand samples, are looked "
-            "at here"
+            "an inspection is divided into parts only with --verify, and only if samples can be read at random: leave out "
+            "--parts, --on, --task and --merge"
         )
     else:
         given = source if isinstance(source, str) else dataset
@@ -143,7 +143,7 @@ def _look_in_parts(
     assert not isinstance(dataset, TarStream)
     if folder is None and (merge or isinstance(executor, ArrayTask)):
         raise PrepareError(
-            "tasks of an inspection leave what they find in a folder: give --parts FOLDER, the same to all and to --merge"
+            "tasks of an inspection need a folder for their results: give --parts FOLDER, the same for all and for --merge"
         )
     with ExitStack() as stack:
         folder = folder or stack.enter_context(TemporaryDirectory(prefix="gpuaug-"))

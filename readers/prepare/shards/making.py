@@ -89,7 +89,7 @@ class ShardMaker:
             self._packer = packer_of(plan)
         if plan.destination.read(PLAN) != plan.document():
             raise PrepareError(
-                f"{shown_path(plan.destination.location)} has another plan of shards, or none any more: give a new folder"
+                f"{shown_path(plan.destination.location)} has another plan of shards, or no plan any more: give a new folder"
             )
         try:
             content, bad = self._write(number, self._packer)
@@ -196,7 +196,7 @@ def unwritten_shard_error(plan: Plan, number: int, error: OSError) -> TransientE
     """Return the error for a shard that the operating system failed to read samples for, or to write."""
     location = plan.destination.at(plan.name(number))
     return TransientError(
-        f"{shown_path(location)} cannot be made ({error.strerror or error}): the shards that are there are whole, so mend it "
+        f"{shown_path(location)} cannot be made ({error.strerror or error}): finished shards stay valid, so repair the cause "
         "and run the same command again"
     )
 
@@ -230,7 +230,7 @@ def packer_of(plan: Plan, *, copied: bool = False) -> Packer:
     require_versions(plan)
     if plan.source is None:
         raise PrepareError(
-            "this plan was read from its destination and does not say where the data is: make it of the data again"
+            "this plan was read from its destination and cannot open the data: make the plan from the data again"
         )
     dataset = plan.source.open()
     order = order_of(plan.settings, len(dataset))

@@ -47,6 +47,14 @@ def check_apart(source: str, destination: Destination) -> None:
         )
 
 
+def stream_plan_error(source: object) -> PrepareError:
+    """Return the error for a source whose shards cannot be planned."""
+    return PrepareError(
+        f"{source} can only be read forward, so its shards cannot be planned: pack it on one machine (gpu-aug pack "
+        "without --on, --task and --merge), or decompress it"
+    )
+
+
 def check_source(source: str, dataset: Dataset | TarStream, shuffle: int | None) -> None:
     """Check that shards can hold the data.
 

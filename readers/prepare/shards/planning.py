@@ -11,7 +11,12 @@ from readers.jpeg_seek_points.finder import Finder
 from readers.order.shuffle import Order
 from readers.prepare.errors import PrepareError
 from readers.prepare.shards.boundaries import cut
-from readers.prepare.shards.packable import check_apart, check_folder, check_source
+from readers.prepare.shards.packable import (
+    check_apart,
+    check_folder,
+    check_source,
+    stream_plan_error,
+)
 from readers.prepare.shards.plan import FOLDER, MANIFEST, Plan, plan_of
 from readers.prepare.source import PlannedSource, open_source, planned_source
 from readers.sample import Dataset, PathLike
@@ -80,10 +85,7 @@ def plan_shards(
         dataset = source
         check_source("the dataset", dataset, shuffle)
     if isinstance(dataset, TarStream):
-        raise PrepareError(
-            f"{source} can only be read forward, so its shards cannot be planned: pack it on one machine (gpu-aug pack "
-            "without --on, --task and --merge), or decompress it"
-        )
+        raise stream_plan_error(source)
     opener = planned_source(source, dataset, source_format, options)
     settings = settings_of(dataset.fingerprint, len(dataset), format, bytes_per_shard, shuffle)
     return planned(dataset, place, settings, opener, finder)
@@ -140,7 +142,7 @@ def _load(place: Destination) -> Plan:
     where = shown_path(place.location)
     if document is None or steps is None:
         raise PrepareError(
-            f"{where} holds no plan of shards: begin with the command without --merge"
+            f"{where} holds no plan of shards: begin with the same command without --merge"
         )
     try:
         return plan_of(document, steps, place)

@@ -182,7 +182,7 @@ def test_sizes_have_units(text: str | int, expected: int) -> None:
 @pytest.mark.parametrize("given", ["MB", 2.5e8, True, 0, -3, None])
 def test_what_is_no_size_is_refused(given: object) -> None:
     """A unit alone is none, nor is a fraction of bytes; the error has both ways to write one."""
-    expected = rf"such as '256MB', or a whole number of bytes, .* got {given!r}"
+    expected = rf"such as '256MB' or '1GiB', or a whole number of bytes, .* got {given!r}"
     with pytest.raises(PrepareError, match=expected):
         size_from(given)  # type: ignore[arg-type]
 
