@@ -139,9 +139,8 @@ class _Run(Generic[Result]):
         self._job, self._cluster, self._policy, self._clock = job, cluster, policy, clock
         self._next = 0  # position in job.numbers, which may be a large range, and is not copied
         self._open: dict[int, _Open] = {}
-        self._due: list[
-            tuple[float, int]
-        ] = []  # heap of (time, task) for tasks that are tried again
+        # A heap of (time, task) for tasks that are tried again.
+        self._due: list[tuple[float, int]] = []
         self._failed: dict[int, Exception] = {}
         self._durations: deque[float] = deque(maxlen=_NUM_DURATIONS)
         self._capacity, self._looked_seconds = 0, float("-inf")

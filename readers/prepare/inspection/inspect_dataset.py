@@ -28,10 +28,8 @@ from readers.sample import Dataset
 
 # Entries that are looked at without `verify`: their percentiles are within a few percent, after seconds.
 _SAMPLES_LOOKED_AT = 2000
-_CHUNK, _FEW = (
-    64,
-    8,
-)  # entries per task of a thread; few if they are decoded, so that all threads end together
+# Entries per task of a thread; few if they are decoded, so that all threads end at about the same time.
+_CHUNK, _FEW = 64, 8
 
 
 def inspect(
