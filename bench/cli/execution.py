@@ -8,7 +8,7 @@ import typer
 
 from bench.cli.options import ExecutionOptions
 from bench.output.errors import BenchError, show_plainly
-from readers.prepare.executor import ArrayTask, Executor, LocalExecutor
+from readers.prepare.job import ArrayTask, Executor, LocalExecutor
 from readers.prepare.workers import checked_workers
 
 INTERRUPTED = 130  # as shells count Ctrl-C

@@ -13,8 +13,8 @@ from readers import Dataset
 from readers.plural import counted
 from readers.prepare import Indexing, Packing
 from readers.prepare.checkpointing import Checkpointing
-from readers.prepare.packed import MANIFEST
 from readers.prepare.shards.merging import num_missing
+from readers.prepare.shards.plan import MANIFEST
 from readers.prepare.source import title_of
 from readers.storage.blob import Blob, is_url
 from readers.storage.index import FoundIndex

@@ -1,6 +1,6 @@
-"""Preparing data for training: inspect it, index it, pack it into shards.
+"""Prepare data for training: inspect it, index it, pack it into shards.
 
-Each function does all of the work, reports progress through `on_progress`, and returns the result::
+Each function does all of the work, reports progress through callbacks, and returns the result::
 
     from readers.prepare import index, inspect, pack
 
@@ -8,15 +8,15 @@ Each function does all of the work, reports progress through `on_progress`, and 
     packed = pack("photos", "shards", shuffle=0)
     index("shards")
 
-Nothing is decoded here: where pixels matter, a decoding function is passed in.
+This package decodes nothing: where pixels matter, a decoding function is passed in.
 """
 
 from readers.datasets.inspected import Checks
 from readers.prepare.errors import PrepareError
-from readers.prepare.executor import ArrayTask, Executor, Job, LocalExecutor
 from readers.prepare.indexing import Indexing, index
 from readers.prepare.inspection.findings import Inspection
 from readers.prepare.inspection.inspect_dataset import inspect
+from readers.prepare.job import ArrayTask, Executor, Job, LocalExecutor
 from readers.prepare.packing import Packing, pack
 from readers.prepare.shards.making import make_shard
 from readers.prepare.shards.merging import merge

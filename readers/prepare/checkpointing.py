@@ -1,4 +1,4 @@
-"""Finding the checkpoints of all JPEGs of a dataset, before anybody waits for them."""
+"""Find the seek points of all JPEGs of a dataset before a training needs them."""
 
 import os
 from collections import Counter
@@ -23,32 +23,34 @@ from readers.jpeg_seek_points.locations import (
 from readers.jpeg_seek_points.sample_file import SampleFile
 from readers.jpeg_seek_points.seek_point_file import SeekPointFile, open_to_add
 from readers.prepare.errors import PrepareError, require_read
-from readers.prepare.executor import ArrayTask, Executor, Job
-from readers.prepare.shards.source import PlannedSource
+from readers.prepare.job import ArrayTask, Executor, Parts, even_boundaries
+from readers.prepare.source import PlannedSource
 from readers.sample import BadSample, Dataset, IndexFileError, Sample
 from readers.storage.blob import is_url
 from readers.storage.copies import copied_sample
 from readers.storage.side_file import DamagedFileError
 from readers.storage.unreadable import reason_of
 
-_LEAST_SAMPLES, _MOST_SAMPLES, _MOST_TASKS = 32, 512, 4096
+# Samples of a task in the cache folder: little is lost when a task is killed, and a result is a few kilobytes.
+_LEAST_SAMPLES, _MOST_SAMPLES = 32, 512
+# Samples that are fetched together: few, because all of their images are in memory.
 _AT_ONCE = 16
-_TASK_BYTES = 1 << 28
+# Bytes of the file in the cache folder: the seek points were asked for, so the limit of the loader does not hold.
 _NO_LIMIT = 1 << 62
 _UNREAD = "no image, or it cannot be read"
 _SOUND = "sound, but progressive, or too small"
-_MOST_NAMED = 3
+_MOST_NAMED = 3  # samples that are named for each reason: enough to look at
 
 
 @dataclass
 class Checkpointing:
-    """What is known of the images of a dataset.
+    """What is known about the seek points of the images of a dataset.
 
     Attributes:
-        found: How many have checkpoints.
-        none: How many have none, by reason.
-        named: The keys of the first three of them, by reason, but for those that are sound.
-        lacking: Samples that nobody has looked at yet; other tasks of an array job do.
+        found: Number of images that have seek points.
+        none: Number of images without, by reason.
+        named: The keys of the first three of these, by reason; sound images are not named.
+        lacking: Number of samples that no task has looked at yet; other tasks of an array job do.
         paths: The files that hold all this.
         num_bytes: Their size.
     """
@@ -62,7 +64,7 @@ class Checkpointing:
 
     @property
     def looked_at(self) -> int:
-        """Samples that were looked at."""
+        """Number of samples that were looked at."""
         return self.found + self.none.total()
 
 
@@ -76,144 +78,162 @@ def find_all(
     merge: bool = False,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Checkpointing:
-    """Find the checkpoints of every image that none are known of, and keep them; a second run goes on with the first.
+    """Find and store the seek points of every image that has none yet; a second run continues the first.
 
-    Those of files of many samples (tar, TFRecord, LMDB, Parquet) are written beside each of them, where it can be
-    written there; all others into the cache folder, in the file that the loader reads and adds to. They are the same
-    bytes, whoever finds them.
+    For files of many samples (tar, TFRecord, LMDB, Parquet) they are written beside each file if its folder can be written.
+    All others go to the cache folder, into the file that the loader reads and adds to. The bytes do not depend on the
+    executor.
 
     Args:
         dataset: The images.
-        source: How others open it.
-        finder: Finds them.
-        executor: Who carries out the tasks.
-        publish: Write beside files in object stores.
-        merge: Find none, and see that all are there.
-        on_progress: Called with the samples that are done, and all.
+        source: How other processes open the dataset.
+        finder: Finds the seek points of an image.
+        executor: Carries out the tasks.
+        publish: Also write beside files in object stores.
+        merge: Find none, and check that all are there.
+        on_progress: Called with the number of samples that are done, and of all.
 
     Raises:
-        PrepareError: With `merge`, some are missing; or a sample cannot be read that may be sound.
+        PrepareError: With `merge`, some are missing; or the storage failed to give a sample.
         IndexFileError: They cannot be written.
     """
     result = Checkpointing()
     total, done = len(dataset), 0
     on_progress(0, total)
     for place, leaf in enumerate(sources_of(dataset)):
-        part = _Part(source, place, finder, publish=publish)
-        part.keep(leaf)
-        numbers = [number for number in range(part.num_tasks) if not part.is_done(number)]
-        done += sum(part.samples_of(number) for number in set(range(part.num_tasks)) - set(numbers))
-        on_progress(min(done, total), total)
-        if not merge:
-            for number, entries in executor.run(
-                Job(part, numbers, _TASK_BYTES, "file of checkpoints")
-            ):
-                part.take(entries)
-                done += part.samples_of(number)
-                on_progress(min(done, total), total)
+        parts = _SeekPointParts(source, place, leaf, finder, publish=publish)
+        missing = parts.missing(range(len(parts)))
+
+        def on_part(finished: int, _: int, before: int = done) -> None:
+            on_progress(min(before + finished, total), total)
+
+        if merge:
+            on_part(len(leaf) - parts.num_samples(missing), 0)
+        else:
+            for _ in parts.make(parts, executor, missing, len(leaf), on_part):
+                pass
+        done += len(leaf)
         if not isinstance(executor, ArrayTask):
-            part.finish()
-        _count(part, finder, result)
+            parts.finish()
+        parts.count(result)
     if merge and result.lacking:
         raise PrepareError(
-            f"{result.lacking:,} of {result.lacking + result.looked_at:,} samples have no verdict yet: run the tasks again "
-            "that have not ended well; what they find of folders lies in the cache folder, which must be the same for all "
-            "tasks (GPU_AUG_CACHE)"
+            f"{result.lacking:,} of {result.lacking + result.looked_at:,} samples have not been looked through: run the failed "
+            "tasks again, and give all tasks the same cache folder (GPU_AUG_CACHE), which holds the results for folders"
         )
     return result
 
 
-class _Part:
-    """The tasks for one dataset that reads its samples itself; it can be pickled."""
+class _SeekPointParts(Parts[list[Entry]]):
+    """The seek points of a dataset that reads its samples itself, in parts; it can be pickled.
 
-    def __init__(self, source: PlannedSource, place: int, finder: Finder, *, publish: bool) -> None:
+    A part is a file beside the data, for the samples of one of its files, or a range of the file in the cache folder. The
+    call with a number carries out a task.
+
+    Args:
+        source: Opens the data.
+        place: Number of the dataset in `sources_of` the data.
+        leaf: The dataset.
+        finder: Finds the seek points of an image.
+        publish: Also write beside files in object stores.
+    """
+
+    what = "file of seek points"
+
+    def __init__(
+        self, source: PlannedSource, place: int, leaf: Dataset, finder: Finder, *, publish: bool
+    ) -> None:
         self._source, self._place, self._finder = source, place, finder
-        self._publish = publish
-        self._leaf: Dataset | None = None
-
-    def __getstate__(self) -> dict[str, object]:
-        """Another process opens the dataset itself, once."""
-        return self.__dict__ | {"_leaf": None}
-
-    def keep(self, leaf: Dataset) -> None:
-        """Go on with a dataset that is open."""
-        self._leaf = leaf
         files = getattr(leaf, "sample_files", ())
-        self.files: Sequence[SampleFile] = files if _can_write_beside(files, self._publish) else ()
-        self._starts = [0]
-        if self.files:
-            for file in self.files:
-                self._starts.append(self._starts[-1] + file.num_samples)
-        else:
-            span = max(_LEAST_SAMPLES, min(_MOST_SAMPLES, -(-len(leaf) // _MOST_TASKS)))
-            self._starts += [*range(span, len(leaf), span), len(leaf)]
-        self.head = make_head(leaf, self._finder.version)
+        self._files: Sequence[SampleFile] = files if _can_write_beside(files, publish) else ()
+        boundaries = even_boundaries(len(leaf), _LEAST_SAMPLES, _MOST_SAMPLES)
+        if self._files:
+            boundaries = np.cumsum([0, *(file.num_samples for file in self._files)])
+        super().__init__(boundaries)
+        self._head = make_head(leaf, finder.version)
 
-    @property
-    def num_tasks(self) -> int:
-        return len(self._starts) - 1
+    def missing(self, numbers: Sequence[int]) -> list[int]:
+        """Return the parts whose file beside the data is absent or incomplete.
 
-    @property
-    def num_samples(self) -> int:
-        return self._starts[-1]
-
-    def samples_of(self, number: int) -> int:
-        return self._starts[number + 1] - self._starts[number]
-
-    def is_done(self, number: int) -> bool:
-        """Whether the samples of a task are known, all of them."""
-        if not self.files:
-            return False  # what is known may be of other bytes: the files are read, and not looked through again
-        return is_complete_beside(self.files[number], self._finder.version)
+        Ranges of the cache folder are never skipped, because what is stored may be of other bytes: the images are read
+        again, and only those that changed are looked through again.
+        """
+        version = self._finder.version
+        return [
+            number
+            for number in numbers
+            if not self._files or not is_complete_beside(self._files[number], version)
+        ]
 
     def __call__(self, number: int) -> list[Entry]:
-        """Carry out a task; return what was found where it is to be kept by whoever asked."""
-        found = list(self._find(self._starts[number], self._starts[number + 1]))
-        if not self.files:
-            return found
-        own = [entry._replace(number=entry.number - self._starts[number]) for entry in found]
-        write_beside(self.files[number], self._finder.version, own)
+        """Carry out a task: write the seek points beside the file, or return them for the cache folder."""
+        stretch = self.stretch(number)
+        entries = list(self._find(stretch))
+        if not self._files:
+            return entries
+        own = [entry._replace(number=entry.number - stretch.start) for entry in entries]
+        write_beside(self._files[number], self._finder.version, own)
         return []
 
-    def take(self, entries: Sequence[Entry]) -> None:
-        """Keep what a task has found.
+    def store(self, number: int, result: list[Entry]) -> None:  # noqa: ARG002  # entries have numbers
+        """Write seek points into the cache folder.
 
         Raises:
-            IndexFileError: It cannot be written.
+            IndexFileError: They cannot be written.
         """
-        if not entries:
+        if not result:
             return
-        path = cache_path(self.head)
+        path = cache_path(self._head)
         try:
-            open_to_add(path, self.head).add(entries, _NO_LIMIT)
+            open_to_add(path, self._head).add(result, _NO_LIMIT)
         except OSError as error:
             raise IndexFileError(
-                f"the checkpoints cannot be kept in {path.parent} ({reason_of(error)}): set GPU_AUG_CACHE to a folder that "
+                f"seek points cannot be stored in {path.parent} ({reason_of(error)}): set GPU_AUG_CACHE to a folder that "
                 "can be written and has room for 2 % of the data"
             ) from None
 
     def finish(self) -> None:
-        """Put what lies in the cache folder in order."""
-        if not self.files:
-            rewrite_in_order(self.head)
+        """Sort the file in the cache folder, so that its bytes do not depend on the executor."""
+        if not self._files:
+            rewrite_in_order(self._head)
 
-    def known(self) -> Iterator[tuple[str, int, SeekPointFile]]:
-        """Yield where each file that is there lies, its first sample, and the file."""
-        if not self.files and (kept := _opened(self.head)):
+    def count(self, result: Checkpointing) -> None:
+        """Add what is stored to the result."""
+        known = 0
+        for location, start, file in self._stored():
+            result.paths.append(location)
+            result.num_bytes += file.path.stat().st_size
+            for number, slot in file.slots(0, file.head.num_samples):
+                known += 1
+                reason = (
+                    _UNREAD if slot.status == NO_IMAGE.status else self._finder.reason(slot.status)
+                )
+                reason = reason or ("" if slot.num_bytes else _SOUND)
+                if not reason:
+                    result.found += 1
+                    continue
+                result.none[reason] += 1
+                named = result.named.setdefault(reason, []) if reason != _SOUND else None
+                if named is not None and len(named) < _MOST_NAMED:
+                    named.append(self._leaf().fetch(np.array([start + number]))[0].key)
+        result.lacking += int(self.boundaries[-1]) - known
+
+    def _stored(self) -> Iterator[tuple[str, int, SeekPointFile]]:
+        """Yield the location of each stored file of seek points, the number of its first sample, and the file."""
+        if not self._files and (kept := _opened(self._head)):
             yield str(kept.path), 0, kept
-        for start, file in zip(self._starts, self.files, strict=False):
+        for start, file in zip(self.boundaries.tolist(), self._files, strict=False):
             if found := open_beside(file, self._finder.version):
                 yield location_beside(file), start, found
 
-    def key(self, number: int) -> str:
-        """The key of a sample."""
-        return self._opened().fetch(np.array([number]))[0].key
+    def _leaf(self) -> Dataset:
+        return sources_of(self._source.open())[self._place]
 
-    def _find(self, start: int, stop: int) -> Iterator[Entry]:
-        leaf = self._opened()
-        known = None if self.files else _opened(self.head)
-        for first in range(start, stop, _AT_ONCE):
-            indices = np.arange(first, min(stop, first + _AT_ONCE))
+    def _find(self, stretch: range) -> Iterator[Entry]:
+        leaf = self._leaf()
+        known = None if self._files else _opened(self._head)
+        for first in stretch[::_AT_ONCE]:
+            indices = np.arange(first, min(stretch.stop, first + _AT_ONCE))
             for number, sample in zip(indices.tolist(), leaf.fetch(indices), strict=True):
                 if (entry := self._entry(number, sample, known)) is not None:
                     yield entry
@@ -221,10 +241,10 @@ class _Part:
     def _entry(
         self, number: int, sample: Sample | BadSample, known: SeekPointFile | None
     ) -> Entry | None:
-        """What is found of a sample; None where it is known.
+        """Return the seek points of a sample, or None if the cache folder has them.
 
         Raises:
-            TransientError: The storage failed, and what is stored is not found anew.
+            TransientError: The storage failed; stored seek points are not replaced.
         """
         if isinstance(sample, Sample):
             sample = copied_sample(sample, reads=lambda _: False)
@@ -236,11 +256,6 @@ class _Part:
             return None
         return Entry(number, digest, NO_IMAGE if image is None else self._finder.find(image))
 
-    def _opened(self) -> Dataset:
-        if self._leaf is None:
-            self._leaf = sources_of(self._source.open())[self._place]
-        return self._leaf
-
 
 def _opened(head: Head) -> SeekPointFile | None:
     with suppress(OSError, DamagedFileError):  # they are then found anew
@@ -249,26 +264,7 @@ def _opened(head: Head) -> SeekPointFile | None:
 
 
 def _can_write_beside(files: Sequence[SampleFile], publish: bool) -> bool:
-    """Whether each file can have its checkpoints beside it."""
+    """Return whether the seek points of each file can be written beside it."""
     folders = {file.location.rpartition("/")[0] for file in files if not is_url(file.location)}
     has_urls = any(is_url(file.location) for file in files)
     return (publish or not has_urls) and all(os.access(folder, os.W_OK) for folder in folders)
-
-
-def _count(part: _Part, finder: Finder, result: Checkpointing) -> None:
-    """Add what is known by now."""
-    known = 0
-    for location, start, file in part.known():
-        result.paths.append(location)
-        result.num_bytes += file.path.stat().st_size
-        for number, slot in file.slots(0, file.head.num_samples):
-            known += 1
-            reason = _UNREAD if slot.status == NO_IMAGE.status else finder.reason(slot.status)
-            reason = reason or ("" if slot.num_bytes else _SOUND)
-            if not reason:
-                result.found += 1
-                continue
-            result.none[reason] += 1
-            if reason != _SOUND and len(named := result.named.setdefault(reason, [])) < _MOST_NAMED:
-                named.append(part.key(start + number))
-    result.lacking += part.num_samples - known

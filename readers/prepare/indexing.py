@@ -1,4 +1,4 @@
-"""Building the indexes that a source needs, before anybody waits for them."""
+"""Build the indexes that a source needs before a training waits for them."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,10 +10,9 @@ from readers.datasets.dataset import IndexedDataset
 from readers.jpeg_seek_points.finder import Finder
 from readers.prepare.checkpointing import Checkpointing, find_all
 from readers.prepare.errors import PrepareError
-from readers.prepare.executor import ArrayTask, Executor, Job, LocalExecutor
 from readers.prepare.inspection.kind import holds_videos
-from readers.prepare.shards.source import PlannedSource, located
-from readers.prepare.source import open_at_random
+from readers.prepare.job import ArrayTask, Executor, Job, LocalExecutor
+from readers.prepare.source import open_at_random, planned_source
 from readers.sample import Dataset
 from readers.storage.blob import Blob
 from readers.storage.index import FoundIndex
@@ -21,6 +20,7 @@ from readers.storage.index.builder import LackingIndexError, build_indexes
 from readers.storage.paths import shown_path
 from readers.video.index import VideoIndex
 
+# Memory of a task: Python with its libraries; scanning a shard holds its offsets alone.
 _TASK_BYTES = 1 << 28
 
 
@@ -29,13 +29,13 @@ class Indexing:
     """The result of `index`.
 
     Attributes:
-        opened: The source, opened; None while there are `lacking` indexes.
-        shards: Every shard that has an index, and the index; those that were built now say so.
-        seconds: How long indexing the shards took.
-        videos: What the videos hold, where the source holds videos.
-        files: Whose samples these are: the source or, where its samples are frames, the files that hold them.
-        lacking: Paths or URLs of shards whose index other tasks of an array job build.
-        checkpoints: What is known of the JPEGs, where checkpoints were asked for and no index is lacking.
+        opened: The source, opened; None while indexes are lacking.
+        shards: Every shard that has an index, and the index, which says whether it was built now.
+        seconds: Time that indexing the shards took.
+        videos: Index of the videos, if the source holds videos.
+        files: The dataset of these videos: the source or, if its samples are frames, the files that hold them.
+        lacking: Paths or URLs of shards whose index is left to other tasks of an array job.
+        checkpoints: What is known about seek points, if they were asked for and no index is lacking.
     """
 
     opened: IndexedDataset | None
@@ -48,7 +48,7 @@ class Indexing:
 
     @property
     def dataset(self) -> IndexedDataset:
-        """The source.
+        """The opened source.
 
         Raises:
             PrepareError: Indexes are lacking.
@@ -57,7 +57,7 @@ class Indexing:
             num_shards = len(self.lacking) + len(self.shards)
             raise PrepareError(
                 f"{len(self.lacking):,} of {num_shards:,} shards have no index, the first is "
-                f"{shown_path(self.lacking[0])}: run the tasks again that have not ended well, which build what is missing"
+                f"{shown_path(self.lacking[0])}: run the failed tasks again, which build the missing indexes"
             )
         return self.opened
 
@@ -76,30 +76,30 @@ def index(
     on_checkpoints: Callable[[int, int], None] = lambda *_: None,
     **options: Any,
 ) -> Indexing:
-    """Index every shard of a source, and look through its videos.
+    """Index every shard and every video of a source.
 
-    What is there and fits is left as it is, so a second run goes on with the first.
+    Indexes that exist and fit are kept, so a second run continues the first.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        format: Name of the format, where the source does not tell it.
-        num_workers: Processes; all cores when None.
-        executor: Who indexes the shards; processes of this machine when None. Other machines write each index beside its
-            shard. Videos are looked through here, and by no `ArrayTask`.
-        publish: Put the index of each shard in an object store beside it, where readers find it: needed where other
+        format: Name of the format, if it cannot be detected.
+        num_workers: Number of processes; all cores if None.
+        executor: Indexes the shards; processes of this machine if None. Other machines write each index beside its
+            shard. Videos are indexed in this process, and not by an `ArrayTask`.
+        publish: Put the index of each shard in an object store beside it, where readers find it. It is needed if other
             machines index such shards.
-        merge: Build nothing, and see that every shard has its index.
-        finder: Finds the checkpoints of the JPEGs as well, see `readers.prepare.checkpointing`; None finds none. A task of
-            an array job finds its part once all indexes are there.
+        merge: Build nothing, and check that every shard has its index.
+        finder: Also finds the seek points of the JPEGs, see `readers.prepare.checkpointing`; None finds none. A task of
+            an array job finds its part once all indexes exist.
         on_shards: Called with the bytes of shards that are done, and of all shards.
         on_videos: Called with the number of videos that are done, and of all.
-        on_checkpoints: Called with the number of samples whose checkpoints are done, and of all.
+        on_checkpoints: Called with the number of samples whose seek points are done, and of all.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
         SourceError: The source cannot be opened.
         IndexFileError: No folder for the index can be written to.
-        PrepareError: There is an index missing that should be there, or a task could not be done.
+        PrepareError: An index that should exist is missing, or a task failed.
 
     Example:
         >>> from readers.prepare import index
@@ -131,13 +131,13 @@ def index(
         build_indexes(
             run, on_found=on_found, on_index=on_index, elsewhere=elsewhere, publish=publish
         ) as builder,
-        suppress(LackingIndexError),  # what lacks was noted by `builder`
+        suppress(LackingIndexError),  # `builder` lists them
     ):
         opened = open_at_random(source, format, **options)
     seconds = time.perf_counter() - start_seconds
     found = Indexing(opened, builder.found, seconds, lacking=builder.lacking)
     if finder is not None and opened is not None:
-        planned = PlannedSource(located(source), opened.fingerprint, format, options)
+        planned = planned_source(source, opened, format, options)
         checkpoints = find_all(
             opened,
             planned,

@@ -1,4 +1,4 @@
-"""A sample as the members of a tar shard, in the convention of WebDataset, or as a row of a Parquet shard."""
+"""Turn a sample into the members of a tar shard, in the convention of WebDataset, or into a row of a Parquet shard."""
 
 import re
 import tarfile
@@ -28,16 +28,20 @@ from readers.sample import (
 )
 from readers.storage.copies import copied_sample
 
+# Permissions of a member: fixed, so that the same sample gives the same bytes.
 _MODE = 0o644
-_EXTENSIONS = {"jpeg": "jpg"}  # of image formats that are not called as their files are
+# File extensions that differ from the name of the image format.
+_EXTENSIONS = {"jpeg": "jpg"}
+# Limits of the ustar header for a name and a size.
 _NAME_BYTES = 100
 _SIZE_MAX = 0o77777777777
-_MOST_LABELS = 10**18  # what readers take for a class number has 18 digits
-# The ending of a file's name; a clip's seconds may stand behind it.
+# Readers take at most 18 digits for a class number.
+_MOST_LABELS = 10**18
+# The extension of a file name; the seconds of a clip may follow it.
 _ENDING = re.compile(r"\.[^.]*?(@[-+.\de]+)?$", re.DOTALL)
-# Columns of a Parquet shard that say something of their own.
+# Columns of a Parquet shard that readers interpret.
 _RESERVED = ("key", "image", "label")
-# Control characters, and what neither UTF-8 nor the bytes of a file name can be.
+# Control characters, and surrogates that can be neither in UTF-8 nor in a file name.
 _UNFIT = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]")
 
 
@@ -46,12 +50,12 @@ class Packed(NamedTuple):
 
     Attributes:
         position: Its position in the order.
-        name: Key that it asks for.
-        fields: Field name and content, no name twice; the image is the first of them.
-        label: Class number, -1 when there is none.
-        headers: What stands before each field in a tar, under that name; empty for other formats.
+        name: The key that it should get, if no other sample of the shard has it.
+        fields: Name and content of each field; names are unique, the image comes first.
+        label: Class number, -1 for none.
+        headers: The tar header of each field, with that key; empty for Parquet.
         before_bytes: Size of the fields in the source.
-        found: Digest and checkpoints of the image as it is packed; None where none are looked for.
+        found: Digest and seek points of the packed image; None without a finder.
     """
 
     position: int
@@ -64,7 +68,7 @@ class Packed(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A sample that is not packed."""
+    """A sample that cannot be packed."""
 
     position: int
     bad: BadSample
@@ -72,14 +76,14 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class Packer:
-    """Makes samples ready, in any process.
+    """Prepares samples for writing; it can be pickled and used in any process.
 
     Attributes:
-        dataset: Where they come from; None when they are handed in, by a source that is read forward.
-        order: Which sample stands at which position; None for the source's own order.
-        headers: Whether they go into a tar; else into Parquet.
-        copied: Whether their bytes must leave this process.
-        finder: Finds checkpoints; None leaves them out.
+        dataset: The source; None if the samples are passed in, by a source that is read front to back.
+        order: Sample at each position; None for the source's own order.
+        headers: Whether samples are for a tar; else for Parquet.
+        copied: Whether fields are copied, because they are sent to another process.
+        finder: Finds seek points; None finds none.
     """
 
     dataset: Dataset | None
@@ -89,10 +93,10 @@ class Packer:
     finder: Finder | None = None
 
     def __call__(self, task: range | list[Sample | BadSample]) -> list[Packed | Refused]:
-        """Make the samples at these positions ready, or those that are handed in.
+        """Prepare the samples at some positions, or those that are passed in.
 
         Raises:
-            TransientError: The storage failed: such a sample may be sound, and is not left out.
+            TransientError: The storage failed to give a sample, which may be sound and must not be left out.
         """
         if not isinstance(task, range):
             return [self._pack(sample.index, sample) for sample in task]
@@ -104,7 +108,7 @@ class Packer:
         return [self._pack(position, one) for position, one in zip(task, fetched, strict=True)]
 
     def _pack(self, position: int, sample: Sample | BadSample) -> Packed | Refused:
-        """Make a sample ready, or say why it cannot be packed."""
+        """Prepare a sample, or return why it cannot be packed."""
         if isinstance(sample, Sample):
             sample = copied_sample(sample)
         if isinstance(sample, BadSample):
@@ -143,14 +147,14 @@ class Packer:
         if self.dataset is None or getattr(self.dataset, "has_shard_keys", False):
             name = _name(own, in_shards=True)
         elif bytes(sample.fields.get("key", b"")) == own.encode("utf-8", "backslashreplace") != b"":
-            name = _name(own, in_shards=False)  # named by its column, as in a shard that was packed
+            name = _name(own, in_shards=False)  # the column `key` names it, as in a packed shard
         else:
             name = _name(sample.key, in_shards=False)
         return name if self.headers else _as_text(name)
 
 
 def _obstacle(sample: Sample, *, in_tar: bool) -> str:
-    """Why no shard can hold a sample so that it is read back; "" when one can."""
+    """Return why a shard cannot hold a sample; "" if it can."""
     if not in_tar and is_video(sample):
         return "it is a video, which a Parquet shard does not hold: leave --format parquet out"
     if not in_tar and sample.image is None:
@@ -166,16 +170,16 @@ def _obstacle(sample: Sample, *, in_tar: bool) -> str:
 
 
 def _members(sample: Sample, extension: str, *, in_tar: bool) -> dict[str, str]:
-    """The name of each field of a sample in a shard, the image first.
+    """Return the name of each field of a sample in a shard, the image first.
 
-    Names are written in lower case and with dots for slashes. A field of which that name is taken, or
-    would be read as what it is not (the label, the image, the key), is called ``NAME.bin``, then
-    ``NAME-2.bin``. The image comes first, then the fields that keep their names.
+    Names are in lower case, with dots for slashes. A field whose name is taken, or would be read as something else (the
+    label, the image, the key), becomes ``NAME.bin``, then ``NAME-2.bin``. Names are given to the image first, then to
+    the fields that keep their names.
 
     Args:
-        sample: Its fields and label.
-        extension: Extension of the image, if the format of the source says which field that is.
-        in_tar: Else it becomes a row of a Parquet file.
+        sample: The sample.
+        extension: Extension of the image, if the format of the source determines which field is the image.
+        in_tar: Whether the shard is a tar; else a Parquet file.
     """
     image = sample.image_field
     if image is None:
@@ -213,48 +217,48 @@ def _member(field: str, *, in_tar: bool) -> str:
 def _has_reserved_meaning(
     sample: Sample, field: str, member: str, has_no_image: bool, in_tar: bool
 ) -> bool:
-    """Whether a name would make readers take a field for something else."""
+    """Return whether readers would take a field with this name for something else."""
     if member == "cls":
         return bool(to_labels([sample.fields[field]])[0] != sample.label)
     if member.startswith("__") or (not in_tar and member in _RESERVED):
-        return True  # the former are WebDataset's own
+        return True  # names with two underscores are those of WebDataset
     return has_no_image and is_image_field(member)
 
 
 def _is_redundant(field: str, data: Payload, name: str, label: int) -> bool:
-    """Whether the columns key and label of a Parquet shard say the same as a field."""
+    """Return whether a field equals the column key or label of a Parquet shard."""
     if field == "key":
         return data == name.encode()
     return field in ("label", "cls") and data == b"%d" % label
 
 
 def _as_text(name: str) -> str:
-    """A name that UTF-8 can hold, also where it comes from a file name that is none."""
+    """Return a name in valid UTF-8; other bytes of a file name are escaped."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
 def free_key(name: str, keys: set[str]) -> str:
-    """Return a key that the shard does not have.
+    """Return a key that is not in the shard: the name, or the name with a number.
 
-    ``a.jpg`` and ``a.png`` of one folder, or two shards of a source, may ask for the same.
+    ``a.jpg`` and ``a.png`` of one folder, or samples of two shards of a source, may have the same name.
     """
     numbered = (f"{name}-{number}" for number in count(2))
     return name if name not in keys else next(other for other in numbered if other not in keys)
 
 
 def headers_of(name: str, fields: Iterable[tuple[str, Payload]]) -> tuple[bytes, ...]:
-    """The tar header of each field of a sample."""
+    """Return the tar header of each field of a sample."""
     return tuple(header(f"{name}.{field}", len(data)) for field, data in fields)
 
 
 def header(name: str, size_bytes: int) -> bytes:
-    """The header that stands before the data of a file, the same whenever it is made."""
+    """Return the tar header of a file, without time and owner, so that its bytes are always the same."""
     encoded = name.encode("utf-8", "surrogateescape")
     if len(encoded) > _NAME_BYTES or size_bytes > _SIZE_MAX or not encoded.isascii():
         info = tarfile.TarInfo(name)
         info.size, info.mode = size_bytes, _MODE
         return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
-    # The bytes that tarfile makes of the same, in 4 us instead of 18.
+    # The same bytes as those of tarfile, in 4 us instead of 18.
     block = bytearray(tarfile.BLOCKSIZE)
     block[: len(encoded)] = encoded
     block[100:148] = (
@@ -267,18 +271,18 @@ def header(name: str, size_bytes: int) -> bytes:
 
 
 def _name(key: str, *, in_shards: bool) -> str:
-    """A key for WebDataset: no dot in its last part, since the field begins behind the first one.
+    """Return a key for WebDataset: without a dot in its last part, because the field name begins after the first dot.
 
-    Nor does it lead out of the folder that a shard is unpacked into.
+    It also has no part that would lead out of the folder that a shard is unpacked into.
 
     Args:
-        key: As the source has it.
-        in_shards: It is one of WebDataset, and stays as it is but for what would lead elsewhere.
+        key: The key in the source.
+        in_shards: Whether it is a key of WebDataset, of which only parts that lead out of the folder are removed.
     """
     folder, _, file = key.rpartition("/")
     stem = file if in_shards else _ENDING.sub(r"\1", file) or file
     parts = [part for part in folder.split("/") if part not in ("", ".", "..")]
     name = _UNFIT.sub("_", "/".join([*parts, stem.replace(".", "_") or "_"]))
     if name.startswith("__") and not (in_shards and name == key):
-        return f"x{name}"  # since WebDataset keeps such names to itself
+        return f"x{name}"  # WebDataset reserves names with two underscores
     return name

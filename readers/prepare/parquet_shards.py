@@ -1,4 +1,4 @@
-"""Writing samples to a Parquet shard, in the image format of the Hugging Face hub."""
+"""Write samples to a Parquet shard, in the image format of the Hugging Face hub."""
 
 import json
 from collections.abc import Sequence
@@ -9,25 +9,23 @@ from readers.detect.registry import require
 from readers.prepare.contents import Contents
 from readers.prepare.packer import Packed
 
+# Size of a row group, which is in memory while it is written.
 _ROW_GROUP_BYTES = 16_000_000
 
 
 class ColumnError(Exception):
-    """A sample has a field for which a shard has no column."""
+    """A shard has no column for a field of a sample."""
 
 
 class ParquetShard:
-    """A shard that is being written.
+    """A Parquet file that is being written; see `readers.prepare.contents.Shard`.
 
-    Its columns are ``image`` (a struct of bytes and path), ``label``, ``key``, and one of bytes for every other field.
+    Its columns are ``image`` (a struct of bytes and path), ``label``, ``key``, and a column of bytes for every other field.
 
     Args:
         file: An empty file.
         class_names: Name of each class number; may be empty.
         fields: The other fields in the order of their columns; None takes those of the first row group.
-
-    Attributes:
-        contents: What is noted of its samples.
 
     Raises:
         SourceError: pyarrow is not installed.
@@ -43,24 +41,23 @@ class ParquetShard:
         self._writer: Any = None
 
     def fits(self, sample: Packed, most_bytes: int) -> bool:
-        """Whether the samples take no more than this with one more, or it is the first; and there are columns for it."""
+        """See `Shard`; the size is that of the samples. A sample without columns for its fields does not fit."""
         if not self._has_columns_of(sample):
             return False
         return not self.contents.keys or self._num_bytes + _size_bytes(sample) <= most_bytes
 
     def add(self, sample: Packed) -> None:
-        """Write a sample, with others of its row group.
+        """Write a sample, together with its row group.
 
         Raises:
-            ColumnError: There is no column for one of its fields.
+            ColumnError: There is no column for a field.
         """
         if not self._has_columns_of(sample):
             raise ColumnError
         size_bytes = _size_bytes(sample)
         key = self.contents.add(sample)
-        content = tuple(
-            (name, bytes(data)) for name, data in sample.fields
-        )  # views go when their file does
+        # Views of a source file may become invalid before the row group is written.
+        content = tuple((name, bytes(data)) for name, data in sample.fields)
         self._rows.append(sample._replace(name=key, fields=content))
         self._num_bytes += size_bytes
         self._group_bytes += size_bytes
@@ -68,7 +65,7 @@ class ParquetShard:
             self._flush()
 
     def close(self) -> dict[str, Any]:
-        """End the shard and return what is noted of it."""
+        """See `Shard`."""
         if self._rows:
             self._flush()
         if self._writer is not None:
@@ -76,11 +73,11 @@ class ParquetShard:
         return self.contents.noted(self._file.tell())
 
     def abandon(self) -> None:
-        """Let go of a file that is not to be finished, while it is still open."""
+        """See `Shard`."""
         if self._writer is not None:
-            with suppress(Exception):  # perhaps there is no room, which is why it is abandoned
+            with suppress(Exception):  # a full disk may be why the shard is abandoned
                 self._writer.close()
-            self._writer.is_open = False  # else it tries once more when it is collected
+            self._writer.is_open = False  # otherwise its finalizer closes it again
 
     def _has_columns_of(self, row: Packed) -> bool:
         return self._fields is None or set(extra_fields(row)) <= set(self._fields)
@@ -108,7 +105,7 @@ def _size_bytes(sample: Packed) -> int:
 
 
 def extra_fields(row: Packed) -> list[str]:
-    """The columns besides key, image and label, none of which a field is called."""
+    """Return the columns of a row besides key, image and label."""
     return [name for name, _ in row.fields[1:]]
 
 
@@ -141,7 +138,7 @@ def _table(rows: Sequence[Packed], fields: Sequence[str], class_names: Sequence[
 
 
 def _features(fields: Sequence[str], class_names: Sequence[str]) -> dict[str, object]:
-    """The types of the columns, in the form of Hugging Face datasets."""
+    """Return the types of the columns, in the format of Hugging Face datasets."""
     label: dict[str, object] = {"dtype": "int64", "_type": "Value"}
     if class_names:
         label = {"names": list(class_names), "_type": "ClassLabel"}

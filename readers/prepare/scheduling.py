@@ -1,6 +1,6 @@
-"""Which tasks a cluster is given and when, how often they are tried, and what comes of those that fail.
+"""Schedule the tasks of a job on a cluster: when they begin, how often they are tried, and how failures are reported.
 
-Nothing here knows what the cluster is: Ray's is in `dali_pipes.integrations.ray`; tests simulate one with a clock of its own.
+Any cluster can be used through `Cluster`: Ray's is in `dali_pipes.integrations.ray`; tests simulate one with its own clock.
 """
 
 import heapq
@@ -14,63 +14,70 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from readers.plural import counted
 from readers.prepare.errors import PrepareError, TransientError, WorkerLostError
-from readers.prepare.executor import Job
+from readers.prepare.job import Job
 from readers.sample import ReadersError
 
 Handle = TypeVar("Handle")
 Result = TypeVar("Result")
 Answer = TypeVar("Answer", covariant=True)
 
-_PER_PLACE = 2  # tasks in flight for each that can run: the next one is there when one ends
-_LOOK_SECONDS = 5.0  # between looks at the cluster's size
-_QUIET_SECONDS = 10.0  # without a place, before a word is said
-_MOST_ROOMLESS_SECONDS = 900.0
-"""Without a place, before that is the end: a cloud replaces a machine within minutes, and what is done is kept."""
-_FIRST_PAUSE_SECONDS = 0.5  # before a task that failed is tried again; doubled each time
+# Tasks in flight for each that can run, so that the next one is on the machine when one ends.
+_PER_SLOT = 2
+# Between requests for the capacity of the cluster, which costs a round trip.
+_LOOK_SECONDS = 5.0
+# Without capacity, before a warning: a cluster that grows on demand is often empty for seconds.
+_QUIET_SECONDS = 10.0
+# Without capacity, before the job fails: a cloud replaces a machine within minutes, and finished tasks stay done.
+_MOST_IDLE_SECONDS = 900.0
+# Before a failed task is tried again: doubled each time, because a server that is overloaded needs time.
+_FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
-_SHORTEST_SECONDS = 0.01  # so that rounding cannot make the wait for a moment endless
+# Shortest wait, so that rounding cannot turn the wait for a point in time into an endless loop.
+_SHORTEST_SECONDS = 0.01
+# Failed tasks that end the job: so many have one cause.
 _MOST_FAILED = 10
-_AGAIN = "run the same command again"
+# Last durations for the median: enough to be stable, few enough to follow a change of the machines.
 _NUM_DURATIONS = 256
+_AGAIN = "run the same command again"
 TRANSIENT = (OSError, TransientError)
-"""Errors that another attempt may not meet."""
+"""Errors that may go away in another attempt."""
 
 
 class Cluster(Protocol[Handle, Answer]):
     """Machines that carry out the tasks of one job."""
 
     def submit(self, number: int) -> Handle:
-        """Begin a task, or let it wait until there is a place for it."""
+        """Submit a task, which begins when the cluster has room for it."""
 
     def wait(self, handles: Collection[Handle], timeout_seconds: float) -> list[Handle]:
-        """Return those that have ended, as soon as there is one; none after the time, however few are given."""
+        """Wait until a task has ended, and return all that have; none after the timeout, also if no handles are given."""
 
     def result(self, handle: Handle) -> Answer:
-        """Return what a task that has ended returned, or raise what it raised.
+        """Return the result of a task that has ended, or raise its exception.
 
         Raises:
-            WorkerLostError: Not the task failed but who carried it out.
+            WorkerLostError: The worker or its machine failed.
         """
 
     def cancel(self, handles: Collection[Handle]) -> None:
-        """End tasks, and return when they have."""
+        """Cancel tasks, and return when they have ended."""
 
     def capacity(self) -> int:
-        """How many tasks can run at a time now."""
+        """Return how many tasks can run at a time now."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What is done about failures, and how much is asked for at a time.
+    """Limits for retries, and for the number of tasks at the cluster.
 
     Attributes:
-        in_flight: Tasks that are handed over and have not ended; twice as many as can run when None.
-        max_retries: How often a task is tried again that raised one of `retried`.
-        retried: What may pass: by default what the operating system and stores report of files and networks.
-        max_losses: How often a task is tried again that lost its worker. Machines end by themselves, so this is more;
-            but a task that takes too much memory ends them too.
-        overtake: When no task is left to begin and places are free, a task that takes so many times as long as they
-            most often do is begun a second time; never when None. Done twice does no harm, and the first answer counts.
+        in_flight: Largest number of submitted tasks that have not ended; twice as many as can run if None.
+        max_retries: How often a task that raised one of `retried` is tried again.
+        retried: Errors that may go away: by default those of files, networks and stores.
+        max_losses: How often a task that lost its worker is tried again. It is higher than `max_retries`, because machines
+            also end for other reasons; it is limited, because a task that takes too much memory ends its machine.
+        overtake: When all tasks have begun and there is room, a task that takes longer than this multiple of the
+            median is started a second time, and the first result counts; never if None.
     """
 
     in_flight: int | None = None
@@ -86,24 +93,24 @@ def run_tasks(
     policy: Policy = Policy(),
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[int, Result]]:
-    """Carry out every task of a job on a cluster, and yield its number and result as it is done.
+    """Carry out every task of a job on a cluster, and yield its number and result when it is done.
 
-    A task that failed for good is set aside and named when the others are done, so that one bad shard costs no night;
-    when the tenth fails, something is wrong with all of them, and that is the end at once. So is any error that is
-    neither one of the retried nor meant for people, which is a defect: it is raised as it is.
+    A task that failed for good is reported after the others are done, so that one bad shard does not cost a night. The
+    tenth such task ends the job at once, because all of them probably have one cause. An error that is neither one of
+    `Policy.retried` nor a ReadersError or OSError is a defect, and is raised at once, unchanged.
 
-    When no machine has a place any more, a warning says so, and after a quarter of an hour that is the end.
+    While no machine has room for a task, a warning says so; after 15 minutes the job fails.
 
-    What is held is what is in flight, and the number of each task that was tried more than once and is not done.
+    The scheduler holds the tasks in flight, and the numbers of failed tasks that are not done.
 
     Args:
         job: The tasks.
-        cluster: Who carries them out. Nothing is left running there, however this ends.
-        policy: What is done about failures.
-        clock: Seconds that go on while the cluster is waited for.
+        cluster: Carries them out. No task is left running there when the job ends.
+        policy: Limits for retries.
+        clock: Returns seconds; it advances during `Cluster.wait`.
 
     Raises:
-        PrepareError: Tasks could not be done, or there is no place for them; those that were done stay done.
+        PrepareError: Tasks failed, or no machine has room for them; finished tasks stay done.
     """
     run = _Run(job, cluster, policy, clock)
     try:
@@ -114,7 +121,7 @@ def run_tasks(
 
 @dataclass(slots=True)
 class _Open:
-    """A task that was begun and is not done: copies in flight, errors of its own, workers that it lost."""
+    """A task that has begun and is not done: its copies in flight, its errors, and the workers that it lost."""
 
     copies: int = 0
     errors: int = 0
@@ -130,20 +137,21 @@ class _Run(Generic[Result]):
         clock: Callable[[], float],
     ) -> None:
         self._job, self._cluster, self._policy, self._clock = job, cluster, policy, clock
-        self._next = 0  # place in job.numbers, which may be a range: nothing is copied
+        self._next = 0  # position in job.numbers, which may be a large range, and is not copied
         self._open: dict[int, _Open] = {}
-        self._due: list[tuple[float, int]] = []  # a heap of tasks that are tried again, and when
+        # A heap of (time, task) for tasks that are tried again.
+        self._due: list[tuple[float, int]] = []
         self._failed: dict[int, Exception] = {}
         self._durations: deque[float] = deque(maxlen=_NUM_DURATIONS)
-        self._places, self._looked_seconds = 0, float("-inf")
-        self._room_seconds, self._has_warned = clock(), False  # when there was a place last
-        self.begun: dict[Any, tuple[int, float]] = {}  # handle: task and when it was handed over
+        self._capacity, self._looked_seconds = 0, float("-inf")
+        self._busy_seconds, self._has_warned = clock(), False  # last time with capacity
+        self.begun: dict[Any, tuple[int, float]] = {}  # handle: task and time of its submission
 
     def results(self) -> Iterator[tuple[int, Result]]:
         """See `run_tasks`."""
         while self._open or self._next < len(self._job.numbers):
             self._look()
-            self._hand_over()
+            self._submit()
             for handle in self._cluster.wait(self.begun.keys(), self._pause_seconds()):
                 yield from self._take(handle)
         if self._failed:
@@ -152,28 +160,28 @@ class _Run(Generic[Result]):
     def _look(self) -> None:
         now = self._clock()
         if now - self._looked_seconds >= _LOOK_SECONDS:
-            self._places, self._looked_seconds = self._cluster.capacity(), now
-            self._miss_places(now)
+            self._capacity, self._looked_seconds = self._cluster.capacity(), now
+            self._check_capacity(now)
 
-    def _miss_places(self, now: float) -> None:
-        """Say that no machine is left, and give up in the end.
+    def _check_capacity(self, now: float) -> None:
+        """Warn once if the cluster has no capacity.
 
         Raises:
-            PrepareError: There has been no place for too long.
+            PrepareError: It has had none for too long.
         """
-        if self._places:
-            self._room_seconds, self._has_warned = now, False
+        if self._capacity:
+            self._busy_seconds, self._has_warned = now, False
             return
-        roomless_seconds, minutes = now - self._room_seconds, _MOST_ROOMLESS_SECONDS / 60
+        idle_seconds, minutes = now - self._busy_seconds, _MOST_IDLE_SECONDS / 60
         none = f"no machine of the cluster has had room for a {self._job.what}"
-        if roomless_seconds >= _MOST_ROOMLESS_SECONDS:
+        if idle_seconds >= _MOST_IDLE_SECONDS:
             raise PrepareError(
                 f"{none} for {minutes:g} minutes; what is done stays done: start machines, and {_AGAIN} to go on"
             )
-        if roomless_seconds >= _QUIET_SECONDS and not self._has_warned:
+        if idle_seconds >= _QUIET_SECONDS and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"{none} for {roomless_seconds:.0f} seconds: start machines; they are waited for, {minutes:g} minutes at "
+                f"{none} for {idle_seconds:.0f} seconds: start machines; the job waits for {minutes:g} minutes at "
                 "most",
                 UserWarning,
                 stacklevel=2,
@@ -184,8 +192,8 @@ class _Run(Generic[Result]):
             return _LOOK_SECONDS
         return min(_LOOK_SECONDS, max(_SHORTEST_SECONDS, self._due[0][0] - self._clock()))
 
-    def _hand_over(self) -> None:
-        limit = self._policy.in_flight or max(1, _PER_PLACE * self._places)
+    def _submit(self) -> None:
+        limit = self._policy.in_flight or max(1, _PER_SLOT * self._capacity)
         while len(self.begun) < limit:
             if self._due and self._due[0][0] <= self._clock():
                 self._begin(heapq.heappop(self._due)[1])
@@ -193,7 +201,7 @@ class _Run(Generic[Result]):
                 self._next += 1
                 self._begin(self._job.numbers[self._next - 1])
             else:
-                self._overtake(min(limit, self._places) - len(self.begun))
+                self._overtake(min(limit, self._capacity) - len(self.begun))
                 return
 
     def _begin(self, number: int) -> None:
@@ -214,22 +222,22 @@ class _Run(Generic[Result]):
 
     def _take(self, handle: Any) -> Iterator[tuple[int, Result]]:
         number, begun = self.begun.pop(handle)
-        if number not in self._open:  # its other copy came first
+        if number not in self._open:  # its other copy was faster
             return
         try:
             result = self._cluster.result(handle)
-        except Exception as error:  # noqa: BLE001, judged there
-            self._note(number, error)
+        except Exception as error:  # noqa: BLE001  # defects are raised again
+            self._handle_error(number, error)
             return
         del self._open[number]
         self._durations.append(self._clock() - begun)
         yield number, result
 
-    def _note(self, number: int, error: Exception) -> None:
-        """Try a task again that failed, or set it aside.
+    def _handle_error(self, number: int, error: Exception) -> None:
+        """Schedule another attempt at a task, or count it as failed.
 
         Raises:
-            PrepareError: Too many have failed.
+            PrepareError: Too many tasks have failed.
         """
         task, policy = self._open[number], self._policy
         task.copies -= 1
@@ -241,7 +249,7 @@ class _Run(Generic[Result]):
             again = isinstance(error, policy.retried) and task.errors <= policy.max_retries
             if not isinstance(error, (ReadersError, OSError, *policy.retried)):
                 raise error
-        if task.copies:  # which may do it yet
+        if task.copies:  # the other copy may succeed
             return
         if again:
             pause = _FIRST_PAUSE_SECONDS * 2 ** (task.errors + task.losses - 1)
@@ -257,10 +265,10 @@ class _Run(Generic[Result]):
         place = "".join(f", {note}" for note in getattr(error, "__notes__", []))
         of_all = f"{len(self._failed)} of {counted(len(self._job.numbers), self._job.what)}"
         advice = f"mend this, and {_AGAIN} to go on"
-        told = _AGAIN in str(error)  # once is enough
+        has_advice = _AGAIN in str(error)
         failure = PrepareError(
             f"{of_all} could not be done, the first is number {number}{place}: {error}; what is done stays done"
-            + f": {advice}" * (not told)
+            + f": {advice}" * (not has_advice)
         )
         failure.__cause__ = error
         return failure

@@ -1,33 +1,40 @@
-"""Opening the data to prepare: with random access where possible, else sequentially."""
+"""Open the data to prepare: with random access if possible, else front to back."""
 
 import os
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from readers.datasets.dataset import IndexedDataset
 from readers.detect.registry import FORMATS, format_of
 from readers.formats.stream import TarStream
 from readers.open import open_dataset
-from readers.sample import Dataset, SourceError
-from readers.storage.unreadable import refuse_folder_error
+from readers.prepare.errors import PrepareError, TransientError
+from readers.sample import Dataset, ReadersError, SourceError
+from readers.storage.paths import is_url, shown_path
+from readers.storage.unreadable import is_transient, refuse_folder_error
 
 
 def open_at_random(source: str, format: str | None = None, **options: Any) -> IndexedDataset:
-    """Open a source whose samples are taken in any order.
+    """Open a source with random access.
 
     Args:
         source: As for `readers.open_dataset`.
-        format: A name in `readers.detect.registry.FORMATS`; None tells it from the source.
+        format: A name in `readers.detect.registry.FORMATS`; None if it is detected.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
-        SourceError: It cannot be opened, or the format can only be read from front to back.
+        SourceError: It cannot be opened, or can only be read front to back.
     """
     if _is_sequential(format):
         raise SourceError(
             f"{format=} is read from front to back, and samples are taken in any order here: make shards "
             f"of it with gpu-aug pack SOURCE FOLDER --source-format {format}"
         )
-    kind: Any = format  # which is judged there
+    kind: Any = format  # open_dataset checks the name
     dataset: IndexedDataset = open_dataset(source, format=kind, **options)
     return dataset
 
@@ -35,22 +42,22 @@ def open_at_random(source: str, format: str | None = None, **options: Any) -> In
 def open_source(
     source: str, *, format: str | None = None, allow_pipe: bool = False, **options: Any
 ) -> Dataset | TarStream:
-    """Open a source, or a stream where it can only be read forward.
+    """Open a source, as a stream if it can only be read front to back.
 
     Args:
         source: As for `readers.open_dataset`, or ``pipe:COMMAND``.
-        format: A name in `readers.detect.registry.FORMATS`; None tells it from the source.
+        format: A name in `readers.detect.registry.FORMATS`; None if it is detected.
         allow_pipe: Whether the source may be a command that is run.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
-        SourceError: It cannot be opened, or is a command and that was not allowed.
+        SourceError: It cannot be opened, or is a command without `allow_pipe`.
     """
     if source.startswith("pipe:"):
         if not allow_pipe:
             raise SourceError(f"{source!r} runs a command: add --allow-pipe if you trust it")
         return TarStream(source, allow_pipe=True, **options)
-    kind: Any = format  # which is judged there
+    kind: Any = format  # open_dataset checks the name
     try:
         dataset: Dataset | TarStream = open_dataset(source, format=kind, **options)
     except SourceError as error:
@@ -69,13 +76,13 @@ def _is_sequential(format: str | None) -> bool:
 
 
 def title_of(dataset: Dataset | TarStream) -> str:
-    """The display name of a dataset's format."""
+    """Return the display name of a dataset's format."""
     reader = f"{type(dataset).__module__}:{type(dataset).__name__}"
     return next((kind.title for kind in FORMATS.values() if kind.reader == reader), reader)
 
 
 def files_left_out(source: str, dataset: Dataset | TarStream) -> list[str]:
-    """Return the names of images in a folder of videos, or of videos in one of images, which are no samples."""
+    """Return the names of images in a folder of videos, or of videos in a folder of images, which are no samples."""
     endings = getattr(dataset, "unread_suffixes", ())
     if not endings:
         return []
@@ -85,3 +92,105 @@ def files_left_out(source: str, dataset: Dataset | TarStream) -> list[str]:
         for name in sorted(files)
     ]
     return [name for name in names if name.lower().endswith(endings) and name[0] != "."]
+
+
+# Parts of the names of options that hold credentials, which never leave this process.
+_SECRETS = ("key", "secret", "token", "password", "sas", "credential", "service_account")
+
+
+@dataclass(frozen=True)
+class PlannedSource:
+    """How any machine opens the data that tasks work on. Pickled without credentials.
+
+    Attributes:
+        location: As for `readers.open_dataset`; a path is absolute.
+        fingerprint: Fingerprint of the data that the tasks were planned for.
+        format: Name of the format, None if it is detected.
+        options: ``split`` and options of the format.
+        dataset: The dataset itself if it was handed over as an object and has no location; it is pickled.
+    """
+
+    location: str
+    fingerprint: str
+    format: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    dataset: Dataset | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out credentials: each machine has its own, in its environment."""
+        settings = self.options.get("settings")
+        if not settings:
+            return vars(self)
+        pairs = settings.items() if isinstance(settings, Mapping) else settings
+        plain = tuple((name, value) for name, value in pairs if not _is_secret(str(name)))
+        return vars(self) | {"options": {**self.options, "settings": plain}}
+
+    def open(self) -> Dataset:
+        """Return the dataset, opened at most once in a process.
+
+        Raises:
+            PrepareError: It cannot be opened on this machine, or has another fingerprint.
+        """
+        if self.dataset is not None:
+            return self.dataset
+        with _lock:
+            if self._key not in _opened:
+                _opened.clear()  # one at a time: they may be large
+                _opened[self._key] = self._open()
+            return _opened[self._key]
+
+    def keep(self, dataset: Dataset) -> None:
+        """Let this process use a dataset that is open already."""
+        with _lock:
+            _opened.clear()
+            _opened[self._key] = dataset
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.location, self.fingerprint, self.format, repr(sorted(self.options.items()))
+
+    def _open(self) -> Dataset:
+        where = f"{shown_path(self.location)} on {socket.gethostname()}"
+        try:
+            dataset = open_source(self.location, format=self.format, **self.options)
+        except (ReadersError, OSError) as error:
+            kind = TransientError if is_transient(error) else PrepareError
+            raise kind(
+                f"{where} cannot be opened ({error}): make it reachable there, or give a path or URL that every "
+                "machine reaches"
+            ) from None
+        if isinstance(dataset, TarStream) or dataset.fingerprint != self.fingerprint:
+            raise PrepareError(
+                f"{where} is not the data of the plan (its fingerprint is {dataset.fingerprint}, the plan says "
+                f"{self.fingerprint}): put the data back, or plan into a new folder"
+            )
+        return dataset
+
+
+# The dataset that this process has open for its tasks. Threads that make parts share it.
+_lock = threading.Lock()
+_opened: dict[tuple[object, ...], Dataset] = {}
+
+
+def planned_source(
+    source: str | Dataset, dataset: Dataset, format: str | None, options: Mapping[str, Any]
+) -> PlannedSource:
+    """Return how other processes open a dataset that is open in this one; this process keeps using it.
+
+    Args:
+        source: What the user gave: a location, valid from this working directory, or the dataset.
+        dataset: The dataset, opened.
+        format: Name of the format, None if it is detected.
+        options: ``split`` and options of the format.
+    """
+    if not isinstance(source, str):
+        return PlannedSource("a dataset", dataset.fingerprint, dataset=dataset)
+    is_path = not is_url(source) and not source.startswith("pipe:")
+    location = str(Path(source).absolute()) if is_path else source
+    planned = PlannedSource(location, dataset.fingerprint, format, options)
+    planned.keep(dataset)
+    return planned
+
+
+def _is_secret(name: str) -> bool:
+    return any(part in name.lower() for part in _SECRETS)

@@ -1,32 +1,113 @@
-"""Packing a source that is read from front to back: shard after shard, on this machine."""
+"""Pack a source that can only be read front to back: shard after shard, on this machine."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any, Literal
 
-from readers.formats.parquet.dataset import ParquetDataset
+import numpy as np
+
 from readers.formats.stream import TarStream
-from readers.formats.tar.dataset import TarDataset
 from readers.jpeg_seek_points.finder import Finder
-from readers.jpeg_seek_points.locations import write_beside
-from readers.prepare.errors import PrepareError
-from readers.prepare.pack_progress import Manifest
-from readers.prepare.packed import Packing, Totals
+from readers.prepare.contents import Shard, fill
 from readers.prepare.packer import Packed, Packer, Refused
-from readers.prepare.shard_stream import Stream, write_parquet, write_tar
+from readers.prepare.shards.making import (
+    EMPTY_SHARD,
+    finished_entry,
+    note_shard,
+    shard_in,
+    unwritten_shard_error,
+    write_shard,
+)
+from readers.prepare.shards.merging import Packing, finished_packing, merge_parts
+from readers.prepare.shards.plan import Plan
+from readers.prepare.shards.planning import keep_plan, settings_of, versions
 from readers.prepare.workers import Threads
 from readers.sample import BadSample, Sample
-from readers.storage.destination import open_destination
+from readers.storage.atomic_file import atomic_file
+from readers.storage.destination import Destination
 from readers.storage.lock import lock_folder
 
-_TASK_SAMPLES = 8  # whose sizes are not known before
+# Samples per task of a thread. Their sizes are unknown, so few: all that are under way are in memory.
+_TASK_SAMPLES = 8
+
+
+class Stream:
+    """Samples in order, with a look at the next one before it is taken.
+
+    Args:
+        samples: Samples from the position on, with none left out.
+        position: Position of the first one in the order.
+    """
+
+    def __init__(self, samples: Iterator[Packed | Refused], position: int) -> None:
+        self._samples = samples
+        self._next = next(samples, None)
+        self.position = position
+        self._bad: list[BadSample] = []
+
+    def peek(self) -> Packed | None:
+        """Return the next sample that can be packed; the bad samples before it are kept for `take_bad`."""
+        while isinstance(self._next, Refused):
+            self._bad.append(self._next.bad)
+            self.skip()
+        return self._next
+
+    def take_bad(self) -> list[BadSample]:
+        """Return the samples that could not be packed since the last call."""
+        bad, self._bad = self._bad, []
+        return bad
+
+    def skip(self) -> None:
+        """Move past the next sample."""
+        self._next = next(self._samples, None)
+        self.position += 1
+
+    def fill(self, shard: Shard, most_bytes: int) -> None:
+        """Move samples into a shard while they fit; there is at least one."""
+        while (sample := self.peek()) is not None and shard.fits(sample, most_bytes):
+            shard.add(sample)
+            self.skip()
+
+
+def write_stream_shard(
+    path: Path,
+    stream: Stream,
+    *,
+    format: Literal["tar", "parquet"],
+    most_bytes: int,
+    class_names: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Write samples of a stream into a file, without an index; the file appears when it is complete.
+
+    A Parquet shard ends where a sample has a field that its first row group has not.
+
+    Args:
+        path: The file.
+        stream: The samples; there is at least one.
+        format: Format of the shard.
+        most_bytes: The largest size, unless a single sample is larger.
+        class_names: Name of each class number; may be empty.
+
+    Returns:
+        The entry of the manifest.
+
+    Raises:
+        SourceError: pyarrow is not installed.
+    """
+    begin = stream.position
+    with atomic_file(path, to_disk=True) as file:
+        shard = shard_in(file, format, class_names)
+        noted, _ = fill(shard, lambda shard: stream.fill(shard, most_bytes))
+    return {"name": path.name, "begin": begin, "end": stream.position} | noted
 
 
 def pack_stream(
     source: str,
     stream: TarStream,
-    destination: Path,
+    destination: Destination,
     *,
     format: str,
     bytes_per_shard: int,
@@ -34,32 +115,20 @@ def pack_stream(
     num_workers: int,
     on_progress: Callable[[int, int | None], None],
 ) -> Packing:
-    """Pack what comes from a stream; see `readers.prepare.pack`."""
-    settings: dict[str, object] = {
-        "source": _stream_id(source, stream),
-        "samples": None,
-        "tile": False,
-        "shard_size_bytes": bytes_per_shard,
-        "shuffle": None,
-    }
-    if format != "tar":
-        settings["format"] = format
-    with lock_folder(destination):
-        manifest = Manifest(destination, settings, ())
-        try:
-            packer = Packer(None, None, format == "tar", copied=False, finder=finder)
-            _write_shards(
-                stream, format, bytes_per_shard, packer, manifest, num_workers, on_progress
-            )
-        except OSError as error:
-            raise PrepareError(
-                f"{destination} cannot be written ({error.strerror}): the shards that are there "
-                "are whole, so mend it and run the same command again"
-            ) from None
-    totals = Totals(bad=len(manifest.bad_samples))
-    for shard in manifest.shards:
-        totals.add(shard)
-    return Packing(open_destination(destination), totals, is_stream=True)
+    """Pack the samples of a stream; see `readers.prepare.pack`.
+
+    Its plan has no boundaries: each shard ends where the next sample does not fit, and the entries of the finished shards
+    say where a second run continues.
+    """
+    settings = settings_of(_stream_id(source, stream), None, format, bytes_per_shard, None)
+    packing = finished_packing(destination, settings)
+    if packing is None:
+        no_boundaries = np.zeros(1, np.int64)
+        plan = Plan(destination, settings, versions(format), (), no_boundaries, {}, finder=finder)
+        with lock_folder(Path(destination.location)):
+            keep_plan(plan)
+            packing = merge_parts(plan, _write_shards(stream, plan, num_workers, on_progress))
+    return replace(packing, is_stream=True)
 
 
 def _stream_id(source: str, stream: TarStream) -> str:
@@ -71,45 +140,34 @@ def _stream_id(source: str, stream: TarStream) -> str:
 
 def _write_shards(
     source: TarStream,
-    format: str,
-    bytes_per_shard: int,
-    packer: Packer,
-    manifest: Manifest,
+    plan: Plan,
     num_workers: int,
     on_progress: Callable[[int, int | None], None],
-) -> None:
-    manifest.check_shards()
-    if manifest.complete:
-        return
-    on_progress(manifest.position, None)
+) -> int:
+    """Write the shards that are not done, and return the number of all."""
+    number = position = 0
+    while (entry := finished_entry(plan, number)) is not None:
+        number, position = number + 1, entry["end"]
+    on_progress(position, None)
+    packer = Packer(None, None, plan.format == "tar", copied=False, finder=plan.finder)
+    most_bytes = plan.settings["shard_size_bytes"]
     with Threads(num_workers) as threads:
-        done = threads.map(packer, _pieces(source.iterate(start=manifest.position)))
+        done = threads.map(packer, _pieces(source.iterate(start=position)))
         samples: Iterator[Packed | Refused] = (one for some in done for one in some)
-        stream = Stream(samples, manifest.position)
+        stream = Stream(samples, position)
         while stream.peek() is not None:
-            manifest.begin()
-            path = manifest.next_path(format)
-            if format == "parquet":
-                shard, checkpoints = write_parquet(
-                    path, stream, most_bytes=bytes_per_shard, class_names=()
-                )
-            else:
-                shard, checkpoints = write_tar(path, stream, most_bytes=bytes_per_shard)
-                TarDataset([path])  # writes the index
-            if packer.finder is not None:
-                [file] = (
-                    ParquetDataset(path) if format == "parquet" else TarDataset([path])
-                ).sample_files
-                write_beside(file, packer.finder.version, checkpoints)
-            manifest.add(shard, stream.take_bad())
-            on_progress(stream.position, None)
-    bad = stream.take_bad()
-    if not manifest.shards:
-        raise PrepareError(
-            f"no sample can be packed (the first of {len(bad)} is {bad[0].key}: {bad[0].reason}): "
-            "give a source with sound images"
-        )
-    manifest.finish(bad)
+            try:
+                noted = write_shard(plan, number, lambda shard: stream.fill(shard, most_bytes))
+            except OSError as error:
+                raise unwritten_shard_error(plan, number, error) from None
+            span = range(position, stream.position)
+            note_shard(plan, number, span, noted, stream.take_bad())
+            number, position = number + 1, stream.position
+            on_progress(position, None)
+    if bad := stream.take_bad():  # behind the last shard
+        note_shard(plan, number, range(position, stream.position), EMPTY_SHARD, bad)
+        number += 1
+    return number
 
 
 def _pieces(samples: Iterator[Sample | BadSample]) -> Iterator[list[Sample | BadSample]]:

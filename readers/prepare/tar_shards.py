@@ -1,4 +1,4 @@
-"""Writing samples to a tar shard."""
+"""Write samples to a tar shard."""
 
 import tarfile
 from typing import Any, BinaryIO
@@ -9,31 +9,29 @@ from readers.sample import Payload
 
 _BLOCK_BYTES = tarfile.BLOCKSIZE
 _ZEROS = bytes(_BLOCK_BYTES)
-_JOINED_BYTES = 1 << 18  # pieces up to this size are written together
+# Pieces up to this size in total are joined and written by one system call; larger ones are not worth the copy.
+_JOINED_BYTES = 1 << 18
 
 
 class TarShard:
-    """A shard that is being written.
+    """A tar that is being written; see `readers.prepare.contents.Shard`.
 
     Args:
         file: An empty file.
-
-    Attributes:
-        contents: What is noted of its samples.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.contents = file, Contents()
 
     def fits(self, sample: Packed, most_bytes: int) -> bool:
-        """Whether the finished shard is no larger than this with one more sample, or has no other."""
+        """See `Shard`; the size is that of the finished tar."""
         keys = self.contents.keys
         pieces = _pieces(free_key(sample.name, keys), sample)
         size_bytes = self._file.tell() + sum(map(len, pieces))
         return not keys or _finished_bytes(size_bytes) <= most_bytes
 
     def add(self, sample: Packed) -> None:
-        """Write a sample."""
+        """See `Shard`."""
         pieces = _pieces(self.contents.add(sample), sample)
         if sum(map(len, pieces)) <= _JOINED_BYTES:
             self._file.write(b"".join(pieces))
@@ -42,17 +40,17 @@ class TarShard:
             self._file.write(piece)
 
     def close(self) -> dict[str, Any]:
-        """End the shard and return what is noted of it."""
+        """See `Shard`."""
         written = self._file.tell()
         self._file.write(bytes(_finished_bytes(written) - written))
         return self.contents.noted(self._file.tell())
 
     def abandon(self) -> None:
-        """Nothing has to be let go of."""
+        """See `Shard`; a tar holds nothing."""
 
 
 def _pieces(key: str, sample: Packed) -> list[Payload]:
-    """Headers, contents and what fills their last blocks."""
+    """Return headers and fields, with the zeros that fill their last blocks."""
     headers = sample.headers if key == sample.name else headers_of(key, sample.fields)
     pieces: list[Payload] = []
     for head, (_, data) in zip(headers, sample.fields, strict=True):
@@ -61,5 +59,5 @@ def _pieces(key: str, sample: Packed) -> list[Payload]:
 
 
 def _finished_bytes(size_bytes: int) -> int:
-    """Size of a shard with the zeros at its end."""
+    """Return the size of a tar with the zeros at its end."""
     return -(-(size_bytes + 2 * _BLOCK_BYTES) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE

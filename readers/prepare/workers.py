@@ -1,4 +1,4 @@
-"""Work done by several threads or processes at a time, handed over in order."""
+"""Threads and processes that carry out tasks and return the results in order."""
 
 import multiprocessing
 import os
@@ -17,11 +17,12 @@ from readers.prepare.errors import PrepareError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_AHEAD = 4  # tasks per thread that are begun before the first of them is needed
+# Tasks per thread that begin before their results are needed: enough that uneven tasks leave no thread idle.
+_AHEAD = 4
 
 
 def checked_workers(num_workers: int | None) -> int:
-    """The number of threads: as requested, or the machine's cores.
+    """Return the number of threads or processes: as given, or the cores of the machine if None.
 
     Raises:
         PrepareError: It is less than 1.
@@ -34,7 +35,7 @@ def checked_workers(num_workers: int | None) -> int:
 
 
 class Threads:
-    """Threads for work that mostly runs without Python's global lock.
+    """Threads, for work that mostly runs without Python's global lock.
 
     Args:
         num_threads: At least 1.
@@ -51,9 +52,9 @@ class Threads:
         self._pool.shutdown(cancel_futures=True)
 
     def map(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """Do the work for every task, few tasks ahead of the result that is asked for.
+        """Yield the result of every task in order, a few tasks ahead of the consumer.
 
-        Tasks are taken from the iterable in the caller's thread.
+        The caller's thread iterates over the tasks.
         """
         begun: deque[Future[Result]] = deque()
         try:
@@ -72,11 +73,11 @@ class Threads:
 
 
 class Processes(Threads):
-    """Processes for work that Python's global lock would hold up; they end with this one, however that ends.
+    """Processes, for work that holds Python's global lock. They end with this process, also if it is killed.
 
     Args:
         num_processes: At least 1.
-        work: What `map` is called with; it, the tasks and the results are pickled.
+        work: The function of `map`; it, the tasks and the results are pickled.
     """
 
     def __init__(self, num_processes: int, work: Callable[[Any], Any]) -> None:
@@ -88,18 +89,18 @@ class Processes(Threads):
         """See `Threads.map`.
 
         Raises:
-            PrepareError: A process was ended by somebody else.
+            PrepareError: A process was killed.
         """
         try:
             yield from super().map(work, tasks)
         except BrokenProcessPool:
             raise PrepareError(
-                "a worker process was killed, perhaps for want of memory: run the same command again "
-                "to go on, with fewer --workers if it happens again"
+                "a worker process was killed, perhaps because memory ran out: run the same command again to continue, with "
+                "fewer --workers if it happens again"
             ) from None
 
     def _submit(self, work: Callable[[Task], Result], task: Task) -> Future[Result]:
-        del work  # the processes have it
+        del work  # the processes got it when they began
         return self._pool.submit(_do, task)
 
 
@@ -109,7 +110,7 @@ _work: Callable[[Any], Any]
 def _begin(work: Callable[[Any], Any]) -> None:
     global _work
     _work = work
-    # The process that began this one has opened the data as well, and shown its warnings.
+    # The parent process has opened the same data and shown the same warnings.
     warnings.filterwarnings("ignore", category=UserWarning, module=r"readers\.prepare\.source$")
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

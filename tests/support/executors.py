@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from readers.prepare.executor import Job
+from readers.prepare.job import Job
 
 Result = TypeVar("Result")
 
@@ -24,7 +24,7 @@ class Backwards:
         self.done: list[int] = []
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """See `readers.prepare.executor.Executor.run`."""
+        """See `readers.prepare.job.Executor.run`."""
         sent = pickle.dumps(job.do)
         for number in reversed(job.numbers):
             for _ in range(2 if number % 3 == 0 else 1):

@@ -21,7 +21,7 @@ from dali_pipes.integrations.ray.cluster import (
 )
 from dali_pipes.integrations.ray.consistency import missing_code, require_same_versions, versions
 from readers.prepare.errors import TransientError, WorkerLostError
-from readers.prepare.executor import Job
+from readers.prepare.job import Job
 from readers.prepare.scheduling import TRANSIENT, Policy, run_tasks
 from readers.sample import ReadersError
 from readers.storage.unreadable import is_transient
@@ -70,7 +70,7 @@ class RayExecutor:
         self._policy = Policy(in_flight, max_retries, retried)
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """See `readers.prepare.executor.Executor.run`.
+        """See `readers.prepare.job.Executor.run`.
 
         Raises:
             MissingPackageError: Ray is not installed.

@@ -20,7 +20,7 @@ from readers.formats.tar.dataset import SCAN
 from readers.prepare.errors import PrepareError
 from readers.prepare.packer import Packed, Packer, Refused
 from readers.prepare.packing import size_from
-from readers.prepare.shard_stream import Stream, write_parquet, write_tar
+from readers.prepare.stream_packing import Stream, write_stream_shard
 from readers.sample import PathLike, ReadersError
 from readers.storage.blob import is_url
 from readers.storage.destination import create_indexed, open_destination
@@ -188,12 +188,13 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
     def _shard(self, scratch: Path, stream: Stream, index: int | None) -> dict[str, Any]:
         """Write a shard and its index: first into a scratch folder, because its name depends on its content."""
         path = scratch / f"shard.{self._format}"
-        if self._format == "parquet":
-            shard, _ = write_parquet(
-                path, stream, most_bytes=self._most_bytes, class_names=self._class_names
-            )
-        else:
-            shard, _ = write_tar(path, stream, most_bytes=self._most_bytes)
+        shard = write_stream_shard(
+            path,
+            stream,
+            format=self._format,
+            most_bytes=self._most_bytes,
+            class_names=self._class_names,
+        )
         with path.open("rb") as shard_file:
             digest = hashlib.file_digest(shard_file, "sha256").hexdigest()[:16]
             shard_file.seek(0)

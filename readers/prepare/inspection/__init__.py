@@ -1,1 +1,1 @@
-"""Inspecting a dataset: fields, images, videos, labels, and entries that cannot be read."""
+"""Inspection of a dataset: fields, images, videos, labels, and entries that cannot be read."""

@@ -1,4 +1,4 @@
-"""Which keys of a dataset come again, told by 8 bytes of each, in memory that does not grow with their number."""
+"""Find duplicate keys of a dataset by hashes of 8 bytes, in memory that does not grow with the number of keys."""
 
 from contextlib import ExitStack
 from tempfile import SpooledTemporaryFile
@@ -7,16 +7,18 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-_BUCKET_KEYS = 1 << 23  # sorted at a time, in some 400 MB
+# Keys that are sorted together, in about 400 MB.
+_BUCKET_KEYS = 1 << 23
+# Pairs in memory; more go to temporary files.
 _MEMORY_BYTES = 1 << 28
 _PAIR = np.dtype([("digest", "<u8"), ("index", "<i8")])
 
 
 class DoubledKeys:
-    """Takes the digests of all keys, in the order of the samples; 16 bytes of each lie in memory or on disk.
+    """Collects the hashes of all keys in the order of the samples, 16 bytes for each in memory or on disk.
 
     Args:
-        length: How many keys there will be, or more.
+        length: Largest number of keys.
     """
 
     def __init__(self, length: int) -> None:
@@ -36,7 +38,7 @@ class DoubledKeys:
         self._files.close()
 
     def add(self, digests: NDArray[np.uint64]) -> None:
-        """Take the digests of the samples that follow, uint64 [n]."""
+        """Add the hashes of the next samples, uint64 [n]."""
         pairs = np.empty(len(digests), _PAIR)
         pairs["digest"] = digests
         pairs["index"] = np.arange(self._num_keys, self._num_keys + len(digests))
@@ -44,16 +46,16 @@ class DoubledKeys:
         if self._num_buckets == 1:
             self._buckets[0].write(pairs.tobytes())
             return
-        # By the upper half of the digest, so that one bucket after the other is in order of the digests.
+        # By the upper half of the hash, so that the hashes of a bucket are below those of the next one.
         places = (pairs["digest"] >> np.uint64(32)) * np.uint64(self._num_buckets) >> np.uint64(32)
         for place in np.unique(places).tolist():
             self._buckets[place].write(pairs[places == place].tobytes())
 
     def find(self, most: int) -> tuple[int, list[tuple[int, int]]]:
-        """How many samples have a key that was there before, and (index, index of the one before) of some of these.
+        """Return the number of samples whose key an earlier sample has, and (index, index of the earlier one) of some.
 
         Args:
-            most: So many pairs are returned at most: those of the lowest digests.
+            most: Largest number of pairs; those with the lowest hashes are returned.
         """
         count = 0
         found: list[tuple[int, int]] = []

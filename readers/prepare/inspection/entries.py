@@ -1,4 +1,4 @@
-"""Inspection of single entries of a dataset."""
+"""Inspect single entries of a dataset."""
 
 import json
 from collections.abc import Callable
@@ -19,13 +19,14 @@ from readers.sample import BadSample, Dataset, HeaderError, Sample
 from readers.storage.copies import copied_sample
 from readers.video.containers.open import VideoError
 
-_MAX_PIXELS = 100_000_000  # as for the loader
+# The default `max_pixels` of the loader, which refuses larger images.
+_MAX_PIXELS = 100_000_000
 
 Entry = Sample | BadSample
 
 
 def look_of(dataset: Dataset | TarStream, checks: Checks | None) -> Callable[[Entry], Look]:
-    """Return a function that inspects an entry of a dataset, and decodes it if there are checks."""
+    """Return the function that inspects an entry of a dataset, and decodes it if there are checks."""
     method: Any = getattr(type(dataset), "inspect_sample", FetchedDataset.inspect_sample)
     return partial(_look, inspect=partial(method, dataset), checks=checks)
 
@@ -60,10 +61,10 @@ def _look(
 
 
 def _box_labels(sample: Sample) -> tuple[int, ...]:
-    """Return the class numbers of a sample's boxes; none where the field ``json`` holds something else."""
+    """Return the class numbers of a sample's boxes; none if the field ``json`` holds something else."""
     try:
         targets = json.loads(bytes(sample.fields.get("json", b"null")))
-    # The loader's reader of targets says what is wrong with it.
+    # The loader reports damaged targets.
     except (ValueError, RecursionError):
         return ()
     if not isinstance(targets, dict) or "boxes" not in targets:
@@ -73,7 +74,7 @@ def _box_labels(sample: Sample) -> tuple[int, ...]:
 
 
 def _with_verdict(look: Look, sample: Sample, checks: Checks) -> Look:
-    """Decode an image and add the error, if there is one."""
+    """Decode an image, and add the error if there is one."""
     assert look.header is not None
     assert sample.image is not None
     size = height, width = look.header.height, look.header.width

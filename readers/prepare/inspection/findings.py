@@ -1,4 +1,4 @@
-"""What an inspection found: numbers of one entry after the other, or of parts that are put together."""
+"""The result of an inspection, added up over entries or over parts."""
 
 import re
 from collections import Counter
@@ -11,8 +11,11 @@ from readers.prepare.inspection.percentiles import Spread
 from readers.prepare.inspection.videos import VideoFindings, VideoLook
 from readers.sample import BadSample, Dataset
 
-MOST_LISTED = 10_000  # bad entries that are kept; the others are counted
+MOST_LISTED = 10_000
+"""Bad entries that are listed; the others are only counted, so that memory does not grow."""
+# Different image sizes that are counted; see `Inspection.extend`.
 _MOST_SHAPES = 10_000
+# Numbers in field names are summed up: mask.0.png and mask.1.png are mask.N.png.
 _NUMBER = re.compile(r"\.[0-9]+(?=\.)")
 
 
@@ -24,11 +27,11 @@ class Look(NamedTuple):
         digest: A hash of its key, 8 bytes as a number.
         label: Class number, -1 for none.
         sizes: Bytes by field.
-        header: The header of its image; None when it has none or it cannot be read.
-        video: What its video is; None as for the image.
-        bad: What is wrong with it.
-        damaged: What is damaged in an image that decodes all the same.
-        process: By which process its JPEG was encoded; None where it is none.
+        header: The header of its image; None if it has no image, or the header cannot be read.
+        video: The properties of its video; None as for the image.
+        bad: Why the entry cannot be used.
+        damaged: The damage of an image that decodes nevertheless.
+        process: The process by which its JPEG was encoded; None for other images.
         box_labels: Class numbers of the boxes in its field ``json``.
     """
 
@@ -46,33 +49,32 @@ class Look(NamedTuple):
 
 @dataclass
 class Inspection:
-    """What was found.
+    """The result of an inspection.
 
     Attributes:
         dataset: The inspected dataset.
         length: Number of samples, None for a stream that was not read to its end.
-        num_looked_at: Entries whose fields and headers were looked at.
-        verified: Whether these are all, and were decoded.
-        num_earlier: Entries that an earlier run of the same inspection has looked at.
+        num_looked_at: Number of entries whose fields and headers were inspected.
+        verified: Whether these are all entries, and were decoded.
+        num_earlier: Number of entries that an earlier run of the same inspection has inspected.
         fields: Sizes in bytes by field.
-        formats: Number of images by kind, such as "png, 16 bits, alpha": what a loader does not keep is named.
+        formats: Number of images by kind, such as "png, 16 bits, alpha"; properties that a loader does not keep are named.
         processes: Number of JPEGs by the process they were encoded by, such as "progressive".
-        num_imageless: Samples without image and video, which a loader takes for bad.
+        num_imageless: Number of samples without image and video, which are bad samples for a loader.
         heights: Heights of images, in pixels.
         widths: Widths of images, in pixels.
-        shapes: Number of images by (height, width); the first 10,000 different ones.
-        videos: What the videos are like.
-        labels: Number of samples by class number, -1 for none; of all where the data tells them, else of
-            those that were looked at.
+        shapes: Number of images by (height, width); the first 10,000 different sizes.
+        videos: Statistics of the videos.
+        labels: Number of samples by class number, -1 for none: of all samples if the dataset has a column of labels, else of
+            those that were inspected.
         all_labels: Whether `labels` counts all samples.
-        boxes: Number of boxes by class number, of the samples that were looked at.
-        total_bytes: Size of all fields of all samples; None when only a part of them is known.
-        bad: Entries that are no good, at most 10,000.
+        boxes: Number of boxes by class number, of the inspected samples.
+        total_bytes: Size of all fields of all samples; None if only some sizes are known.
+        bad: Entries that cannot be used, at most 10,000.
         num_bad: Number of bad entries.
-        damaged: Images that decode all the same, with pixels that may be wrong, at most 10,000.
+        damaged: Images that decode with pixels that may be wrong, at most 10,000.
         num_damaged: Number of these.
-        doubled: (index, index of the first) of samples with a key that was there before; None when not
-            all keys were looked at.
+        doubled: (index, index of an earlier one) of samples with the same key; None if not all keys were inspected.
         num_doubled: Number of duplicates.
     """
 
@@ -101,7 +103,7 @@ class Inspection:
     num_doubled: int = 0
 
     def add(self, look: Look, *, count_label: bool) -> None:
-        """Count an entry in."""
+        """Add an entry."""
         self.num_looked_at += 1
         if look.bad is not None:
             self.add_bad(look.bad)
@@ -129,16 +131,16 @@ class Inspection:
                 self.shapes[shape] += 1
 
     def add_bad(self, bad: BadSample) -> None:
-        """Count an entry that is no good."""
+        """Add an entry that cannot be used."""
         self.num_bad += 1
         if len(self.bad) < MOST_LISTED:
             self.bad.append(bad)
 
     def extend(self, later: "Inspection") -> None:
-        """Count in what was found in the samples that follow; the outcome is that of one inspection of both.
+        """Add the result of the next samples; the sum equals one inspection of both.
 
         Args:
-            later: Of at most 10,000 samples, so that it has left out no shape that would be counted here.
+            later: The result of at most 10,000 samples, so that it counts every shape.
         """
         self.num_looked_at += later.num_looked_at
         self.num_imageless += later.num_imageless
@@ -158,7 +160,7 @@ class Inspection:
         self.num_damaged += later.num_damaged
 
     def counts_to_json(self) -> dict[str, Any]:
-        """What `extend` counts in, with nothing but texts, numbers and lists."""
+        """Return what `extend` adds as texts, numbers and lists, for `from_json`."""
         return {
             "looked_at": self.num_looked_at,
             "imageless": self.num_imageless,
@@ -168,39 +170,39 @@ class Inspection:
             **{name: list(map(list, getattr(self, name).items())) for name in _COUNTERS},
             "shapes": [[*shape, count] for shape, count in self.shapes.items()],
             "videos": self.videos.to_json(),
-            "bad": list(map(_told, self.bad)),
+            "bad": list(map(_to_list, self.bad)),
             "num_bad": self.num_bad,
-            "damaged": list(map(_told, self.damaged)),
+            "damaged": list(map(_to_list, self.damaged)),
             "num_damaged": self.num_damaged,
         }
 
     @classmethod
-    def from_json(cls, told: dict[str, Any], dataset: Dataset) -> "Inspection":
-        """The findings that `counts_to_json` told of."""
+    def from_json(cls, stored: dict[str, Any], dataset: Dataset) -> "Inspection":
+        """Return the result that `counts_to_json` stored."""
         return cls(
             dataset,
-            num_looked_at=told["looked_at"],
-            num_imageless=told["imageless"],
-            fields={name: Spread.from_json(spread) for name, spread in told["fields"]},
-            heights=Spread.from_json(told["heights"]),
-            widths=Spread.from_json(told["widths"]),
-            formats=Counter(dict(told["formats"])),
-            processes=Counter(dict(told["processes"])),
-            labels=Counter(dict(told["labels"])),
-            boxes=Counter(dict(told["boxes"])),
-            shapes=Counter({(height, width): count for height, width, count in told["shapes"]}),
-            videos=VideoFindings.from_json(told["videos"]),
-            bad=[BadSample(*bad) for bad in told["bad"]],
-            num_bad=told["num_bad"],
-            damaged=[BadSample(*bad) for bad in told["damaged"]],
-            num_damaged=told["num_damaged"],
+            num_looked_at=stored["looked_at"],
+            num_imageless=stored["imageless"],
+            fields={name: Spread.from_json(spread) for name, spread in stored["fields"]},
+            heights=Spread.from_json(stored["heights"]),
+            widths=Spread.from_json(stored["widths"]),
+            formats=Counter(dict(stored["formats"])),
+            processes=Counter(dict(stored["processes"])),
+            labels=Counter(dict(stored["labels"])),
+            boxes=Counter(dict(stored["boxes"])),
+            shapes=Counter({(height, width): count for height, width, count in stored["shapes"]}),
+            videos=VideoFindings.from_json(stored["videos"]),
+            bad=[BadSample(*bad) for bad in stored["bad"]],
+            num_bad=stored["num_bad"],
+            damaged=[BadSample(*bad) for bad in stored["damaged"]],
+            num_damaged=stored["num_damaged"],
         )
 
 
 _COUNTERS = ("formats", "processes", "labels", "boxes")
 
 
-def _told(bad: BadSample) -> list[str | int]:
+def _to_list(bad: BadSample) -> list[str | int]:
     return [bad.index, bad.key, bad.stage, bad.reason]
 
 

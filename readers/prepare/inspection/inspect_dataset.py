@@ -1,8 +1,8 @@
-"""What is in a dataset: fields, images, labels, and entries that are no good."""
+"""Inspect a dataset: fields, images, labels, and entries that cannot be used."""
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -17,17 +17,19 @@ from readers.datasets.inspected import Checks
 from readers.formats.stream import TarStream
 from readers.order.shuffle import Order
 from readers.prepare.errors import PrepareError
-from readers.prepare.executor import ArrayTask, Executor, LocalExecutor
 from readers.prepare.inspection.doubled_keys import DoubledKeys
 from readers.prepare.inspection.entries import Entry, look_of
 from readers.prepare.inspection.findings import MOST_LISTED, Inspection
-from readers.prepare.inspection.parts import InspectionPart, Parts, Source
-from readers.prepare.source import open_source
+from readers.prepare.inspection.parts import InspectionParts, InspectionTask
+from readers.prepare.job import ArrayTask, Executor, LocalExecutor
+from readers.prepare.source import PlannedSource, open_source, planned_source
 from readers.prepare.workers import Threads, checked_workers
 from readers.sample import Dataset
 
+# Entries that are looked at without `verify`: their percentiles are within a few percent, after seconds.
 _SAMPLES_LOOKED_AT = 2000
-_CHUNK, _FEW = 64, 8  # entries per task; few where they are decoded
+# Entries per task of a thread; few if they are decoded, so that all threads end at about the same time.
+_CHUNK, _FEW = 64, 8
 
 
 def inspect(
@@ -43,26 +45,25 @@ def inspect(
     on_progress: Callable[[int, int | None], None] = lambda *_: None,
     **options: Any,
 ) -> Inspection:
-    """Inspect a dataset: report its contents and its broken entries, from a sample of some thousand or from all.
+    """Inspect a dataset: report its contents and its broken entries, from 2,000 samples or from all.
 
     Args:
-        source: A source as for `readers.open_dataset`, ``pipe:COMMAND``, or a dataset. Of a stream the first samples
-            are taken.
-        verify: Look at all samples, and decode every image and frame with these.
-        format: Name of the format, where the source does not tell it.
+        source: A source as for `readers.open_dataset`, ``pipe:COMMAND``, or a dataset. The first samples of a stream
+            are inspected.
+        verify: Inspect all samples, and decode every image and frame with these.
+        format: Name of the format, if it cannot be detected.
         allow_pipe: Whether the source may be a command, which is run.
-        num_workers: Threads; all cores when None.
-        executor: Who looks at the samples, with `verify`; threads of this process when None. The result is the same.
-            That of an `ArrayTask` tells of its own samples.
-        parts: A folder, or the URL of a prefix in an object store, for what was found in some samples each: a second
-            run goes on from there. Tasks of an array job need one that all of them see.
-        merge: Look at nothing, and put together what lies in `parts`.
-        on_progress: Called with the number of samples that were looked at and that will be, None where unknown.
+        num_workers: Number of threads; all cores if None.
+        executor: Inspects the samples, with `verify`; threads of this process if None. The result is the same.
+            The result of an `ArrayTask` covers its own samples.
+        parts: A folder, or the URL of a prefix in an object store, for the results of ranges of samples. A second
+            run continues from them. Tasks of an array job need one that all of them can reach.
+        merge: Inspect nothing, and merge the results in `parts`.
+        on_progress: Called with the number of samples that were inspected and that will be, None if unknown.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
-        PrepareError: The number of workers is less than 1; parts are missing or of another dataset; or a part could not
-            be made.
+        PrepareError: The number of workers is less than 1; parts are missing or of another dataset; or a task failed.
         ReadersError: There is nothing to read.
 
     Example:
@@ -84,14 +85,14 @@ def inspect(
         _look_here(found, verify, workers, on_progress)
     elif verify is None or isinstance(dataset, TarStream):
         raise PrepareError(
-            "only --verify of what is read at random goes on in parts: a stream, or a few thousand samples, are looked "
-            "at here"
+            "an inspection is divided into parts only with --verify, and only if samples can be read at random: leave out "
+            "--parts, --on, --task and --merge"
         )
     else:
-        told = source if isinstance(source, str) else dataset
-        opens = Source(told, {"format": format, **options} if isinstance(told, str) else {})
+        given = source if isinstance(source, str) else dataset
+        planned = planned_source(given, dataset, format, options)
         executor = executor or LocalExecutor(workers)
-        _look_in_parts(found, opens, verify, executor, parts, merge, on_progress)
+        _look_in_parts(found, planned, verify, executor, parts, merge, on_progress)
     _complete(found)
     return found
 
@@ -102,7 +103,7 @@ def _look_here(
     workers: int,
     on_progress: Callable[[int, int | None], None],
 ) -> None:
-    """Look at the entries in threads of this process."""
+    """Inspect the entries in threads of this process."""
     dataset = found.dataset
     most = min(found.length or _SAMPLES_LOOKED_AT, _SAMPLES_LOOKED_AT)
     expected = most if verify is None else found.length
@@ -124,14 +125,14 @@ def _look_here(
 
 def _look_in_parts(
     found: Inspection,
-    source: Source,
+    source: PlannedSource,
     verify: Checks,
     executor: Executor,
     folder: str | Path | None,
     merge: bool,
     on_progress: Callable[[int, int | None], None],
 ) -> None:
-    """Let others look at ranges of the samples, and put together what they found.
+    """Inspect the samples in parts, and merge these.
 
     Raises:
         PrepareError: See `inspect`.
@@ -140,31 +141,26 @@ def _look_in_parts(
     assert not isinstance(dataset, TarStream)
     if folder is None and (merge or isinstance(executor, ArrayTask)):
         raise PrepareError(
-            "tasks of an inspection leave what they find in a folder: give --parts FOLDER, the same to all and to --merge"
+            "tasks of an inspection need a folder for their results: give --parts FOLDER, the same for all and for --merge"
         )
     with ExitStack() as stack:
         folder = folder or stack.enter_context(TemporaryDirectory(prefix="gpuaug-"))
-        parts = Parts(folder, dataset)
-        numbers = parts.own(executor) if isinstance(executor, ArrayTask) else list(parts.numbers)
+        parts = InspectionParts(folder, dataset)
+        numbers: Sequence[int] = range(len(parts))
+        if isinstance(executor, ArrayTask):
+            numbers = executor.own(numbers)
         if not merge:
-            part = InspectionPart(
-                source, dataset, parts.span, count_labels=not found.all_labels, checks=verify
-            )
-            done, total = 0, sum(map(parts.num_samples, numbers))
-
-            def on_part(number: int) -> None:
-                nonlocal done
-                done += parts.num_samples(number)
-                on_progress(done, total)
-
-            made = parts.make(part, numbers, executor, on_part)
-            found.num_earlier = total - sum(map(parts.num_samples, made))
+            missing, total = parts.missing(numbers), parts.num_samples(numbers)
+            task = InspectionTask(source, parts.boundaries, verify, not found.all_labels)
+            for _ in parts.make(task, executor, missing, total, on_progress):
+                pass
+            found.num_earlier = total - parts.num_samples(missing)
         parts.merge(found, numbers)
-    found.verified = len(numbers) == len(parts.numbers)
+    found.verified = len(numbers) == len(parts)
 
 
 def _complete(found: Inspection) -> None:
-    """Fill in the facts about all samples, after all were inspected."""
+    """Add the length and the size of the dataset if all samples were inspected."""
     if found.length is None and (found.verified or found.num_looked_at < _SAMPLES_LOOKED_AT):
         found.length = found.num_looked_at
     known = found.total_bytes is None and found.fields and not found.num_bad
@@ -176,7 +172,7 @@ Task = Callable[[], Iterable[Entry]]
 
 
 def _tasks(dataset: Dataset | TarStream, count: int | None, chunk: int) -> Iterator[Task]:
-    """Yield what fetches a few entries each, from the front to the back."""
+    """Yield functions that fetch a few entries each, in order."""
     if isinstance(dataset, TarStream):
         entries = islice(dataset.iterate(), count)
         while some := list(islice(entries, chunk)):
@@ -196,7 +192,7 @@ def _tasks(dataset: Dataset | TarStream, count: int | None, chunk: int) -> Itera
 def _add_columns(found: Inspection, dataset: IndexedDataset) -> None:
     try:
         labels = dataset.column("label")
-    # Such samples are counted as bad, when they are looked at.
+    # Samples with unreadable labels are counted as bad when they are inspected.
     except UnreadableLabelsError as error:
         labels = error.labels[error.labels >= -1]
     sizes = dataset.column("num_bytes")
@@ -208,7 +204,7 @@ def _add_columns(found: Inspection, dataset: IndexedDataset) -> None:
 
 
 def _add_checks(found: Inspection, dataset: Dataset | TarStream) -> None:
-    """Ask a dataset whose format has checksums for what they say."""
+    """Add the samples that fail the checksums of the format, if it has any."""
     if not isinstance(dataset, IndexedDataset):
         return
     known = {bad.index for bad in found.bad}

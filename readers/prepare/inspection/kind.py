@@ -1,4 +1,4 @@
-"""Whether data are videos or images."""
+"""Distinguish videos from images."""
 
 from itertools import islice
 
@@ -8,7 +8,7 @@ from readers.sample import Dataset, Sample, is_image_field, is_video_field
 
 
 def is_video(sample: Sample) -> bool:
-    """Whether a sample is a video: the names of its fields say so or, of columns of other names, the bytes."""
+    """Return whether a sample is a video, by the names of its fields or, if these do not tell, by its bytes."""
     named = sample.image_field
     if named is None or named not in sample.fields:
         return sample.image is None and sample.video is not None

@@ -1,22 +1,24 @@
-"""The distribution of numbers, in memory that does not grow with their count."""
+"""The distribution of integers, in memory that does not grow with their count."""
 
 import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-_STEP = math.log(1.01)  # each bin is 1 % wide
-_MOST_EXACT = 10_000  # different numbers that are kept as they are
+# Each bin is 1 % wide: close enough for a report, and 2,000 bins cover 1 to 10^9.
+_STEP = math.log(1.01)
+# Different numbers that are counted exactly, in about 1 MB.
+_MOST_EXACT = 10_000
 
 
 @dataclass
 class Spread:
-    """Whole numbers >= 0: their count, sum, smallest, largest, and percentiles.
+    """Integers >= 0: their count, sum, lowest, highest, and percentiles.
 
-    All are exact but the percentiles of more than 10,000 different numbers, which are within 1 %.
+    All are exact, except that the percentiles of more than 10,000 different numbers are within 1 %.
 
     Attributes:
-        is_exact: Whether the percentiles are exact, too.
+        is_exact: Whether the percentiles are exact.
     """
 
     count: int = 0
@@ -27,7 +29,7 @@ class Spread:
     _counts: Counter[int] = field(default_factory=Counter, repr=False)
 
     def add(self, number: int, times: int = 1) -> None:
-        """Count a number in."""
+        """Add a number, once or several times."""
         self.lowest = min(self.lowest, number) if self.count else number
         self.highest = max(self.highest, number)
         self.count += times
@@ -37,7 +39,7 @@ class Spread:
             self._round()
 
     def extend(self, other: "Spread") -> None:
-        """Count in the numbers of another spread: the outcome is that of all numbers, however they were divided."""
+        """Add the numbers of another spread; the result does not depend on how the numbers were divided."""
         if not other.count:
             return
         self.lowest = min(self.lowest, other.lowest) if self.count else other.lowest
@@ -58,7 +60,7 @@ class Spread:
             self._counts[_rounded(number)] += many
 
     def percentile(self, percent: float) -> int:
-        """The number that so many percent do not exceed; 0 where there are none."""
+        """Return the smallest number that at least so many percent do not exceed; 0 for no numbers."""
         left = percent / 100 * self.count
         for number in sorted(self._counts):
             left -= self._counts[number]
@@ -72,7 +74,7 @@ class Spread:
         return "" if self.is_exact else "~"
 
     def to_dict(self) -> dict[str, int | bool]:
-        """For JSON."""
+        """Return the summary, for JSON."""
         return {
             "count": self.count,
             "total": self.total,
@@ -85,17 +87,17 @@ class Spread:
         }
 
     def to_json(self) -> list[Any]:
-        """All of it, with nothing but numbers and lists."""
+        """Return everything as numbers and lists, for `from_json`."""
         counts = list(map(list, self._counts.items()))
         return [self.count, self.total, self.lowest, self.highest, self.is_exact, counts]
 
     @classmethod
-    def from_json(cls, told: list[Any]) -> "Spread":
-        """What `to_json` told of."""
-        count, total, lowest, highest, is_exact, counts = told
+    def from_json(cls, stored: list[Any]) -> "Spread":
+        """Return the spread that `to_json` stored."""
+        count, total, lowest, highest, is_exact, counts = stored
         return cls(count, total, lowest, highest, is_exact, Counter(dict(counts)))
 
 
 def _rounded(number: int) -> int:
-    """The middle of the bin that a number is in."""
+    """Return the middle of the bin of a number."""
     return round(math.exp(round(math.log(number) / _STEP) * _STEP)) if number else 0

@@ -40,11 +40,11 @@ class VideoFindings:
     Attributes:
         codecs: Number of videos by codec.
         shapes: Number of videos by (height, width), upright.
-        frames: Number of frames of a video, or of the clip of it that a sample is.
-        milliseconds: Duration, likewise.
-        rates: Number of videos by frames per second, to a hundredth.
-        peculiar: Number of videos by what people should know of, see `readers.video.info.WORDS`.
-        streams: Which stream was taken of videos with several, and how often.
+        frames: Number of frames of each video, or of the clip that a sample is.
+        milliseconds: Duration of each video or clip.
+        rates: Number of videos by frames per second, rounded to a hundredth.
+        peculiar: Number of videos by unusual properties, see `readers.video.info.WORDS`.
+        streams: Number of videos with several video streams, by the stream that is read.
         num_with_audio: Videos with sound.
     """
 
@@ -58,7 +58,7 @@ class VideoFindings:
     num_with_audio: int = 0
 
     def add(self, look: VideoLook) -> None:
-        """Count a video in."""
+        """Add a video."""
         self.codecs[look.codec] += 1
         self.shapes[look.height, look.width] += 1
         self.frames.add(look.num_frames)
@@ -70,7 +70,7 @@ class VideoFindings:
         self.num_with_audio += look.has_audio
 
     def extend(self, later: "VideoFindings") -> None:
-        """Count in the videos that follow."""
+        """Add the videos of the next part."""
         for name in _COUNTERS:
             getattr(self, name).update(getattr(later, name))
         self.frames.extend(later.frames)
@@ -78,7 +78,7 @@ class VideoFindings:
         self.num_with_audio += later.num_with_audio
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, with nothing but texts, numbers and lists."""
+        """Return everything as texts, numbers and lists, for `from_json`."""
         return {
             **{name: list(map(list, getattr(self, name).items())) for name in _COUNTERS},
             "shapes": [[*shape, count] for shape, count in self.shapes.items()],
@@ -88,22 +88,22 @@ class VideoFindings:
         }
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> "VideoFindings":
-        """The findings that `to_json` told of."""
-        shapes = {(height, width): count for height, width, count in told["shapes"]}
+    def from_json(cls, stored: dict[str, Any]) -> "VideoFindings":
+        """Return the statistics that `to_json` stored."""
+        shapes = {(height, width): count for height, width, count in stored["shapes"]}
         return cls(
-            codecs=Counter(dict(told["codecs"])),
-            rates=Counter(dict(told["rates"])),
-            peculiar=Counter(dict(told["peculiar"])),
-            streams=Counter(dict(told["streams"])),
+            codecs=Counter(dict(stored["codecs"])),
+            rates=Counter(dict(stored["rates"])),
+            peculiar=Counter(dict(stored["peculiar"])),
+            streams=Counter(dict(stored["streams"])),
             shapes=Counter(shapes),
-            frames=Spread.from_json(told["frames"]),
-            milliseconds=Spread.from_json(told["milliseconds"]),
-            num_with_audio=told["num_with_audio"],
+            frames=Spread.from_json(stored["frames"]),
+            milliseconds=Spread.from_json(stored["milliseconds"]),
+            num_with_audio=stored["num_with_audio"],
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the summary, for JSON."""
         return {
             "codecs": dict(self.codecs),
             "shapes": [
@@ -127,16 +127,15 @@ _COUNTERS = ("codecs", "shapes", "rates", "peculiar", "streams")
 def look_at_video(
     sample: Sample, info: VideoInfo | VideoError | None = None, checks: Checks | None = None
 ) -> VideoLook:
-    """Look through the packets of a sample's video, or at the clip of it that the sample is.
+    """Return the properties of a sample's video, or of the clip that the sample is, from its packets.
 
     Args:
-        sample: With a video.
+        sample: A sample with a video.
         info: Metadata of the video, if they are known already.
-        checks: Also decode all of its frames with these.
+        checks: Also decode all frames with these.
 
     Raises:
-        VideoError: It is no video, is damaged, ends before its clip begins, or has a frame that a loader cannot
-            decode.
+        VideoError: It is no video, is damaged, ends before the clip begins, or has a frame that a loader cannot decode.
     """
     data = sample.video
     assert data is not None

@@ -1,1 +1,1 @@
-"""Shards that are planned beforehand, so that anybody can make any of them: plans, making, merging."""
+"""Planned shards, each of which any machine can make: the plan, the making and the merging."""

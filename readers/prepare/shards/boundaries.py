@@ -1,4 +1,4 @@
-"""Where shards begin and end, decided before any of them is written."""
+"""The boundaries of shards, computed before any of them is written."""
 
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -11,41 +11,27 @@ from readers.order.shuffle import Order
 from readers.prepare.packer import Packed, Packer
 from readers.sample import Dataset
 
-_PROBE = 64  # samples that are looked at for what the sizes alone do not tell
-_CHUNK = 1 << 18  # positions that are cut at a time
+# Samples that are read because the sizes in the source do not include headers and added fields.
+_PROBE = 64
+# Positions that are cut together, in 2 MB per array.
+_CHUNK = 1 << 18
 _BLOCK_BYTES = tarfile.BLOCKSIZE
-_END_BYTES = 2 * _BLOCK_BYTES
-_UNKNOWN_BYTES = 100_000  # of a sample where not one of the probe can be packed
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The boundaries of shards, and what they were decided by.
-
-    Attributes:
-        boundaries: int64 [shards + 1], rising; shard i holds the positions boundaries[i] to boundaries[i + 1].
-        sample_bytes: Mean size of a sample in the source.
-        estimated: Number of samples whose size the source does not tell, and for which a mean was taken.
-        probe: Number of samples of which that is the mean.
-    """
-
-    boundaries: NDArray[np.int64]
-    sample_bytes: int
-    estimated: int
-    probe: int
+_END_BYTES = 2 * _BLOCK_BYTES  # two empty blocks end a tar
+# Assumed size of a sample if no sample of the probe can be packed: a photograph.
+_UNKNOWN_BYTES = 100_000
 
 
 @dataclass(frozen=True)
 class _Room:
-    """What a sample takes in a shard.
+    """The bytes that a sample takes in a shard.
 
     Attributes:
-        mean_bytes: What one takes on average.
-        sample_bytes: Size of one in the source, on average.
-        fields: Most fields that one has in the source.
-        fixed_bytes: Most bytes that one takes besides its fields.
-        blocks: Whether fields are filled up to blocks, as in a tar.
-        probe: Number of samples that were looked at.
+        mean_bytes: Mean over the probe.
+        sample_bytes: Mean size in the source.
+        fields: Largest number of fields in the source.
+        fixed_bytes: Largest number of bytes besides the fields.
+        blocks: Whether fields are padded to blocks, as in a tar.
+        probe: Number of samples in the means.
     """
 
     mean_bytes: int
@@ -56,22 +42,27 @@ class _Room:
     probe: int
 
     def of(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What samples of these sizes take at most; the mean where a size is not known."""
+        """Return the most bytes that samples of these sizes take; the mean if a size is -1."""
         taken = sizes
         if self.blocks:
             taken = (sizes + self.fields * (_BLOCK_BYTES - 1)) // _BLOCK_BYTES * _BLOCK_BYTES
         return np.where(sizes < 0, self.mean_bytes, taken + self.fixed_bytes)
 
 
-def cut(dataset: Dataset, order: Order | None, *, bytes_per_shard: int, in_tar: bool) -> Cut:
-    """Decide where shards begin, going by the sizes of the samples as they lie in the source.
+def cut(
+    dataset: Dataset, order: Order | None, *, bytes_per_shard: int, in_tar: bool
+) -> tuple[NDArray[np.int64], dict[str, int]]:
+    """Compute the boundaries of shards from the sizes of the samples in the source.
 
     Args:
-        dataset: What is packed, at least one sample.
-        order: Which sample stands at which position; None for the source's own order.
-        bytes_per_shard: What a shard may take, unless a single sample is larger.
-        in_tar: Whether shards are tars, which end at a multiple of 10,240 bytes; else Parquet, of which the samples
-            are counted and not the few bytes around them.
+        dataset: The dataset, with at least one sample.
+        order: Sample at each position; None for the source's own order.
+        bytes_per_shard: Largest size of a shard, unless a single sample is larger.
+        in_tar: Whether shards are tars, which end at a multiple of 10,240 bytes; else Parquet, for which only the samples
+            are counted.
+
+    Returns:
+        The boundaries, and the sizes that they are based on, as in `readers.prepare.Plan`.
     """
     room, num_samples = _room(dataset, in_tar=in_tar), len(dataset)
     sizes = _sizes(dataset)
@@ -81,27 +72,30 @@ def cut(dataset: Dataset, order: Order | None, *, bytes_per_shard: int, in_tar: 
     if sizes is None:
         each = np.array([room.mean_bytes], np.int64)
         taken = (np.repeat(each, stop - start) for start, stop in _chunks(num_samples))
-        boundaries = boundaries_of(taken, most_bytes)
-        return Cut(boundaries, room.sample_bytes, num_samples, room.probe)
-    ordered = (
-        sizes[start:stop] if order is None else sizes[order.indices(0, np.arange(start, stop))]
-        for start, stop in _chunks(num_samples)
-    )
-    boundaries = boundaries_of((room.of(some) for some in ordered), most_bytes)
-    estimated = int((sizes < 0).sum())
-    known = num_samples - estimated
-    total_bytes = int(np.maximum(sizes, 0).sum()) + estimated * room.sample_bytes
-    return Cut(
-        boundaries, total_bytes // num_samples, estimated, room.probe if known < num_samples else 0
-    )
+        estimated, total_bytes = num_samples, num_samples * room.sample_bytes
+    else:
+        taken = (
+            room.of(sizes[_indices(order, start, stop)]) for start, stop in _chunks(num_samples)
+        )
+        estimated = int((sizes < 0).sum())
+        total_bytes = int(np.maximum(sizes, 0).sum()) + estimated * room.sample_bytes
+    return boundaries_of(taken, most_bytes), {
+        "estimated": estimated,
+        "probe": room.probe if estimated else 0,
+        "sample_bytes": total_bytes // num_samples,
+    }
+
+
+def _indices(order: Order | None, start: int, stop: int) -> slice | NDArray[np.int64]:
+    return slice(start, stop) if order is None else order.indices(0, np.arange(start, stop))
 
 
 def boundaries_of(taken: Iterable[NDArray[np.int64]], most_bytes: int) -> NDArray[np.int64]:
-    """Begin a shard wherever the next sample would make the one before larger than it may be.
+    """Begin a new shard at each sample that does not fit into the shard before it.
 
     Args:
-        taken: What each sample takes, > 0, some positions at a time.
-        most_bytes: What the samples of a shard may take together; one that is larger stands alone.
+        taken: Bytes that each sample takes, > 0, for some positions at a time.
+        most_bytes: Largest sum of a shard; a larger sample has a shard of its own.
 
     Returns:
         int64 [shards + 1]: the first position of each shard, and the number of positions.
@@ -111,7 +105,7 @@ def boundaries_of(taken: Iterable[NDArray[np.int64]], most_bytes: int) -> NDArra
     for some in taken:
         ends = np.cumsum(some)
         starts = ends - some
-        # For each position the one at which the next shard begins, if one begins here.
+        # For each position: the position at which the next shard begins if a shard begins here.
         following = np.searchsorted(ends, starts + most_bytes, "right")
         following = np.maximum(following, np.arange(1, len(some) + 1)).tolist()
         at = int(np.searchsorted(ends, most_bytes - open_bytes, "right")) if begin else 0
@@ -131,14 +125,14 @@ def _chunks(length: int) -> Iterator[tuple[int, int]]:
 
 
 def _sizes(dataset: Dataset) -> NDArray[np.int64] | None:
-    """Size of each sample, -1 where it is not known; None where it is known of none."""
-    column = getattr(dataset, "column", None)  # which the datasets of users need not have
+    """Return the size of each sample, -1 if unknown; None if all are unknown."""
+    column = getattr(dataset, "column", None)  # datasets of users may lack it
     sizes = None if column is None else column("num_bytes")
     return None if sizes is None or sizes.max() < 0 else sizes
 
 
 def _room(dataset: Dataset, *, in_tar: bool) -> _Room:
-    """Look at a few samples, the same ones on every machine."""
+    """Read a few samples, the same ones on every machine."""
     number = min(_PROBE, len(dataset))
     packer = Packer(dataset, Order(len(dataset)), headers=in_tar, copied=False)
     taken, source, fields, fixed = [], [], [1], [_BLOCK_BYTES if in_tar else 0]
@@ -148,7 +142,7 @@ def _room(dataset: Dataset, *, in_tar: bool) -> _Room:
                 continue
             source.append(one.before_bytes)
             taken.append(_taken(one, in_tar))
-            # The class number is put into a tar where the source holds it elsewhere.
+            # The packer adds the class number to a tar if it is no field of the source.
             adds_label = sum(len(data) for _, data in one.fields) > one.before_bytes
             fields.append(len(one.fields) - adds_label)
             own_label = _BLOCK_BYTES if adds_label else 0

@@ -1,16 +1,16 @@
-"""Making one shard of a plan, whole, wherever and however often."""
+"""Make one shard of a plan: complete, on any machine, and as often as needed."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, BinaryIO
 
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.tar.dataset import SCAN
-from readers.jpeg_seek_points.layout import Entry
 from readers.jpeg_seek_points.locations import write_beside
 from readers.jpeg_seek_points.sample_file import SampleFile
-from readers.prepare.contents import Contents, DigestFile
+from readers.prepare.contents import Contents, DigestFile, Shard, fill
 from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.packer import Packed, Packer, Refused
 from readers.prepare.parquet_shards import ColumnError, ParquetShard, extra_fields
@@ -23,17 +23,21 @@ from readers.storage.destination import create_indexed
 from readers.storage.index.index_file import Head
 from readers.storage.paths import shown_path
 
-_TASK_BYTES = 500_000  # fetched at a time: little, since whatever is under way is held in memory
+# Bytes and samples that a thread fetches together: few, because all that is under way is in memory.
+_TASK_BYTES = 500_000
 _TASK_SAMPLES = 512
+
+EMPTY_SHARD = Contents().noted(0) | {"sha256": ""}
+"""The counts of a shard none of whose samples can be packed: it has an entry and no file."""
 
 
 def make_shard(plan: Plan, number: int) -> dict[str, Any]:
-    """Make a shard of a plan, or see that it is there.
+    """Make a shard of a plan, unless it is done.
 
-    The shard appears whole under its name, then its index and checkpoints beside it, then its entry in the folder ``.gpuaug-plan``,
-    which says that it is done. So a task that was killed is run again, and one that runs twice, or on two machines at
-    once, does no harm: both write the same bytes. Samples that cannot be packed are left out and listed in the entry.
-    Of a shard none of whose samples can be packed there is an entry alone.
+    The complete shard appears under its name, then its index and seek points beside it, then its entry in the folder
+    ``.gpuaug-plan``, which marks it as done. A task that was killed can be run again, and a task that runs twice, or on two
+    machines at once, does no harm: both write the same bytes. Samples that cannot be packed are left out and listed in the
+    entry. If no sample can be packed, there is only an entry.
 
     Args:
         plan: From `plan_shards`; it opens the data once in each process.
@@ -44,11 +48,11 @@ def make_shard(plan: Plan, number: int) -> dict[str, Any]:
         bytes, and the number of bad samples.
 
     Raises:
-        TransientError: A sample cannot be read, or the destination cannot be written; nothing is noted, so that
+        TransientError: The storage failed to give a sample, or the destination cannot be written. There is no entry, so
             another attempt makes the shard.
-        PrepareError: The data cannot be opened on this machine or has changed, the destination has another plan, or the plan was
-            made with other versions of this package or of pyarrow.
-        IndexError: There is no such shard.
+        PrepareError: The data cannot be opened on this machine or has changed, the destination has another plan, or the
+            plan was made with other versions of this package or of pyarrow.
+        IndexError: The number is out of range.
 
     Example:
         >>> from readers.prepare import make_shard, plan_shards
@@ -65,8 +69,8 @@ class ShardMaker:
 
     Args:
         plan: The plan.
-        workers: Make samples ready; None does so one after the other.
-        packer: What they do; None makes it of the plan.
+        workers: Threads or processes that pack samples; None packs one after the other.
+        packer: What they run; None makes it from the plan.
     """
 
     def __init__(
@@ -76,83 +80,45 @@ class ShardMaker:
 
     def make(self, number: int) -> dict[str, Any]:
         """See `make_shard`."""
-        if not 0 <= number < len(self._plan):
-            raise IndexError(f"a shard is one of {len(self._plan)}, got {number}")
-        if (entry := finished_entry(self._plan, number)) is not None:
+        plan = self._plan
+        if not 0 <= number < len(plan):
+            raise IndexError(f"a shard is one of {len(plan)}, got {number}")
+        if (entry := finished_entry(plan, number)) is not None:
             return noted(entry)
         if self._packer is None:
-            self._packer = packer_of(self._plan)
-        place, name = self._plan.destination, self._plan.name(number)
-        if place.read(PLAN) != self._plan.document():
+            self._packer = packer_of(plan)
+        if plan.destination.read(PLAN) != plan.document():
             raise PrepareError(
-                f"{shown_path(place.location)} has another plan of shards, or none any more: give a new folder"
+                f"{shown_path(plan.destination.location)} has another plan of shards, or no plan any more: give a new folder"
             )
         try:
-            content, bad = self._write(name, self._plan.stretch(number), self._packer)
+            content, bad = self._write(number, self._packer)
         except OSError as error:
-            raise TransientError(
-                f"{shown_path(place.at(name))} cannot be made ({error.strerror or error}): the shards that are there "
-                "are whole, so mend it and run the same command again"
-            ) from None
-        return noted(_note(self._plan, number, content, bad))
+            raise unwritten_shard_error(plan, number, error) from None
+        return noted(note_shard(plan, number, plan.stretch(number), content, bad))
 
-    def _write(
-        self, name: str, stretch: range, packer: Packer
-    ) -> tuple[dict[str, Any], list[BadSample]]:
-        bad: list[BadSample] = []
+    def _write(self, number: int, packer: Packer) -> tuple[dict[str, Any], list[BadSample]]:
+        stretch, bad = self._plan.stretch(number), list[BadSample]()
+        samples = self._samples(stretch, packer, bad)
+        first = next(samples, None)
+        if first is None:
+            return EMPTY_SHARD, bad
         try:
-            return self._written(name, self._samples(stretch, packer, bad), None), bad
+            all_samples = chain([first], samples)
+            return write_shard(self._plan, number, partial(_add_all, all_samples)), bad
         except ColumnError:
             bad.clear()
-        # A later sample has another field than those of the first row group: look at all of them, then begin anew.
+        # A later sample has a field that the first row group lacks: collect the fields of all samples, then begin anew.
         plain = Packer(packer.dataset, packer.order, headers=False, copied=False)
         samples = self._samples(stretch, plain, [], here=True)
         fields = tuple(dict.fromkeys(field for one in samples for field in extra_fields(one)))
-        return self._written(name, self._samples(stretch, packer, bad), fields), bad
-
-    def _written(
-        self, name: str, samples: Iterator[Packed], fields: tuple[str, ...] | None
-    ) -> dict[str, Any]:
-        first = next(samples, None)
-        if first is None:
-            return Contents().noted(0) | {"sha256": ""}
-        place, whole = self._plan.destination, chain([first], samples)
-        if self._plan.format == "tar":
-            heads: list[Head] = []
-            with create_indexed(place, name, SCAN, heads.append) as file:
-                noted, checkpoints = self._filled(file, whole, fields)
-            files = [SampleFile(place.at(name), heads[0].digest[:32], noted["samples"])]
-        else:
-            with place.create(name) as file:
-                noted, checkpoints = self._filled(file, whole, fields)
-            files = ParquetDataset(place.at(name)).sample_files if checkpoints else []
-        if self._plan.finder is not None:
-            write_beside(files[0], self._plan.finder.version, checkpoints)
-        return noted
-
-    def _filled(
-        self, file: BinaryIO, samples: Iterable[Packed], fields: tuple[str, ...] | None
-    ) -> tuple[dict[str, Any], list[Entry]]:
-        """Write the samples of a shard; return what is noted of it, and the checkpoints that were found."""
-        digest = DigestFile(file)
-        shard: TarShard | ParquetShard
-        if self._plan.format == "tar":
-            shard = TarShard(digest)
-        else:
-            shard = ParquetShard(digest, self._plan.class_names, fields)
-        try:
-            for sample in samples:
-                shard.add(sample)
-            noted = shard.close() | {"sha256": digest.hexdigest()}
-            return noted, shard.contents.checkpoints
-        except BaseException:
-            shard.abandon()
-            raise
+        samples = self._samples(stretch, packer, bad)
+        return write_shard(self._plan, number, partial(_add_all, samples), fields), bad
 
     def _samples(
         self, stretch: range, packer: Packer, bad: list[BadSample], *, here: bool = False
     ) -> Iterator[Packed]:
-        """The samples that can be packed; those that cannot are added to a list."""
+        """Yield the samples that can be packed, and append the others to a list."""
         step = min(_TASK_SAMPLES, max(1, _TASK_BYTES // max(1, self._plan.sizes["sample_bytes"])))
         tasks = (
             range(start, min(start + step, stretch.stop))
@@ -172,10 +138,82 @@ class ShardMaker:
                     bad.append(one.bad)
 
 
-def _note(plan: Plan, number: int, content: dict[str, Any], bad: list[BadSample]) -> dict[str, Any]:
-    """Write the entry of a shard that is there."""
-    stretch = plan.stretch(number)
-    place = {"name": plan.name(number), "begin": stretch.start, "end": stretch.stop}
+def _add_all(samples: Iterable[Packed], shard: Shard) -> None:
+    for sample in samples:
+        shard.add(sample)
+
+
+def write_shard(
+    plan: Plan,
+    number: int,
+    add_samples: Callable[[Shard], None],
+    fields: tuple[str, ...] | None = None,
+) -> dict[str, Any]:
+    """Write a shard, then its index and seek points beside it.
+
+    Args:
+        plan: The plan; its boundaries are not used.
+        number: Number of the shard.
+        add_samples: Adds at least one sample to the shard that it is called with.
+        fields: The columns of a Parquet shard besides key, image and label; None takes those of the first row group.
+
+    Returns:
+        Its counts for the manifest, and the SHA-256 of its bytes.
+
+    Raises:
+        ColumnError: There is no column for a field of a sample.
+        OSError: A file beside the shard cannot be written.
+        TransientError: The shard or its index cannot be written.
+    """
+    place, name = plan.destination, plan.name(number)
+    heads: list[Head] = []
+    in_tar = plan.format == "tar"
+    created = create_indexed(place, name, SCAN, heads.append) if in_tar else place.create(name)
+    with created as file:
+        digest = DigestFile(file)
+        shard = shard_in(digest, plan.format, plan.class_names, fields)
+        counts, checkpoints = fill(shard, add_samples)
+    if plan.finder is not None:
+        if in_tar:
+            shard_file = SampleFile(place.at(name), heads[0].digest[:32], counts["samples"])
+        else:
+            [shard_file] = ParquetDataset(place.at(name)).sample_files
+        write_beside(shard_file, plan.finder.version, checkpoints)
+    return counts | {"sha256": digest.hexdigest()}
+
+
+def shard_in(
+    file: BinaryIO,
+    format: str,
+    class_names: Sequence[str],
+    fields: tuple[str, ...] | None = None,
+) -> Shard:
+    """Begin a shard in an empty file; see `write_shard` for the arguments."""
+    return TarShard(file) if format == "tar" else ParquetShard(file, class_names, fields)
+
+
+def unwritten_shard_error(plan: Plan, number: int, error: OSError) -> TransientError:
+    """Return the error for a shard that the operating system failed to read samples for, or to write."""
+    location = plan.destination.at(plan.name(number))
+    return TransientError(
+        f"{shown_path(location)} cannot be made ({error.strerror or error}): finished shards stay valid, so repair the cause "
+        "and run the same command again"
+    )
+
+
+def note_shard(
+    plan: Plan, number: int, span: range, content: dict[str, Any], bad: list[BadSample]
+) -> dict[str, Any]:
+    """Write the entry of a shard, which marks it as done, and return it.
+
+    Args:
+        plan: The plan.
+        number: Number of the shard.
+        span: Its positions in the order.
+        content: What `write_shard` returned, or EMPTY_SHARD.
+        bad: Samples that were left out.
+    """
+    place = {"name": plan.name(number), "begin": span.start, "end": span.stop}
     listed = [{"key": one.key, "stage": one.stage, "reason": one.reason} for one in bad]
     entry = {"plan": plan.identity} | place | content | {"bad_samples": listed}
     with plan.destination.create(plan.entry_name(number)) as file:
@@ -184,15 +222,15 @@ def _note(plan: Plan, number: int, content: dict[str, Any], bad: list[BadSample]
 
 
 def packer_of(plan: Plan, *, copied: bool = False) -> Packer:
-    """What makes the samples of a plan ready.
+    """Return what packs the samples of a plan.
 
     Raises:
-        PrepareError: The data cannot be opened here, the plan does not say where it is, or was made with other versions.
+        PrepareError: The data cannot be opened here, the plan does not say where it is, or it was made with other versions.
     """
     require_versions(plan)
     if plan.source is None:
         raise PrepareError(
-            "this plan was read from its destination and does not say where the data is: make it of the data again"
+            "this plan was read from its destination and cannot open the data: make the plan from the data again"
         )
     dataset = plan.source.open()
     order = order_of(plan.settings, len(dataset))
@@ -201,10 +239,10 @@ def packer_of(plan: Plan, *, copied: bool = False) -> Packer:
 
 
 def finished_entry(plan: Plan, number: int) -> dict[str, Any] | None:
-    """The entry of a shard that is done: it is there, and the file as long as it says. Else None.
+    """Return the entry of a shard if the shard is done, which means that its file has the size in the entry; else None.
 
     Raises:
-        PrepareError: It is of another plan.
+        PrepareError: The entry is of another plan.
     """
     stored = plan.destination.read(plan.entry_name(number))
     if stored is None:
@@ -213,7 +251,7 @@ def finished_entry(plan: Plan, number: int) -> dict[str, Any] | None:
         entry: dict[str, Any] = json.loads(stored)
         identity, size_bytes = entry["plan"], entry["bytes"]
     except (ValueError, KeyError, TypeError):
-        return None  # then it is made again
+        return None  # damaged: the shard is made again
     if identity != plan.identity:
         raise PrepareError(
             f"{shown_path(plan.destination.location)} holds shards of another plan, such as {entry['name']}: give a new "
@@ -225,5 +263,5 @@ def finished_entry(plan: Plan, number: int) -> dict[str, Any] | None:
 
 
 def noted(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry with the number of its bad samples for their list."""
+    """Return an entry with the number of its bad samples instead of their list."""
     return entry | {"bad_samples": len(entry["bad_samples"])}

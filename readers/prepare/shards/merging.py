@@ -1,36 +1,188 @@
-"""Putting together what was noted of the shards of a plan."""
+"""The shards of a plan as parts of a job, and the manifest that their entries are merged into."""
 
 import json
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
 from time import time
 from typing import IO, Any, BinaryIO
 
-from readers.plural import counted
 from readers.prepare.errors import PrepareError
-from readers.prepare.packed import MANIFEST, Packing, Totals
+from readers.prepare.job import Parts, missing_parts_error
 from readers.prepare.shards.making import finished_entry
-from readers.prepare.shards.plan import FOLDER, Plan
-from readers.prepare.shards.planning import PLAN, load_plan
+from readers.prepare.shards.plan import FOLDER, MANIFEST, Plan
+from readers.prepare.shards.planning import PLAN, begun_otherwise, load_plan
 from readers.prepare.workers import Threads
 from readers.sample import PathLike
 from readers.storage.destination import Destination, open_destination
 from readers.storage.paths import is_url, shown_path
 
-_NUM_REQUESTS = 32  # under way at a time, where each takes a journey to a store
+# Requests under way at a time, because each takes a round trip to a store.
+_NUM_REQUESTS = 32
+# Bad samples in memory; more go to a temporary file.
 _SPOOLED_BYTES = 16_000_000
+# Age of a temporary file that no living task still writes: a shard takes minutes.
 _LEFT_OVER_SECONDS = 86_400
-_NUM_NAMED = 5
+# Shards that an error names, and one more, which is shown as dots.
+_NUM_NAMED = 6
+# Version of the manifest; goes up whenever readers of the old one would misread the new one.
 _VERSION = 1
 
 
-def merge(plan: Plan) -> Packing:
-    """See that every shard of a plan is there, and write ``manifest.json``, which makes them a dataset.
+@dataclass
+class Totals:
+    """Sums over shards.
 
-    It takes some 20 MB of memory however many shards there are, and may be run again at any time.
+    Attributes:
+        shards: Number of files.
+        samples: Number of packed samples.
+        bytes: Size of all shards.
+        source_bytes: Size of their samples in the source.
+        bad: Number of samples that could not be packed.
+    """
+
+    shards: int = 0
+    samples: int = 0
+    bytes: int = 0
+    source_bytes: int = 0
+    bad: int = 0
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Add the entry of a shard."""
+        self.shards += 1
+        self.samples += entry["samples"]
+        self.bytes += entry["bytes"]
+        self.source_bytes += entry["source_bytes"]
+
+    def add_made(self, entry: Mapping[str, Any]) -> None:
+        """Add what `make_shard` returned; a shard whose samples are all bad has no file."""
+        if entry["samples"]:
+            self.add(entry)
+        self.bad += entry["bad_samples"]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The result of `pack`: the shards at the destination, or those that one task of an array job made.
+
+    Attributes:
+        destination: Where the shards are.
+        totals: Sums over them.
+        is_stream: Whether the source was read front to back.
+    """
+
+    destination: Destination = field(compare=False, repr=False)
+    totals: Totals
+    is_stream: bool = False
+
+    @property
+    def num_samples(self) -> int:
+        """Number of packed samples."""
+        return self.totals.samples
+
+    @property
+    def num_shards(self) -> int:
+        """Number of shards."""
+        return self.totals.shards
+
+    @property
+    def shards(self) -> list[dict[str, Any]]:
+        """Name, begin and end (positions in the order), samples, bytes, source_bytes and sha256 of each; from the manifest."""
+        shards: list[dict[str, Any]] = self._manifest["shards"]
+        return shards
+
+    @property
+    def bad_samples(self) -> list[dict[str, str]]:
+        """Key, stage and reason of each sample that was not packed; from the manifest."""
+        bad: list[dict[str, str]] = self._manifest["bad_samples"] if self.totals.bad else []
+        return bad
+
+    @property
+    def breaks(self) -> list[dict[str, str]]:
+        """Bad samples at which a source that is read front to back breaks off, so that the samples behind them are lost."""
+        return [one for one in self.bad_samples if self.is_stream and one["stage"] == "read"]
+
+    @cached_property
+    def _manifest(self) -> dict[str, Any]:
+        stored = self.destination.read(MANIFEST)
+        if stored is None:
+            raise PrepareError(
+                f"{shown_path(self.destination.location)} has no {MANIFEST}: merge it when all tasks have ended"
+            )
+        manifest: dict[str, Any] = json.loads(stored)
+        return manifest
+
+
+class ShardParts(Parts[dict[str, Any]]):
+    """The shards of a plan. Their entries in the folder of the plan are the done marks.
+
+    Args:
+        plan: The plan.
+    """
+
+    what = "shard"
+    # Python with its libraries, the samples under way, and a row group of a Parquet shard.
+    task_bytes = 400_000_000
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan.boundaries)
+        self._plan = plan
+
+    def missing(self, numbers: Sequence[int]) -> list[int]:
+        """Return the shards that are not done."""
+        plan, listed = self._plan, set(self._plan.destination.names(FOLDER))
+        likely = [number for number in numbers if plan.entry_name(number) in listed]
+        done = {number for number, entry in _entries(plan, likely) if entry is not None}
+        return [number for number in numbers if number not in done]
+
+
+def missing_shards(plan: Plan) -> list[int]:
+    """Return the numbers of the shards that are not done."""
+    return ShardParts(plan).missing(range(len(plan)))
+
+
+def num_missing(destination: PathLike) -> int:
+    """Return the number of shards that are not done, at a destination that `pack` has written to."""
+    place = open_destination(destination)
+    return 0 if place.size_bytes(PLAN) is None else len(missing_shards(load_plan(destination)))
+
+
+def finished_packing(place: Destination, settings: Mapping[str, Any]) -> Packing | None:
+    """Return the result of a finished pack with these settings, or None if shards or the manifest are missing.
+
+    Raises:
+        PrepareError: The manifest is of other data or settings, or of another program.
+    """
+    stored = place.read(MANIFEST)
+    if stored is None:
+        return None
+    where = shown_path(place.location)
+    try:
+        manifest = json.loads(stored)
+        before = {**manifest["settings"], "version": manifest["version"]}
+        shards, is_complete = manifest["shards"], manifest["complete"]
+    except (ValueError, KeyError, TypeError):
+        raise PrepareError(
+            f"{where}/{MANIFEST} is no manifest: give a new or empty folder"
+        ) from None
+    now = {**settings, "version": _VERSION}
+    if before != now:
+        raise begun_otherwise(where, before, now)
+    if not is_complete or any(place.size_bytes(one["name"]) != one["bytes"] for one in shards):
+        return None
+    totals = Totals(bad=len(manifest["bad_samples"]))
+    for shard in shards:
+        totals.add(shard)
+    return Packing(place, totals)
+
+
+def merge(plan: Plan) -> Packing:
+    """Check that every shard of a plan is done, and write ``manifest.json``, which makes them a dataset.
+
+    It takes about 20 MB of memory for any number of shards, and can be run again at any time.
 
     Raises:
         PrepareError: Shards are missing; the text says how many and which. Or no sample could be packed.
@@ -43,20 +195,27 @@ def merge(plan: Plan) -> Packing:
         >>> merge(plan).num_samples
         36
     """
-    totals, missing = Totals(), 0
-    named: list[int] = []
+    return merge_parts(plan, len(plan))
+
+
+def merge_parts(plan: Plan, num_shards: int) -> Packing:
+    """Merge the shards of a plan, which may have no boundaries; see `merge`."""
+    totals, num_missing = Totals(), 0
+    missing: list[int] = []
     with (
         SpooledTemporaryFile(_SPOOLED_BYTES) as bad_samples,
         plan.destination.create(MANIFEST) as file,
     ):
         file.write(_head(plan))
-        for number, entry in finished(plan, range(len(plan))):
+        for number, entry in _entries(plan, range(num_shards)):
             if entry is None:
-                missing += 1
-                named += [number] if len(named) < _NUM_NAMED else []
-            elif not missing:
+                num_missing += 1
+                missing += [number] if len(missing) < _NUM_NAMED else []
+            elif not num_missing:
                 _add(entry, file, bad_samples, totals)
-        _refuse(plan, missing, named)
+        if num_missing:
+            where = plan.destination.location
+            raise missing_parts_error(missing, num_missing, num_shards, ShardParts.what, where)
         _refuse_empty(totals, bad_samples)
         file.write(b'\n ],\n "bad_samples": [')
         bad_samples.seek(0)
@@ -66,22 +225,8 @@ def merge(plan: Plan) -> Packing:
     return Packing(plan.destination, totals)
 
 
-def missing_shards(plan: Plan) -> list[int]:
-    """The numbers of the shards that are not done."""
-    noted = set(plan.destination.names(FOLDER))
-    likely = [number for number in range(len(plan)) if plan.entry_name(number) in noted]
-    done = {number for number, entry in finished(plan, likely) if entry is not None}
-    return [number for number in range(len(plan)) if number not in done]
-
-
-def num_missing(destination: PathLike) -> int:
-    """How many shards are not done, at a destination that `pack` has written to."""
-    place = open_destination(destination)
-    return 0 if place.size_bytes(PLAN) is None else len(missing_shards(load_plan(destination)))
-
-
-def finished(plan: Plan, numbers: Sequence[int]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Each of these shards with its entry, None where it is not done."""
+def _entries(plan: Plan, numbers: Sequence[int]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the number and the entry of each of these shards, None if it is not done."""
     look = partial(finished_entry, plan)
     if not is_url(plan.destination.location):
         yield from ((number, look(number)) for number in numbers)
@@ -91,9 +236,9 @@ def finished(plan: Plan, numbers: Sequence[int]) -> Iterator[tuple[int, dict[str
 
 
 def sweep(destination: Destination) -> None:
-    """Remove what writers that were killed more than a day ago left behind in a folder."""
+    """Remove the temporary files of writers that were killed more than a day ago from a folder."""
     if is_url(destination.location):
-        return  # there nothing is seen of a file that was not finished
+        return  # a store does not show unfinished objects
     for folder in (destination.location, destination.at(FOLDER)):
         for path in Path(folder).glob(".gpuaug-*.part"):
             try:
@@ -125,19 +270,11 @@ def _add(entry: dict[str, Any], file: BinaryIO, bad_samples: IO[bytes], totals: 
         totals.bad += 1
 
 
-def _refuse(plan: Plan, missing: int, named: Sequence[int]) -> None:
-    if not missing:
-        return
-    those = ", ".join(map(str, named)) + (", ..." if missing > len(named) else "")
-    raise PrepareError(
-        f"{missing} of {counted(len(plan), 'shard')} of {shown_path(plan.destination.location)} are missing ({those}): "
-        "give the command again without --merge, or the --task that makes them, then merge"
-    )
-
-
 def _refuse_empty(totals: Totals, bad_samples: IO[bytes]) -> None:
     if totals.samples:
         return
+    if not totals.bad:
+        raise PrepareError("there is no sample to pack: give a source with images")
     bad_samples.seek(0)
     bad_samples.readline()
     first = json.loads(bad_samples.readline().rstrip(b",\n"))

@@ -1,4 +1,4 @@
-"""What can be packed, and where to."""
+"""Checks of the source and the destination of a pack."""
 
 from pathlib import Path
 
@@ -8,14 +8,15 @@ from readers.sample import Dataset
 from readers.storage.destination import Destination
 from readers.storage.paths import is_url
 
+# Extensions of formats that hold many samples in one file.
 _SUFFIXES = (".tar", ".parquet", ".tfrecord", ".zip", ".tgz", ".gz", ".lmdb", ".h5", ".hdf5")
 
 
 def check_folder(destination: Destination, format: str) -> None:
-    """Refuse the name of a file, behind which somebody expects one shard of that format.
+    """Check that a destination has no extension of a file, whose user expects a single shard.
 
     Raises:
-        PrepareError: It is one.
+        PrepareError: It has one.
     """
     path = Path(destination.location)
     suffix = path.suffix.lower()
@@ -29,10 +30,10 @@ def check_folder(destination: Destination, format: str) -> None:
 
 
 def check_apart(source: str, destination: Destination) -> None:
-    """Refuse a destination within the source.
+    """Check that a destination is not within the source.
 
     Raises:
-        PrepareError: It is.
+        PrepareError: It is within the source.
     """
     if is_url(destination.location) or not Path(source).is_dir():
         return
@@ -43,11 +44,19 @@ def check_apart(source: str, destination: Destination) -> None:
         )
 
 
+def stream_plan_error(source: object) -> PrepareError:
+    """Return the error for a source whose shards cannot be planned."""
+    return PrepareError(
+        f"{source} can only be read forward, so its shards cannot be planned: pack it on one machine (gpu-aug pack "
+        "without --on, --task and --merge), or decompress it"
+    )
+
+
 def check_source(source: str, dataset: Dataset | TarStream, shuffle: int | None) -> None:
-    """Refuse what no shard holds.
+    """Check that shards can hold the data.
 
     Raises:
-        PrepareError: The data is of that kind.
+        PrepareError: They cannot hold data of this kind.
     """
     if isinstance(dataset, TarStream) and shuffle is not None:
         raise PrepareError(

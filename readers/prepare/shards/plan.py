@@ -1,4 +1,4 @@
-"""A plan of shards: everything that decides about their bytes, and how whoever makes one opens the source."""
+"""The plan of shards: everything that determines their bytes, and how a task opens the source."""
 
 import json
 from collections.abc import Mapping
@@ -11,28 +11,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.jpeg_seek_points.finder import Finder
-from readers.prepare.shards.source import PlannedSource
+from readers.prepare.source import PlannedSource
 from readers.storage.destination import Destination
 
 FOLDER = ".gpuaug-plan"
-"""Where the plan and the entries of finished shards lie, beside the shards."""
+"""Name of the folder beside the shards that holds the plan and the entries of finished shards."""
+MANIFEST = "manifest.json"
+"""Name of the file beside shards that lists them and their samples; it is written last."""
+# Version of the stored plan; goes up whenever its content changes.
 _VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which positions make which shard, and how; `plan_shards` makes it, and it can be pickled.
+    """The positions that make each shard, and the settings of the shards. `plan_shards` makes a plan; it can be pickled.
 
     Attributes:
-        destination: Where the shards go.
-        settings: What was asked for, and the fingerprint of the data.
-        versions: By name, what else decides about the bytes of a shard.
+        destination: Where the shards are written.
+        settings: Settings of the pack, and the fingerprint of the data.
+        versions: Versions of the packages that the bytes of a shard depend on, by name.
         class_names: Name of each class number.
-        boundaries: int64 [shards + 1]; shard i holds the positions boundaries[i] <= position < boundaries[i + 1].
-        sizes: How the boundaries were found: ``estimated``, the number of samples whose size the source does not tell
-            and for which the mean of ``probe`` samples was taken; ``sample_bytes``, the mean size of a sample.
-        source: Opens the data; None in a plan that was read from its destination, which can be merged only.
-        finder: Finds the checkpoints that lie beside shards, None writes none. Shards are the same with and without.
+        boundaries: int64 [shards + 1]; shard i holds boundaries[i] <= position < boundaries[i + 1]. The plan of a stream has
+            none: it has the length 0.
+        sizes: Basis of the boundaries: ``estimated``, the number of samples whose size is unknown and was replaced by
+            the mean of ``probe`` samples; ``sample_bytes``, the mean size of a sample.
+        source: Opens the data; None in a plan that was read from its destination, which can only be merged.
+        finder: Finds the seek points that are written beside shards; None writes none. The shards are the same.
 
     Example:
         >>> from readers.prepare import plan_shards
@@ -65,15 +69,15 @@ class Plan:
         return str(self.settings.get("format", "tar"))
 
     def stretch(self, number: int) -> range:
-        """The positions of a shard in the order."""
+        """Return the positions of a shard in the order."""
         return range(int(self.boundaries[number]), int(self.boundaries[number + 1]))
 
     def name(self, number: int) -> str:
-        """File name of a shard; names sort as numbers do."""
+        """Return the file name of a shard; names sort like numbers."""
         return f"shard-{number:0{self._digits}d}.{self.format}"
 
     def entry_name(self, number: int) -> str:
-        """Name of the file that says that a shard is done."""
+        """Return the name of the file that marks a shard as done."""
         return f"{FOLDER}/{number:0{self._digits}d}.json"
 
     @property
@@ -82,17 +86,17 @@ class Plan:
 
     @cached_property
     def identity(self) -> str:
-        """32 hex digits over everything that decides about the shards."""
+        """32 hex digits, a hash of everything that determines the bytes of the shards."""
         return sha256(self.document()).hexdigest()[:32]
 
     def steps(self) -> tuple[bytes, str]:
-        """The lengths of the shards as whole numbers of one size, and NumPy's name of their type."""
+        """Return the lengths of the shards as bytes of unsigned integers, and NumPy's name of their type."""
         steps = np.diff(self.boundaries)
         kind = "<u4" if len(steps) and steps.max() < 1 << 32 else "<u8"
         return steps.astype(kind).tobytes(), kind
 
     def document(self) -> bytes:
-        """The plan as it is stored beside its boundaries: the same bytes wherever it is made."""
+        """Return the bytes of the stored plan, the same on all machines; the boundaries are in another file."""
         steps, kind = self.steps()
         content = {
             "version": _VERSION,
@@ -107,10 +111,10 @@ class Plan:
 
 
 def plan_of(document: bytes, steps: bytes, destination: Destination) -> Plan:
-    """The plan that is stored in these bytes.
+    """Return the plan that is stored in a document and its boundaries.
 
     Raises:
-        ValueError, KeyError, TypeError: They hold none.
+        ValueError, KeyError, TypeError: They are damaged, or of another version.
     """
     content = json.loads(document)
     kept = content["boundaries"]

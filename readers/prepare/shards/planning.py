@@ -1,4 +1,4 @@
-"""Making a plan, and keeping it at its destination."""
+"""Make the plan of shards, and store it at the destination."""
 
 import importlib.metadata
 from collections.abc import Mapping
@@ -10,23 +10,27 @@ from readers.formats.stream import TarStream
 from readers.jpeg_seek_points.finder import Finder
 from readers.order.shuffle import Order
 from readers.prepare.errors import PrepareError
-from readers.prepare.packed import MANIFEST
 from readers.prepare.shards.boundaries import cut
-from readers.prepare.shards.packable import check_apart, check_folder, check_source
-from readers.prepare.shards.plan import FOLDER, Plan, plan_of
-from readers.prepare.shards.source import PlannedSource, located
-from readers.prepare.source import open_source
+from readers.prepare.shards.packable import (
+    check_apart,
+    check_folder,
+    check_source,
+    stream_plan_error,
+)
+from readers.prepare.shards.plan import FOLDER, MANIFEST, Plan, plan_of
+from readers.prepare.source import PlannedSource, open_source, planned_source
 from readers.sample import Dataset, PathLike
 from readers.storage.destination import Destination, open_destination
 from readers.storage.paths import shown_path
 from readers.storage.remote import StorageOptions
 
 PLAN = f"{FOLDER}/plan.json"
+"""File of the plan. It is written last, so that the boundaries are there whenever it is."""
 _BOUNDARIES = f"{FOLDER}/boundaries"
 _PACKING = 2
 """Version of how samples are written: goes up whenever the same plan may give other bytes."""
-_NOT_INSTALLED = "not installed"  # as where a cluster has sent the code
-_WRITTEN_OUT = {"format": "tar"}  # what settings leave out
+_NOT_INSTALLED = "not installed"  # where a cluster has sent the code without the package
+_DEFAULTS = {"format": "tar"}  # settings that are left out of plans and manifests
 
 
 def plan_shards(
@@ -41,25 +45,25 @@ def plan_shards(
     storage: StorageOptions | None = None,
     **options: Any,
 ) -> Plan:
-    """Decide which samples make which shard, before any is written, and keep that at the destination.
+    """Decide which samples make which shard before any is written, and store this plan at the destination.
 
-    The same data and settings give the same plan on every machine, so every task of an array job may make it. It reads
-    the sizes of all samples and 64 samples, and takes 8 bytes per sample.
+    The same data and settings give the same plan on every machine, so every task of an array job may make it. Planning
+    reads 64 samples and the sizes of all samples, and takes 8 bytes per sample.
 
     Args:
         source: A source as for `readers.open_dataset`, or a dataset, which is pickled with the plan.
         destination: The folder of the shards, or a URL such as ``s3://bucket/train``.
-        bytes_per_shard: The largest size of a shard, as far as the sizes in the source tell: samples with more fields
-            than others add some kilobytes. A sample that is larger stands alone.
+        bytes_per_shard: The largest size of a shard, as far as the source gives sizes: samples with more fields
+            than others add some kilobytes. A larger sample has a shard of its own.
         format: "tar" (WebDataset) or "parquet".
-        shuffle: Seed of the order; the order of the source when None.
-        finder: Finds the checkpoints of each JPEG, see `pack`; it must be picklable. None writes none.
-        source_format: Name of the source's format; None tells it from the source.
+        shuffle: Seed of the order; the order of the source if None.
+        finder: Finds the seek points of each JPEG, see `pack`; it must be picklable. None writes none.
+        source_format: Name of the source's format; None if it is detected.
         storage: How the destination is reached.
         options: ``split`` and options of the source's format, as for `readers.open_dataset`.
 
     Raises:
-        PrepareError: The source can only be read forward, or what it holds fits no shard; the destination holds
+        PrepareError: The source can only be read front to back, or a shard cannot hold its samples; the destination holds
             something else, or another plan.
         ReadersError: There is nothing to read.
 
@@ -81,16 +85,10 @@ def plan_shards(
         dataset = source
         check_source("the dataset", dataset, shuffle)
     if isinstance(dataset, TarStream):
-        raise PrepareError(
-            f"{source} can only be read forward, so its shards cannot be planned: pack it on one machine (gpu-aug pack "
-            "without --on, --task and --merge), or decompress it"
-        )
-    found = PlannedSource("a dataset", dataset.fingerprint, dataset=dataset)
-    if isinstance(source, str):
-        found = PlannedSource(located(source), dataset.fingerprint, source_format, options)
-        found.keep(dataset)
-    settings = described(dataset, format, bytes_per_shard, shuffle)
-    return planned(dataset, place, settings, found, finder)
+        raise stream_plan_error(source)
+    opener = planned_source(source, dataset, source_format, options)
+    settings = settings_of(dataset.fingerprint, len(dataset), format, bytes_per_shard, shuffle)
+    return planned(dataset, place, settings, opener, finder)
 
 
 def planned(
@@ -100,34 +98,29 @@ def planned(
     source: PlannedSource,
     finder: Finder | None = None,
 ) -> Plan:
-    """Make the plan of a dataset that was looked at, and keep it; see `plan_shards`."""
-    order = order_of(settings, len(dataset))
-    in_tar = settings.get("format", "tar") == "tar"
-    found = cut(dataset, order, bytes_per_shard=settings["shard_size_bytes"], in_tar=in_tar)
-    sizes = {
-        "estimated": found.estimated,
-        "probe": found.probe,
-        "sample_bytes": found.sample_bytes,
-    }
+    """Make the plan of an opened dataset, and store it; see `plan_shards`."""
+    order, format = order_of(settings, len(dataset)), settings.get("format", "tar")
+    most_bytes = settings["shard_size_bytes"]
+    boundaries, sizes = cut(dataset, order, bytes_per_shard=most_bytes, in_tar=format == "tar")
     plan = Plan(
         destination,
         settings,
-        _versions(in_tar),
+        versions(format),
         tuple(dataset.class_names),
-        found.boundaries,
+        boundaries,
         sizes,
         source,
         finder,
     )
-    _keep(plan)
+    keep_plan(plan)
     return plan
 
 
 def load_plan(destination: PathLike, storage: StorageOptions | None = None) -> Plan:
-    """The plan that is kept at a destination: its shards can be merged without the data.
+    """Return the plan that is stored at a destination: its shards can be merged without the data.
 
     Raises:
-        PrepareError: There is none, or it is damaged.
+        PrepareError: There is none, it is damaged, or it has no boundaries, as for a stream.
 
     Example:
         >>> from readers.prepare import load_plan, plan_shards
@@ -135,7 +128,13 @@ def load_plan(destination: PathLike, storage: StorageOptions | None = None) -> P
         >>> load_plan("kept/").identity == plan.identity
         True
     """
-    return _load(open_destination(destination, storage))
+    plan = _load(open_destination(destination, storage))
+    if plan.settings["samples"] is None:
+        raise PrepareError(
+            f"{shown_path(plan.destination.location)} holds shards of a stream, whose plan has no boundaries: continue it with "
+            "the command that began it"
+        )
+    return plan
 
 
 def _load(place: Destination) -> Plan:
@@ -143,7 +142,7 @@ def _load(place: Destination) -> Plan:
     where = shown_path(place.location)
     if document is None or steps is None:
         raise PrepareError(
-            f"{where} holds no plan of shards: begin with the command without --merge"
+            f"{where} holds no plan of shards: begin with the same command without --merge"
         )
     try:
         return plan_of(document, steps, place)
@@ -154,10 +153,10 @@ def _load(place: Destination) -> Plan:
 
 
 def check_settings(format: str, bytes_per_shard: int, shuffle: int | None) -> None:
-    """Refuse what cannot be meant.
+    """Check the settings of a pack.
 
     Raises:
-        PrepareError: One of the settings is out of range.
+        PrepareError: One of them is out of range.
     """
     if format not in ("tar", "parquet"):
         raise PrepareError(f"format must be tar or parquet, got {format!r}: choose one")
@@ -167,14 +166,18 @@ def check_settings(format: str, bytes_per_shard: int, shuffle: int | None) -> No
         raise PrepareError(f"bytes_per_shard must be 1 or more, got {bytes_per_shard}")
 
 
-def described(
-    dataset: Dataset, format: str, bytes_per_shard: int, shuffle: int | None
+def settings_of(
+    fingerprint: str,
+    num_samples: int | None,
+    format: str,
+    bytes_per_shard: int,
+    shuffle: int | None,
 ) -> dict[str, Any]:
-    """What was asked for, as manifests record it."""
+    """Return the settings of a pack for its plan and manifest; the number of samples of a stream is None."""
     settings: dict[str, Any] = {
-        "source": dataset.fingerprint,
-        "samples": len(dataset),
-        "tile": False,  # as in plans of versions that could put restart markers into JPEGs
+        "source": fingerprint,
+        "samples": num_samples,
+        "tile": False,  # stored plans have it, and it is part of their identity
         "shard_size_bytes": bytes_per_shard,
         "shuffle": shuffle,
     }
@@ -182,7 +185,7 @@ def described(
 
 
 def order_of(settings: Mapping[str, Any], length: int) -> Order | None:
-    """The order of the samples, None for that of the source."""
+    """Return the order of the samples, None for the order of the source."""
     seed = settings["shuffle"]
     return None if seed is None else Order(length, seed=seed)
 
@@ -190,40 +193,42 @@ def order_of(settings: Mapping[str, Any], length: int) -> Order | None:
 def begun_otherwise(
     where: str, before: dict[str, Any], now: dict[str, Any], then: str = ""
 ) -> PrepareError:
-    """The error for a destination whose shards are of other data or settings.
+    """Return the error for a destination whose shards are of other data or settings.
 
     Args:
         where: The destination, for people.
-        before: What its shards are made by.
-        now: What was asked for.
-        then: What else may be done.
+        before: Settings of its shards.
+        now: Settings that were asked for.
+        then: Another way out, for the end of the sentence.
     """
-    before, now = _WRITTEN_OUT | before, _WRITTEN_OUT | now
+    before, now = _DEFAULTS | before, _DEFAULTS | now
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     changes = [
         f"{name} was {before.get(name)}, is {now.get(name)}"
         for name in names
         if name not in ("source", "samples")
     ]
+    kind, counts = "settings", (before.get("samples"), now.get("samples"))
     if "source" in names:
-        data = f"other data ({before.get('samples')} samples then, {now.get('samples')} now)"
-        told = "; ".join([data, *changes])
-        return PrepareError(
-            f"{where} was begun with {told}: give the data as it was, or a new folder{then}"
-        )
-    told = ", ".join(changes) or "other boundaries of shards"
+        kind = "data"
+        if None not in counts:  # the number of samples of a stream is unknown
+            changes = [f"{counts[0]} samples then, {counts[1]} now", *changes]
+    elif not changes:
+        changes = ["other boundaries of shards"]
+    listed = f" ({'; '.join(changes)})" * bool(changes)
     return PrepareError(
-        f"{where} was begun with other settings ({told}): repeat them, or give a new folder{then}"
+        f"{where} was begun with other {kind}{listed}: repeat the command with the same data and settings, or give a new "
+        f"folder{then}"
     )
 
 
 def require_versions(plan: Plan) -> None:
-    """Refuse a plan that was made with other versions, by which the bytes of its shards would be others.
+    """Check that a plan was made with the versions of this machine, because others may give other bytes.
 
     Raises:
-        PrepareError: Names this machine, and what it has.
+        PrepareError: They differ; the text names this machine and its versions.
     """
-    here = _versions(plan.format == "tar")
+    here = versions(plan.format)
     unknown = _NOT_INSTALLED in (here["gpu-aug"], plan.versions.get("gpu-aug"))
     words = [
         f"{name} {here.get(name)} instead of {made_with}"
@@ -237,19 +242,24 @@ def require_versions(plan: Plan) -> None:
         )
 
 
-def _versions(in_tar: bool) -> dict[str, Any]:
+def versions(format: str) -> dict[str, Any]:
+    """Return the versions that the bytes of a shard depend on."""
     try:
         own = importlib.metadata.version("gpu-aug")
     except importlib.metadata.PackageNotFoundError:
         own = _NOT_INSTALLED
-    versions: dict[str, Any] = {"packing": _PACKING, "gpu-aug": own}
-    if not in_tar:
-        versions["pyarrow"] = require("pyarrow", extra="arrow").__version__
-    return versions
+    found: dict[str, Any] = {"packing": _PACKING, "gpu-aug": own}
+    if format != "tar":
+        found["pyarrow"] = require("pyarrow", extra="arrow").__version__
+    return found
 
 
-def _keep(plan: Plan) -> None:
-    """Store a plan, or see that the same one is there."""
+def keep_plan(plan: Plan) -> None:
+    """Store a plan at its destination, unless it is there already.
+
+    Raises:
+        PrepareError: The destination holds another plan, or something else.
+    """
     place, document = plan.destination, plan.document()
     found = place.read(PLAN)
     if found == document:
@@ -266,24 +276,23 @@ def _keep(plan: Plan) -> None:
             if is_begun
             else f"; no shard is there yet, so where nothing runs {FOLDER} may be removed",
         )
-    check_foreign(place)
+    _check_empty(place)
     with place.create(_BOUNDARIES) as file:
         file.write(plan.steps()[0])
     with place.create(PLAN) as file:
         file.write(document)
 
 
-def check_foreign(place: Destination) -> None:
-    """Refuse a destination without a plan that holds anything.
+def _check_empty(place: Destination) -> None:
+    """Check that a destination without a plan is empty.
 
     Raises:
-        PrepareError: It holds shards that were packed without a plan, or something else.
+        PrepareError: It holds shards or other files.
     """
     where = shown_path(place.location)
     if place.read(MANIFEST) is not None:
         raise PrepareError(
-            f"{where} was begun without a plan, by an earlier version or from a stream, and a plan cannot go on with its "
-            "shards: give a new folder"
+            f"{where} holds a {MANIFEST} and no plan, so its shards cannot be continued: give a new folder"
         )
     if any(
         not name.rpartition("/")[2].startswith(".gpuaug-") and name != _BOUNDARIES

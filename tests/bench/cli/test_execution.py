@@ -9,7 +9,7 @@ from bench.cli.options import ExecutionOptions
 from bench.output.errors import BenchError
 from dali_pipes.integrations.ray.executor import RayExecutor
 from readers.prepare.errors import PrepareError
-from readers.prepare.executor import ArrayTask
+from readers.prepare.job import ArrayTask
 from tests.support.commands import Run
 
 

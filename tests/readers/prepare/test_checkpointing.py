@@ -127,7 +127,9 @@ def test_whoever_finds_them_the_bytes_are_the_same(kind: str, source: Path, cach
         found_of(data, ArrayTask(number, 3, Backwards()))
     if kind != "folder":  # a folder of so few files is one task
         assert found_of(data, ArrayTask(0, 3, LocalExecutor(1))).lacking > 0
-        with pytest.raises(PrepareError, match=r"\d+ of 24 samples have no verdict yet: run the"):
+        with pytest.raises(
+            PrepareError, match=r"\d+ of 24 samples have not been looked through: run"
+        ):
             found_of(data, merge=True)
     found_of(data, ArrayTask(1, 3, LocalExecutor(1)))
     assert (found_of(data, merge=True).found, files_of(*places)) == (NUM_IMAGES, expected)

@@ -9,11 +9,11 @@ import pytest
 
 from dali_pipes.decode.check import CHECKS
 from readers.prepare import Inspection, PrepareError, inspect
-from readers.prepare.executor import ArrayTask, LocalExecutor
 from readers.prepare.inspection import doubled_keys
 from readers.prepare.inspection import parts as inspection_parts
 from readers.prepare.inspection.doubled_keys import DoubledKeys
 from readers.prepare.inspection.percentiles import Spread
+from readers.prepare.job import ArrayTask, LocalExecutor
 from readers.storage.destination import open_destination
 from tests.readers.prepare.test_inspect import Checked
 from tests.support.commands import Run
@@ -96,7 +96,7 @@ def test_parts_are_gone_on_from(shards: str, tmp_path: Path) -> None:
         next(folder.glob(f"part-{number:06d}-*")).unlink()
 
     with pytest.raises(
-        PrepareError, match=r"2 of 6 parts are not in .* \(number 1, 4\): run the tasks"
+        PrepareError, match=r"2 of 6 parts are missing in .* \(number 1, 4\): run the same command"
     ):
         inspect(shards, verify=CHECKS, parts=folder, merge=True)
     found = inspect(shards, verify=CHECKS, executor=again, parts=folder)
@@ -129,7 +129,7 @@ def test_commands_put_an_array_job_together(shards: str, tmp_path: Path, run: Ru
     assert (first[0], second[0]) == (0, 0)
     assert "task 0/2: 12 of 24 samples looked at" in first[1]
     assert lacking[0] == 2
-    assert "3 of 6 parts are not in" in " ".join(lacking[2].split())
+    assert "3 of 6 parts are missing in" in " ".join(lacking[2].split())
     assert merged == alone
 
 
@@ -192,7 +192,7 @@ def test_parts_in_a_store(s3: Storage, shards: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
     parts, rest = "s3://bucket/parts", Backwards()
     inspect(shards, verify=CHECKS, executor=ArrayTask(1, 2, LocalExecutor(1)), parts=parts)
-    with pytest.raises(PrepareError, match=f"3 of 6 parts are not in {parts}"):
+    with pytest.raises(PrepareError, match=f"3 of 6 parts are missing in {parts}"):
         inspect(shards, verify=CHECKS, parts=parts, merge=True)
     found = inspect(shards, verify=CHECKS, executor=rest, parts=parts)
     with open_destination(parts).create("part-000000-of-000006.npz") as file:

@@ -13,7 +13,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from readers.prepare import PrepareError, pack
+from readers import SourceError, open_dataset
+from readers.prepare import PrepareError, load_plan, pack, stream_packing
 from readers.prepare.packing import size_from
 from readers.prepare.source import open_source
 from readers.prepare.workers import Processes
@@ -21,6 +22,7 @@ from readers.storage.destination import indexes
 from readers.storage.lock import lock_folder
 from tests.support.commands import Run
 from tests.support.executors import die
+from tests.support.first_bytes import FirstBytes
 from tests.support.killed_pack import OPTIONS, pack_and_kill
 from tests.support.packed import (
     ROOT,
@@ -32,6 +34,7 @@ from tests.support.packed import (
     shards_in,
 )
 from tests.support.processes import is_gone
+from tests.support.tars import write_tar
 
 
 @pytest.mark.parametrize(
@@ -42,11 +45,11 @@ from tests.support.processes import is_gone
             pytest.param(place, marks=pytest.mark.long)
             for place in (
                 "readers.storage.destination.indexes:open_index:2",  # behind a rename, before the index
-                "readers.prepare.shards.merging:_refuse:1",  # in the middle of the manifest
+                "readers.prepare.shards.merging:_refuse_empty:1",  # in the middle of the manifest
                 "readers.storage.destination.local:LocalDestination.create:2",  # before the plan is there
                 "readers.storage.destination.indexes:open_index:1",
-                "readers.prepare.shards.making:_note:1",  # before an entry
-                "readers.prepare.shards.making:_note:2",
+                "readers.prepare.shards.making:note_shard:1",  # before an entry
+                "readers.prepare.shards.making:note_shard:2",
                 "readers.prepare.shards.merging:sweep:1",  # at the end
             )
         ),
@@ -179,7 +182,7 @@ def test_sizes_have_units(text: str | int, expected: int) -> None:
 @pytest.mark.parametrize("given", ["MB", 2.5e8, True, 0, -3, None])
 def test_what_is_no_size_is_refused(given: object) -> None:
     """A unit alone is none, nor is a fraction of bytes; the error has both ways to write one."""
-    expected = rf"such as '256MB', or a whole number of bytes, .* got {given!r}"
+    expected = rf"such as '256MB' or '1GiB', or a whole number of bytes, .* got {given!r}"
     with pytest.raises(PrepareError, match=expected):
         size_from(given)  # type: ignore[arg-type]
 
@@ -217,9 +220,83 @@ def test_another_stream_of_the_same_name_is_refused(run: Run, source: Path, tmp_
     out = tmp_path / "out"
     assert run("pack", tmp_path / "a" / "x.tar.gz", out)[0] == 0
 
-    assert "source was" in refused(run, tmp_path / "b" / "x.tar.gz", out)
+    assert "begun with other data: repeat" in refused(run, tmp_path / "b" / "x.tar.gz", out)
     (tmp_path / "a" / "x.tar.gz").write_bytes(gzip.compress(shard.read_bytes(), 1))
-    assert "source was" in refused(run, tmp_path / "a" / "x.tar.gz", out)
+    assert "begun with other data: repeat" in refused(run, tmp_path / "a" / "x.tar.gz", out)
+
+
+@pytest.fixture
+def stream(source: Path, tmp_path: Path) -> str:
+    """A shard that is read front to back."""
+    pack(str(source), tmp_path / "plain")
+    return str(tmp_path / "plain" / "shard-000000.tar")
+
+
+def pack_stream(stream: str, out: Path) -> dict[str, bytes]:
+    """Pack a stream into small shards, and return these and the manifest."""
+    pack(stream, out, source_format="stream", shard_size="30kB", finder=FirstBytes())
+    return content(out)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_an_interrupted_stream_goes_on(
+    stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """The second run keeps the shards that have an entry, and ends with the bytes of one run."""
+    note = stream_packing.note_shard
+    interrupted = Mock(side_effect=[*["noted"] * (most - 1), KeyboardInterrupt])
+    with monkeypatch.context() as patch:
+        patch.setattr(stream_packing, "note_shard", lambda *given: (interrupted(), note(*given))[1])
+        with pytest.raises(KeyboardInterrupt):
+            pack_stream(stream, tmp_path / "out")
+    times = [path.stat().st_mtime_ns for path in shards_in(tmp_path / "out")]
+    with pytest.raises(SourceError, match="was not packed to its end"):
+        open_dataset(tmp_path / "out")
+
+    assert pack_stream(stream, tmp_path / "out") == pack_stream(stream, tmp_path / "whole")
+    again = [path.stat().st_mtime_ns for path in shards_in(tmp_path / "out")]
+    assert len(times) == most
+    assert again[: most - 1] == times[:-1]
+
+
+def test_a_lost_shard_of_a_stream_is_made_again(stream: str, tmp_path: Path) -> None:
+    """With those behind it, from the stream; the bytes are the same."""
+    before = pack_stream(stream, tmp_path / "out")
+    shards_in(tmp_path / "out")[1].unlink()
+
+    assert pack_stream(stream, tmp_path / "out") == before
+
+
+def test_bad_samples_at_the_end_of_a_stream_are_listed(
+    stream: str, tmp_path: Path, jpeg: Jpeg
+) -> None:
+    """The entry of the last shard lists them; a finished stream is not read again."""
+    members = [("a.jpg", jpeg(20, 30)), ("b.jpg", b"no image"), ("c.jpg", b"")]
+    write_tar(Path(stream), members)
+    packed = pack(stream, tmp_path / "out", source_format="stream")
+
+    assert [bad["key"] for bad in packed.bad_samples] == [
+        "shard-000000.tar/b",
+        "shard-000000.tar/c",
+    ]
+    assert (packed.num_samples, packed.num_shards, packed.is_stream) == (1, 1, True)
+    assert pack(stream, tmp_path / "out", source_format="stream") == packed
+
+
+def test_a_stream_without_a_sound_sample_is_an_error(stream: str, tmp_path: Path) -> None:
+    """The first bad sample is named, also when the command is repeated."""
+    write_tar(Path(stream), [("a.jpg", b"no image"), ("b.jpg", b"")])
+    for _ in range(2):
+        with pytest.raises(PrepareError, match=r"no sample can be packed \(the first of 2 is .*/a"):
+            pack(stream, tmp_path / "out", source_format="stream")
+
+
+def test_a_stream_is_not_merged_without_its_data(stream: str, tmp_path: Path) -> None:
+    """Its plan has no boundaries, so a merge could not say what is missing."""
+    pack_stream(stream, tmp_path / "out")
+
+    with pytest.raises(PrepareError, match="holds shards of a stream"):
+        load_plan(tmp_path / "out")
 
 
 def test_a_killed_worker_is_one_sentence() -> None:

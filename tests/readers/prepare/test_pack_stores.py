@@ -59,8 +59,8 @@ def test_a_store_gets_what_a_folder_gets(
             for place in (
                 "readers.storage.destination.remote:RemoteDestination.create:2",  # before the plan is there
                 "readers.storage.destination.indexes:_put_index:1",  # behind a shard, before its index
-                "readers.prepare.shards.making:_note:2",  # before its entry
-                "readers.prepare.shards.merging:_refuse:1",  # in the middle of the manifest
+                "readers.prepare.shards.making:note_shard:2",  # before its entry
+                "readers.prepare.shards.merging:_refuse_empty:1",  # in the middle of the manifest
             )
         ),
     ],
@@ -85,7 +85,9 @@ def test_the_options_of_a_store_are_given(s3: Storage, source: Path, tmp_path: P
     reached = StorageOptions(**options)
     pack(str(source), tmp_path / "near", shard_size="30kB")
     make_shard(plan_shards(str(source), location, bytes_per_shard=30_000, storage=reached), 1)
-    with pytest.raises(PrepareError, match=rf"shards of {location} are missing \(0, 2"):
+    with pytest.raises(
+        PrepareError, match=rf"7 of 8 shards are missing in {location} \(number 0, 2"
+    ):
         merge(load_plan(location, reached))
     packed = pack(str(source), location, shard_size="30kB", storage=reached)
 

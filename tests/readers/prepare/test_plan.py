@@ -174,7 +174,8 @@ def test_missing_shards_are_counted_and_no_dataset(source: Path, tmp_path: Path)
         make_shard(plan, number)
 
     with pytest.raises(
-        PrepareError, match=rf"2 of {len(plan)} shards of .* \(0, {len(plan) - 1}\)"
+        PrepareError,
+        match=rf"2 of {len(plan)} shards are missing in .* \(number 0, {len(plan) - 1}\)",
     ):
         merge(plan)
     assert not (tmp_path / "out" / "manifest.json").exists()
@@ -214,7 +215,7 @@ def test_data_that_changed_or_is_not_there_is_named(
 ) -> None:
     """Whoever opens it anew says on which machine, and what."""
     plan = plan_of(source, tmp_path / "out")
-    monkeypatch.setattr("readers.prepare.shards.source._opened", {})  # as in another process
+    monkeypatch.setattr("readers.prepare.source._opened", {})  # as in another process
     if change == "cannot be opened":
         shutil.rmtree(source)
     else:
@@ -227,7 +228,7 @@ def test_data_that_changed_or_is_not_there_is_named(
 
 def test_credentials_stay_at_home() -> None:
     """A plan that is pickled or stored holds none of those that were given."""
-    from readers.prepare.shards.source import PlannedSource
+    from readers.prepare.source import PlannedSource
 
     settings = (("aws_secret_access_key", "s3cret"), ("region", "eu-west-1"))
     found = PlannedSource("s3://bucket/train", "0" * 32, options={"settings": settings})
@@ -239,7 +240,7 @@ def test_credentials_stay_at_home() -> None:
 
 
 def test_streams_have_no_plan(source: Path, tmp_path: Path) -> None:
-    """They are refused by name, and nothing is made."""
+    """`plan_shards` refuses them by name, and makes nothing."""
     pack(str(source), tmp_path / "tar")
     [shard] = shards_in(tmp_path / "tar")
 
@@ -251,14 +252,14 @@ def test_streams_have_no_plan(source: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_was_begun_without_a_plan_is_refused(source: Path, tmp_path: Path) -> None:
-    """Unfinished, one of an earlier version cannot be gone on with; finished, it is what the same settings gave."""
+    """Without its plan a finished folder is taken as it is, and an unfinished one cannot be continued."""
     packed = pack(str(source), tmp_path / "out")
     shutil.rmtree(tmp_path / "out" / ".gpuaug-plan")
     assert pack(str(source), tmp_path / "out") == packed
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_bytes())
     (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest | {"complete": False}))
 
-    with pytest.raises(PrepareError, match="earlier version, without a plan"):
+    with pytest.raises(PrepareError, match=r"holds a manifest\.json and no plan"):
         pack(str(source), tmp_path / "out")
 
 
@@ -287,7 +288,8 @@ def test_the_command_as_an_array_job(run: Run, source: Path, tmp_path: Path) -> 
     merged = run("pack", source, out, *options, "--merge")
 
     assert "none remain: give --merge" in printed
-    assert "are missing (0, 2" in early
+    assert "shards are missing in" in early
+    assert "(number 0, 2" in early
     assert merged[0] == 0
     assert "24 samples in" in merged[1]
     assert content(out) == content(tmp_path / "whole")

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from readers.prepare.errors import PrepareError, WorkerLostError
-from readers.prepare.executor import Job
+from readers.prepare.job import Job
 from readers.prepare.scheduling import Policy, run_tasks
 from tests.support.memory import peak_bytes
 

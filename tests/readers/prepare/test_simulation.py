@@ -5,7 +5,7 @@ import pytest
 
 from readers.order.permutation import make_keys, permute
 from readers.prepare.errors import PrepareError
-from readers.prepare.executor import Job
+from readers.prepare.job import Job
 from readers.prepare.scheduling import run_tasks
 from tests.support.simulated_cluster import Machines, SimulatedCluster
 from tests.support.simulated_shards import ENTRY, FILE, INDEX, WRITING, Fate, Fates, Storage

@@ -15,7 +15,7 @@ from readers.formats.files import dataset as files
 from readers.formats.files import described
 from readers.prepare import Plan, index, inspect, make_shard, merge, pack, plan_shards
 from readers.prepare.errors import PrepareError, TransientError
-from readers.prepare.executor import Job
+from readers.prepare.job import Job
 from readers.prepare.scheduling import run_tasks
 from readers.prepare.shards.merging import missing_shards
 from readers.storage import shards

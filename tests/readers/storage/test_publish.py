@@ -7,7 +7,7 @@ import pytest
 from readers import IndexFileError, open_dataset
 from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.prepare import PrepareError, index, pack
-from readers.prepare.executor import ArrayTask, LocalExecutor
+from readers.prepare.job import ArrayTask, LocalExecutor
 from readers.storage.destination import open_destination
 from readers.storage.remote import StorageOptions
 from readers.storage.remote.requests import Connection

@@ -391,7 +391,10 @@ class TestPatterns:
             ("s3://photos/lake/delta/data/*.parquet", "lake/delta is laid out as Delta table"),
             ("s3://photos/lake/delta/*/*.parquet", "lake/delta is laid out as Delta table"),
             ("s3://photos/lake/iceberg/", "is laid out as Iceberg table"),
-            ("s3://photos/lake/iceberg/data/{a,b}*.parquet", "lake/iceberg is laid out as Iceberg table"),
+            (
+                "s3://photos/lake/iceberg/data/{a,b}*.parquet",
+                "lake/iceberg is laid out as Iceberg table",
+            ),
             ("s3://photos/lake/lance/", "is laid out as Lance"),
         ):
             with pytest.raises(SourceError, match=match):

@@ -28,8 +28,8 @@ from dali_pipes.jpeg.seek_points import FINDER, JpegFinder
 from readers.jpeg_seek_points.layout import PackedSeekPoints
 from readers.prepare import LocalExecutor, index, pack
 from readers.prepare.errors import PrepareError, TransientError
-from readers.prepare.executor import Job
 from readers.prepare.inspection import parts as inspection_parts
+from readers.prepare.job import Job
 from readers.sample import Payload
 from readers.storage.unreadable import oserror_as_source_error
 from tests.support import ray_tasks

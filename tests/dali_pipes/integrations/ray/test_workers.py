@@ -32,7 +32,7 @@ from gpu_aug import ColorJitter, CutMix, HorizontalFlip, Normalize, RandomResize
 from gpu_aug.views import Views
 from readers import open_dataset
 from readers.prepare import pack
-from readers.prepare.executor import Job
+from readers.prepare.job import Job
 from tests.support.loaders import loader_maker
 from tests.support.ray_tasks import content
 from tests.support.same_batches import assert_same
