@@ -18,6 +18,7 @@ from readers.formats.boxes.dataset import image_field
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import mask_fields, rasterise
 from readers.formats.coco.targets import (
+    add_boxes,
     are_categories,
     choose_objects,
     file_name,
@@ -25,7 +26,6 @@ from readers.formats.coco.targets import (
     objects_to_json,
     parse,
     segments_to_json,
-    with_boxes,
 )
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with
@@ -101,8 +101,13 @@ class CocoDataset(DescribedFiles):
         require_choice("box_format", box_format, ("xywh", "xyxy"))
         images = None if images is None else Path(images).absolute()
         panoptic = None if panoptic is None else Path(panoptic).absolute()
-        options = {"images": images, "masks": masks, "crowd": crowd}
-        options |= {"box_format": box_format, "panoptic": panoptic}
+        options = {
+            "images": images,
+            "masks": masks,
+            "crowd": crowd,
+            "box_format": box_format,
+            "panoptic": panoptic,
+        }
         super().__init__(annotations, Scan("coco", 4, find_images), options)
         path = self._source
         ends = path.stem.split("_")[-1]  # instances_train2017
@@ -200,7 +205,7 @@ class CocoDataset(DescribedFiles):
     def _objects(self, entry: Sample, size: tuple[int, int] | None) -> dict[str, Payload]:
         annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
         wanted = choose_objects(annotations, crowd=self._options["crowd"])
-        objects = with_boxes(wanted, self._options["box_format"], size)
+        objects = add_boxes(wanted, self._options["box_format"], size)
         targets = objects_to_json(objects, self._categories)
         fields: dict[str, Payload] = {"json": to_payload(targets | CORNERS)}
         if self._options["masks"]:

@@ -135,7 +135,7 @@ def segments_to_json(
         if read_flag(is_thing, "isthing of its category"):
             things.append(one)
     things = choose_objects(things, crowd=crowd)
-    targets = objects_to_json(with_boxes(things, "xywh", None), categories)
+    targets = objects_to_json(add_boxes(things, "xywh", None), categories)
     targets["segment_ids"] = [one["id"] for one in things]
     return targets, json.dumps({"colors": colors}, separators=(",", ":")).encode()
 
@@ -175,7 +175,7 @@ def corners_of(
     return None
 
 
-def with_boxes(
+def add_boxes(
     objects: Sequence[Mapping[str, Any]], box_format: str, size: tuple[int, int] | None
 ) -> list[tuple[Mapping[str, Any], list[float]]]:
     """Return objects with their boxes, without those for which `corners_of` returns None.

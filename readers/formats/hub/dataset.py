@@ -13,7 +13,7 @@ from readers.detect.files import is_shard
 from readers.detect.registry import NUMBERED
 from readers.detect.splits import choose_split
 from readers.formats.hub.card import NAME, Config, choose_config
-from readers.formats.hub.repository import Repository, matching, require_all_parts, visible
+from readers.formats.hub.repository import Repository, match_files, require_all_parts, visible_names
 from readers.formats.named_splits import choose_name
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.sample import SourceError
@@ -93,7 +93,7 @@ def open_repository(
         folder = _common_folder(repository, names)
         if repository.is_local and not folder:
             return None
-        repository.fetch(names or visible(repository.files))
+        repository.fetch(names or visible_names(repository.files))
         inner = None if names else split
         whole = opened(str(repository.root / folder), split=inner, **options)
     class_names = _names_of(whole, settings)
@@ -105,13 +105,13 @@ def open_repository(
 def _choose(repository: Repository, settings: Config, split: str | None) -> list[str]:
     shown, files = repository.shown, repository.files
     if repository.path:
-        matched = matching([repository.path], files, shown)
+        matched = match_files([repository.path], files, shown)
         return choose_split(matched, split, shown)
     if settings.files:
         wanted = choose_name({name: name for name in settings.files}, split, shown)
-        return matching(settings.files[wanted], files, shown)
+        return match_files(settings.files[wanted], files, shown)
     below = f"{settings.folder}/" if settings.folder else ""
-    shards = [name for name in visible(files) if name.startswith(below) and _holds_many(name)]
+    shards = [name for name in visible_names(files) if name.startswith(below) and _holds_many(name)]
     return choose_split(shards, split, shown) if shards else []
 
 
@@ -143,7 +143,7 @@ def _common_folder(repository: Repository, names: Sequence[str]) -> str:
         return ""
     folder = os.path.commonpath([f"/{name}" for name in names])
     folder = folder.rpartition("/")[0] if folder[1:] in names else folder
-    below = [one for one in visible(repository.files) if f"/{one}".startswith(f"{folder}/")]
+    below = [one for one in visible_names(repository.files) if f"/{one}".startswith(f"{folder}/")]
     others = sorted({*below} - {*names, NAME})
     if others:
         raise SourceError(

@@ -41,7 +41,7 @@ _REASONS = {
 """What errors of the Hub's library mean to the user."""
 
 
-def matching(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[str]:
+def match_files(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[str]:
     """Return the files that match patterns, each once, sorted within a pattern.
 
     ``*`` and ``?`` match characters other than a slash, ``**`` matches any, and a folder matches all files below it.
@@ -69,7 +69,7 @@ def matching(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[
     return list(matched)
 
 
-def visible(names: Iterable[str]) -> list[str]:
+def visible_names(names: Iterable[str]) -> list[str]:
     """Return the names that patterns can match, sorted: no part begins with a dot, no folder with two underscores."""
     return sorted(name for name in names if not _is_hidden(name))
 
@@ -96,7 +96,7 @@ def _fitting(pattern: str, names: Sequence[str]) -> list[str]:
     if pattern in names:
         return [pattern]
     fits = re.compile(_translated(pattern), re.DOTALL).fullmatch
-    seen = names if _is_hidden(pattern) else visible(names)
+    seen = names if _is_hidden(pattern) else visible_names(names)
     return sorted(name for name in seen if fits(name)) or sorted(
         name for name in seen if name.startswith(f"{pattern}/")
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from readers.formats.lerobot.episodes import Episodes, Place, Places
 from readers.formats.lerobot.meta import TIME, Feature
 from readers.formats.lerobot.tables import Frames
-from readers.formats.lerobot.values import clamped, picture_ending
+from readers.formats.lerobot.values import clamp_rows, picture_ending
 from readers.formats.lerobot.videos import Videos
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.parquet.files import Location
@@ -81,7 +81,7 @@ class Camera(ABC):
         raise TypeError(f"the pictures of {self.name} at {place.key} {frames} lie in a video")
 
     def _rows(self, place: Place) -> NDArray[np.int64]:
-        return clamped(place.row, place.start, place.stop, self._offsets)[0]
+        return clamp_rows(place.row, place.start, place.stop, self._offsets)[0]
 
 
 class VideoCamera(Camera):

@@ -124,7 +124,7 @@ class LeRobotDataset(IndexedDataset):
         tables = [table.name for table in self._places.tables]
         self._values = Values(self._frames, self.info, tables, self._offsets, self._texts)
         taken = self._places.taken
-        self.videos = Videos.used(self.root, self._episodes, taken, self.cameras)
+        self.videos = Videos.of_episodes(self.root, self._episodes, taken, self.cameras)
         self._cameras = [self._camera(one, tolerance_s, decoded_bytes) for one in self.cameras]
         self._tolerance_s = tolerance_s
         self._options: dict[str, Any] = {

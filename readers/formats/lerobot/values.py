@@ -75,7 +75,7 @@ def _offsets(
     return offsets.astype(np.int64)
 
 
-def clamped(
+def clamp_rows(
     row: int, start: int, stop: int, offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return rows around a row, moved into the episode, and bool [T] for those that were moved.
@@ -193,7 +193,7 @@ class Values:
             offsets = self._offsets.get(name)
             rows = np.array([place.row])
             if offsets is not None:
-                rows, is_pad = clamped(place.row, place.start, place.stop, offsets)
+                rows, is_pad = clamp_rows(place.row, place.start, place.stop, offsets)
                 fields[f"{name}_is_pad"] = to_npy(is_pad)
             if feature.is_camera:
                 continue

@@ -60,7 +60,7 @@ class Videos:
         self._known: OrderedDict[int, tuple[VideoInfo, NDArray[np.float64]]] = OrderedDict()
 
     @classmethod
-    def used(
+    def of_episodes(
         cls, root: Path, episodes: Episodes, taken: NDArray[np.int64], cameras: Sequence[str]
     ) -> Self:
         """Return the videos of some episodes and cameras.

@@ -20,8 +20,8 @@ from readers.formats.voc.survey import (
     BACKGROUND,
     Color,
     choose_classes,
-    in_colors,
-    numbered,
+    has_colors,
+    number_colors,
     numbers_of_colors,
     palette,
     read_labelmap,
@@ -176,13 +176,13 @@ class VocDataset(AnnotatedDataset):
 
     def _mask(self, name: str) -> Payload:
         mask = self._files.read(name)
-        if not in_colors(mask):
+        if not has_colors(mask):
             return mask
         if not self._colors:
             raise ValueError(
                 f"{name} is in colours, and no labelmap.txt gives their classes: store the numbers of the classes"
             )
-        return numbered(mask, self._colors, name)
+        return number_colors(mask, self._colors, name)
 
     def _annotation(self, entry: Entry) -> VocAnnotation:
         return parse_annotation(self._files.read_annotation(entry.annotation), entry.annotation)

@@ -114,7 +114,7 @@ def _color(text: str, where: str) -> Color:
     return red, green, blue
 
 
-def in_colors(mask: Payload) -> bool:
+def has_colors(mask: Payload) -> bool:
     """Whether a PNG has colours of its own instead of a palette or greys."""
     return bytes(mask[_COLOR_TYPE : _COLOR_TYPE + 1]) in _IN_COLORS
 
@@ -148,7 +148,7 @@ def numbers_of_colors(
     return {void: VOID, (0, 0, 0): 0, **number_of} if number_of else {}
 
 
-def numbered(mask: Payload, colors: Mapping[Color, int], name: str) -> bytes:
+def number_colors(mask: Payload, colors: Mapping[Color, int], name: str) -> bytes:
     """Return a PNG with the number of each pixel's colour.
 
     Args:

@@ -21,12 +21,12 @@ from readers.formats.yolo.labels import (
     Object,
     Row,
     Task,
+    drop_repeated,
     find_task,
     objects_of,
     read_rows,
-    without_repeated,
 )
-from readers.formats.yolo.layout import Layout, beside_images, find_layout
+from readers.formats.yolo.layout import Layout, file_of_picture, find_layout
 from readers.labels.classes import Classes, read_classes
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
@@ -131,7 +131,7 @@ class YoloDataset(AnnotatedDataset):
     def _read(self, entry: Entry) -> Picture:
         data, field, header = self._files.read_picture(entry.image)
         if self.task == "semantic":
-            name = beside_images(entry.image, self._masks_dir, ".png")
+            name = file_of_picture(entry.image, self._masks_dir, ".png")
             mask = self._files.read(name)
             _check_palette(mask, name)
             return Picture(data, field, header, None, {"mask.png": mask})
@@ -139,7 +139,7 @@ class YoloDataset(AnnotatedDataset):
         objects: list[Object] = []
         if entry.annotation:
             rows = self._rows(entry.annotation)
-            different = without_repeated(rows)
+            different = drop_repeated(rows)
             if len(different) < len(rows) and not self._has_warned:
                 self._has_warned = True  # the text would be the same for each file
                 warnings.warn(self._repeated_sentence(len(rows) - len(different), 1), stacklevel=2)
@@ -157,7 +157,7 @@ class YoloDataset(AnnotatedDataset):
         names = [one.annotation for one in self._entries if one.annotation]
         names = names[:: len(names) // _LOOKED_AT + 1]
         of_files = [rows for name in names if (rows := read_if_sound(self._rows, name))]
-        return sum(len(rows) - len(without_repeated(rows)) for rows in of_files), len(names)
+        return sum(len(rows) - len(drop_repeated(rows)) for rows in of_files), len(names)
 
     def _repeated_sentence(self, num_rows: int, num_files: int) -> str:
         return (

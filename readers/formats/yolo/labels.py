@@ -77,7 +77,7 @@ def read_rows(data: bytes, name: str) -> list[Row]:
     return result
 
 
-def without_repeated(rows: Iterable[Row]) -> list[Row]:
+def drop_repeated(rows: Iterable[Row]) -> list[Row]:
     """Return the rows that do not equal an earlier one."""
     different: dict[tuple[int, tuple[float, ...]], Row] = {}
     for row in rows:

@@ -81,11 +81,11 @@ def find_images(root: Path, places: Sequence[str], source: Path) -> tuple[list[s
     return sorted(names), [*left_out.remarks(len(names))]
 
 
-def beside_images(name: str, folder: str, ending: str) -> str:
+def file_of_picture(name: str, folder: str, ending: str) -> str:
     """Return the file that belongs to a picture: in ``folder`` instead of the last folder ``images``, else next to the picture.
 
     Example:
-        >>> beside_images("images/train/a.b.jpg", "labels", ".txt")
+        >>> file_of_picture("images/train/a.b.jpg", "labels", ".txt")
         'labels/train/a.b.txt'
     """
     before, images, behind = f"/{name}".rpartition("/images/")
@@ -218,7 +218,7 @@ def _with_labels(
     root: Path, names: Sequence[str], *, labelled: bool
 ) -> tuple[list[Entry], list[str]]:
     """Return entries, those of pictures without labels too, and a warning that counts these."""
-    labels = [beside_images(name, "labels", ".txt") for name in names]
+    labels = [file_of_picture(name, "labels", ".txt") for name in names]
     present = _present(root, labels)
     entries = [
         Entry(stem_of(name), name, label if label in present else "")
@@ -249,7 +249,7 @@ def _num_alone(root: Path, names: Iterable[str], present: set[str]) -> int:
     """Return the number of labels, in folders of their own, without a picture in any split."""
     folders = {name.rpartition("/")[0] for name in names}
     expected = {
-        beside_images(name, "labels", ".txt")
+        file_of_picture(name, "labels", ".txt")
         for folder in folders
         for name in _names_in(root, folder)
         if is_image_file(name)

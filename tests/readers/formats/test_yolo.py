@@ -12,7 +12,7 @@ from pycocotools import mask as api
 
 from readers import open_dataset
 from readers.formats.yolo.dataset import YoloDataset
-from readers.formats.yolo.layout import beside_images
+from readers.formats.yolo.layout import file_of_picture
 from tests.support.annotated import (
     BOX,
     HEIGHT,
@@ -263,7 +263,7 @@ def test_lists_of_pictures_that_are_elsewhere(tmp_path: Path) -> None:
 )
 def test_where_labels_lie(name: str, label: str) -> None:
     """The last folder called images is another one, else they lie beside."""
-    assert beside_images(name, "labels", ".txt") == label
+    assert file_of_picture(name, "labels", ".txt") == label
 
 
 def test_pictures_without_labels(tmp_path: Path) -> None:
