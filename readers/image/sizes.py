@@ -71,8 +71,8 @@ def image_sizes(
             if (stored := _load(path, len(dataset))) is None:
                 if len(unknown) >= _WARNED_FROM:
                     warnings.warn(
-                        f"the data does not tell the sizes of {len(unknown):,} images, so all of them are read for their "
-                        f"headers, once; their sizes are then kept in {path}. Tar shards from gpu-aug pack tell them",
+                        f"the data does not state the sizes of {len(unknown):,} images, so their headers are read once, and "
+                        f"the sizes are stored in {path}. Tar shards of gpu-aug pack state them",
                         stacklevel=2,
                     )
                 sizes[unknown] = _read(dataset, field, unknown, progress)

@@ -478,13 +478,13 @@ class ShardDataset(IndexedDataset):
             IndexFileError: No folder for the index can be written.
             OSError: The shard cannot be read.
         """
-        with suppress(DamagedFileError, OSError):  # it is scanned anew below
+        with suppress(DamagedFileError, OSError):  # it is scanned again below
             index = _map(self._found[shard], self._contents[shard])
             index.verify()
             return index
         after = open_index(self._blobs[shard], self._scan, distrust=True)
         if _Content.of(after.head) != self._contents[shard]:
-            raise SourceError("the shard has changed since it was opened, open it anew")
+            raise SourceError("the shard has changed since it was opened: open it again")
         self._found[shard] = after
         self._open.cache_clear()
         return self._open(shard).index

@@ -138,7 +138,7 @@ class _Packets:
         is_set_up = self.sizes and packet.has_sidedata("new_extradata")
         # Recordings may repeat the same setup.
         if is_set_up and bytes(packet.get_sidedata("new_extradata")) != self.setup:
-            raise VideoError(f"its codec is set up anew at packet {len(self.sizes)}")
+            raise VideoError(f"its codec changes its setup at packet {len(self.sizes)}")
         content = bytes(packet)
         self.positions.append(-1 if packet.pos is None else packet.pos)
         self.pts.append(packet.pts)

@@ -465,7 +465,7 @@ class TestImageSizes:
         assert kept.stat().st_size > 320
         kept.unlink()
         monkeypatch.setattr(image_sizes_module, "_WARNED_FROM", 40)
-        with pytest.warns(UserWarning, match="sizes of 40 images, so all of them are read"):
+        with pytest.warns(UserWarning, match="sizes of 40 images, so their headers are read once"):
             image_sizes(data)
         monkeypatch.setenv("GPU_AUG_CACHE", "/dev/null/nowhere")
         assert image_sizes(data).tolist() == expected

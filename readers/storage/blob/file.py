@@ -14,7 +14,7 @@ from readers.storage.blob.mapped import mapped_file
 from readers.storage.blob.mmap_pages import map_file
 from readers.storage.unreadable import is_transient, reason_of
 
-_CHANGED = "it has changed since it was indexed, open it anew"
+_CHANGED = "it has changed since it was indexed: open it again"
 
 
 class FileState(NamedTuple):

@@ -157,7 +157,7 @@ class MappedFile:
     def _shrunk_error(self, size_bytes: int) -> OSError:
         text = (
             f"it has shrunk from {self.size_bytes} to {size_bytes} bytes since it was opened: copy it "
-            "again, and open the dataset anew"
+            "again, and open the dataset again"
         )
         return OSError(errno.ESTALE, text)
 

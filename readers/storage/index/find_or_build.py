@@ -259,7 +259,7 @@ def _build(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex:
     mode = 0o644
     if isinstance(blob, LocalBlob):
         write_stamp(part.file.fileno(), _stamp_of(blob))
-        mode = blob.mode | 0o200  # so that it can be stamped anew
+        mode = blob.mode | 0o200  # so that its stamp can be renewed
     part.publish(mode=mode, to_disk=True)
     seconds = time.perf_counter() - began
     name, holds = shown_path(blob.location), f"{len(head):,} samples"

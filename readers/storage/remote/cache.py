@@ -82,7 +82,7 @@ def open_cache(
             try:
                 made = _open[key] = BlockCache(where, limit_bytes, block_bytes)
                 size = made.limit_bytes / 1e9
-                _log.info("blocks of remote files are kept in %s, up to %.1f GB", where, size)
+                _log.info("blocks of remote files are stored in %s, up to %.1f GB", where, size)
             except OSError as error:
                 _warn(where, error)
                 _open[key] = None
@@ -300,7 +300,7 @@ def _claim_folder(folder: Path) -> None:
 
 def _warn(folder: Path, error: OSError) -> None:
     warnings.warn(
-        f"nothing is kept in the cache {folder}: {reason_of(error)}. Remote data is read each time anew; "
+        f"the cache {folder} cannot be written: {reason_of(error)}. Remote data is read again each time; "
         "free some space, give another cache_folder, or cache_bytes=0",
         RuntimeWarning,
         stacklevel=2,

@@ -42,11 +42,11 @@ _ADVICE = {
     "TokenRefreshRequired": f"the session token has expired: {_NEW_TOKEN}",
     "InvalidToken": f"the session token is none of this store: {_NEW_TOKEN}, or unset AWS_SESSION_TOKEN",
     "InvalidAccessKeyId": f"the store does not know the key in AWS_ACCESS_KEY_ID: set {_AWS}, {_PUBLIC}",
-    "SignatureDoesNotMatch": "AWS_SECRET_ACCESS_KEY is not the secret of AWS_ACCESS_KEY_ID: set both anew",
+    "SignatureDoesNotMatch": "AWS_SECRET_ACCESS_KEY is not the secret of AWS_ACCESS_KEY_ID: set both again",
     "AuthorizationHeaderMalformed": f"the request was signed for another region: {_REGION}",
     "PermanentRedirect": f"the bucket lies in another region: {_REGION}",
     "IllegalLocationConstraintException": f"the bucket lies in another region: {_REGION}",
-    "AuthenticationFailed": f"the key, token or signature is not that of the account: set {_AZURE} anew",
+    "AuthenticationFailed": f"the key, token or signature is not that of the account: set {_AZURE} again",
     "AuthorizationFailure": "let this machine through the account's firewall, or get a token for its blobs",
     "AuthorizationPermissionMismatch": (
         "give the identity the role Storage Blob Data Reader, or the token the permissions r and l"

@@ -307,11 +307,11 @@ def changed(before: State, now: State) -> OSError:
     """Return the error for an object that was replaced after it was opened."""
     if before._replace(etag="") == now._replace(etag=""):
         text = (
-            "its ETag has changed since it was opened, its size and time have not: open it anew, or, where nobody "
-            "wrote it, read from one server instead of several that each give an ETag of their own"
+            "its ETag has changed since it was opened, its size and time have not: open it again; if it was not "
+            "written, read from one server instead of several with different ETags"
         )
     else:
-        text = "it has changed since it was opened, open it anew"
+        text = "it has changed since it was opened: open it again"
     return OSError(errno.ESTALE, text)
 
 

@@ -289,7 +289,7 @@ def test_shard_that_changed_gives_bad_samples(tmp_path: Path) -> None:
     reason = "the shard cannot be read: "
 
     assert changed == BadSample(
-        0, "0.tar/000", "read", reason + "it has changed since it was indexed, open it anew"
+        0, "0.tar/000", "read", reason + "it has changed since it was indexed: open it again"
     )
     assert gone == BadSample(2, "1.tar/000", "read", reason + "No such file or directory")
     assert fine.image == b"000" * 300

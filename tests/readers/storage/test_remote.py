@@ -468,7 +468,7 @@ class TestAccess:
         for url in ("s3://photos/train/train-000.tar", f"{server.url}/photos/train/train-000.tar"):
             server.faults(rate=1.0, kinds=["etag"], skip=int(url.startswith("http")))
             with pytest.raises(
-                SourceError, match=r"train-000\.tar cannot be read: its ETag .*anew"
+                SourceError, match=r"train-000\.tar cannot be read: its ETag .*open it again"
             ):
                 open_dataset(url, endpoint=server.url, cache_bytes=0)
         server.faults()

@@ -126,7 +126,7 @@ def test_what_is_unpickled_is_what_was_pickled(shards: list[Path], change: str) 
         found = one.fetch(range(13))
         assert (len(one), found[5:]) == (13, expected[5:])
         assert all(isinstance(entry, BadSample) for entry in found[:5])
-        assert "open it anew" in found[0].reason
+        assert "open it again" in found[0].reason
     assert len(Tens(shards)) == (11 if change == "fewer samples" else 13)
     assert there.fingerprint == again.fingerprint == dataset.fingerprint
 
