@@ -9,7 +9,7 @@ from pathlib import Path
 from readers.formats.boxes.dataset import head_of
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.yolo.config import looks_like_config
-from readers.formats.yolo.layout import beside_images
+from readers.formats.yolo.layout import file_of_picture
 
 _YOLO = re.compile(rb"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
 
@@ -31,7 +31,7 @@ def warn_unread_yolo(root: Path, images: Sequence[Path]) -> Iterator[str]:
     names = [
         (image, path)
         for image in images
-        for path in (image.with_suffix(".txt"), Path(beside_images(str(image), "labels", ".txt")))
+        for path in (image.with_suffix(".txt"), Path(file_of_picture(str(image), "labels", ".txt")))
     ]
     for path, above in _first(names, lambda head: _YOLO.fullmatch(head.partition(b"\n")[0])):
         has_classes = any(map(looks_like_config, Path(above).glob("*.y*ml")))

@@ -13,9 +13,8 @@ from readers.formats.path_table.metadata_folder import (
     about_files,
     about_objects,
     image_column,
-    read_json_lines,
 )
-from readers.formats.path_table.read import read_table
+from readers.formats.path_table.read import read_json_lines, read_table
 from readers.formats.path_table.roles import find_label
 from readers.labels.classes import numbering_of
 from readers.plural import counted
