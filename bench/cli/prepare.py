@@ -190,7 +190,7 @@ def index(
             finder=FINDER if seek_points else None,
             on_shards=shards,
             on_videos=videos,
-            on_checkpoints=jpegs,
+            on_seek_points=jpegs,
             **source.asked(),
         )
     print_indexing(data, found, execution.task)

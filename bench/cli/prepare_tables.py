@@ -12,7 +12,7 @@ from bench.output.text import name_some, print_left_out, print_line, printable
 from readers import Dataset
 from readers.plural import counted
 from readers.prepare import Indexing, Packing
-from readers.prepare.checkpointing import Checkpointing
+from readers.prepare.seek_points import SeekPointCounts
 from readers.prepare.shards.merging import num_missing
 from readers.prepare.shards.plan import MANIFEST
 from readers.prepare.source import title_of
@@ -35,10 +35,10 @@ def print_indexing(source: str, found: Indexing, task: str | None) -> None:
         print_line(f"{text}; --merge tells when all are")
     elif found.videos is not None and found.files is not None:
         _print_videos(found.files, found.videos)
-    elif not found.shards and found.checkpoints is None:
+    elif not found.shards and found.seek_points is None:
         print_line(f"{printable(source)} needs no index (format: {title_of(found.dataset)})")
-    if found.checkpoints is not None:
-        _print_checkpoints(found.checkpoints)
+    if found.seek_points is not None:
+        _print_seek_points(found.seek_points)
     if task is None:
         print_left_out(source, found.dataset)
 
@@ -62,7 +62,7 @@ def _print_shards(indexing: Indexing) -> None:
     )
 
 
-def _print_checkpoints(found: Checkpointing) -> None:
+def _print_seek_points(found: SeekPointCounts) -> None:
     """Print how many images have seek points, where these lie, and why the others have none."""
     text = f"seek points: of {found.found:,} of {counted(found.looked_at, 'image')}, {decimal(found.num_bytes)}"
     if found.paths:

@@ -14,19 +14,19 @@ class Contents:
 
     Attributes:
         keys: The keys of the samples so far.
-        checkpoints: Seek points of the images, if the packer finds them.
+        seek_points: Seek points of the images, if the packer finds them.
     """
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
-        self.checkpoints: list[Entry] = []
+        self.seek_points: list[Entry] = []
         self._source_bytes = 0
 
     def add(self, sample: Packed) -> str:
         """Count a sample, and return the key that it gets in this shard."""
         key = free_key(sample.name, self.keys)
         if sample.found is not None:
-            self.checkpoints.append(Entry(len(self.keys), *sample.found))
+            self.seek_points.append(Entry(len(self.keys), *sample.found))
         self.keys.add(key)
         self._source_bytes += sample.before_bytes
         return key
@@ -70,7 +70,7 @@ def fill(shard: Shard, add_samples: Callable[[Shard], None]) -> tuple[dict[str, 
     """
     try:
         add_samples(shard)
-        return shard.close(), shard.contents.checkpoints
+        return shard.close(), shard.contents.seek_points
     except BaseException:
         shard.abandon()
         raise

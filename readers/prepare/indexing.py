@@ -8,10 +8,10 @@ from typing import Any
 
 from readers.datasets.dataset import IndexedDataset
 from readers.jpeg_seek_points.finder import Finder
-from readers.prepare.checkpointing import Checkpointing, find_all
 from readers.prepare.errors import PrepareError
 from readers.prepare.inspection.kind import holds_videos
 from readers.prepare.job import ArrayTask, Executor, Job, LocalExecutor
+from readers.prepare.seek_points import SeekPointCounts, find_all
 from readers.prepare.source import open_at_random, planned_source
 from readers.sample import Dataset
 from readers.storage.blob import Blob
@@ -35,7 +35,7 @@ class Indexing:
         videos: Index of the videos, if the source holds videos.
         files: The dataset of these videos: the source or, if its samples are frames, the files that hold them.
         lacking: Paths or URLs of shards whose index is left to other tasks of an array job.
-        checkpoints: What is known about seek points, if they were asked for and no index is lacking.
+        seek_points: What is known about seek points, if they were asked for and no index is lacking.
     """
 
     opened: IndexedDataset | None
@@ -44,7 +44,7 @@ class Indexing:
     videos: VideoIndex | None = None
     files: Dataset | None = None
     lacking: list[str] = field(default_factory=list)
-    checkpoints: Checkpointing | None = None
+    seek_points: SeekPointCounts | None = None
 
     @property
     def dataset(self) -> IndexedDataset:
@@ -73,7 +73,7 @@ def index(
     finder: Finder | None = None,
     on_shards: Callable[[int, int], None] = lambda *_: None,
     on_videos: Callable[[int, int], None] = lambda *_: None,
-    on_checkpoints: Callable[[int, int], None] = lambda *_: None,
+    on_seek_points: Callable[[int, int], None] = lambda *_: None,
     **options: Any,
 ) -> Indexing:
     """Index every shard and every video of a source.
@@ -89,11 +89,11 @@ def index(
         publish: Put the index of each shard in an object store beside it, where readers find it. It is needed if other
             machines index such shards.
         merge: Build nothing, and check that every shard has its index.
-        finder: Also finds the seek points of the JPEGs, see `readers.prepare.checkpointing`; None finds none. A task of
+        finder: Also finds the seek points of the JPEGs, see `readers.prepare.seek_points`; None finds none. A task of
             an array job finds its part once all indexes exist.
         on_shards: Called with the bytes of shards that are done, and of all shards.
         on_videos: Called with the number of videos that are done, and of all.
-        on_checkpoints: Called with the number of samples whose seek points are done, and of all.
+        on_seek_points: Called with the number of samples whose seek points are done, and of all.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
@@ -138,16 +138,16 @@ def index(
     found = Indexing(opened, builder.found, seconds, lacking=builder.lacking)
     if finder is not None and opened is not None:
         planned = planned_source(source, opened, format, options)
-        checkpoints = find_all(
+        seek_points = find_all(
             opened,
             planned,
             finder,
             chosen,
             publish=publish,
             merge=merge,
-            on_progress=on_checkpoints,
+            on_progress=on_seek_points,
         )
-        found = replace(found, checkpoints=checkpoints)
+        found = replace(found, seek_points=seek_points)
     if isinstance(chosen, ArrayTask):
         return found
     return _with_videos(found, on_videos)

@@ -87,7 +87,7 @@ def pack(
             sizes: see `plan_shards`.
         shuffle: Seed of the order; the order of the source if None.
         finder: Finds the seek points of each JPEG, which are written beside the shards: see
-            `readers.prepare.checkpointing`; it must be picklable. None writes none. Shards that are done already get none.
+            `readers.prepare.seek_points`; it must be picklable. None writes none. Shards that are done already get none.
         allow_pipe: Whether the source may be ``pipe:COMMAND``, which is run.
         source_format: Name of the source's format, such as "stream"; None if it is detected.
         num_workers: Number of threads, or of processes for large datasets; all cores if None.

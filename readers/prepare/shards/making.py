@@ -172,13 +172,13 @@ def write_shard(
     with created as file:
         digest = DigestFile(file)
         shard = shard_in(digest, plan.format, plan.class_names, fields)
-        counts, checkpoints = fill(shard, add_samples)
+        counts, seek_points = fill(shard, add_samples)
     if plan.finder is not None:
         if in_tar:
             shard_file = SampleFile(place.at(name), heads[0].digest[:32], counts["samples"])
         else:
             [shard_file] = ParquetDataset(place.at(name)).sample_files
-        write_beside(shard_file, plan.finder.version, checkpoints)
+        write_beside(shard_file, plan.finder.version, seek_points)
     return counts | {"sha256": digest.hexdigest()}
 
 

@@ -261,7 +261,7 @@ def test_a_lost_end_of_a_shard_is_a_bad_sample(run: Run, source: Path, tmp_path:
 def test_memory_does_not_grow(run: Run, tmp_path: Path) -> None:
     """Ten times the samples take the same memory."""
     peaks = []
-    for number in (10, 20, 200):  # the first one loads what finds checkpoints
+    for number in (10, 20, 200):  # the first one loads the finder of seek points
         folder = tmp_path / str(number)
         folder.mkdir()
         noise = np.random.default_rng(0).bytes(100_000)

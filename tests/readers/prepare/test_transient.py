@@ -213,7 +213,7 @@ def test_no_verdict_is_noted_beside_a_shard(shard: Path, failing: list[int]) -> 
     with pytest.raises(TransientError, match=rf"shard-000000.tar/\S+ cannot be read on {node()}"):
         find()
 
-    found = find().checkpoints
+    found = find().seek_points
     assert found is not None
     assert (found.found, found.lacking) == (24, 0)
 

@@ -264,7 +264,7 @@ def test_checkpoints(
         paths = []
         for source in (shards, tmp_path / "photos"):
             finder = FINDER if not found else DyingFinder(mark=tmp_path / "died")
-            made = index(str(source), finder=finder, executor=executor).checkpoints
+            made = index(str(source), finder=finder, executor=executor).seek_points
             assert made is not None
             assert made.found + made.none.total() == (24 if source == shards else 8)
             paths += [Path(path) for path in made.paths]

@@ -1,4 +1,4 @@
-"""`index` with a finder, and `pack`: the checkpoints of all images, the same bytes whoever finds them."""
+"""`index` with a finder, and `pack`: the seek points of all images, with the same bytes for every executor."""
 
 import os
 import pickle
@@ -16,7 +16,7 @@ from readers import open_dataset
 from readers.jpeg_seek_points.layout import Entry
 from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.prepare import ArrayTask, Executor, LocalExecutor, PrepareError, index, pack
-from readers.prepare.checkpointing import Checkpointing
+from readers.prepare.seek_points import SeekPointCounts
 from tests.support.commands import Run
 from tests.support.damage import flip
 from tests.support.executors import Backwards
@@ -51,16 +51,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def found_of(path: Path, executor: Executor | None = None, **options: bool) -> Checkpointing:
-    """What `index` says of the checkpoints."""
+def found_of(path: Path, executor: Executor | None = None, **options: bool) -> SeekPointCounts:
+    """Return what `index` says about seek points."""
     executor = executor or LocalExecutor(1)
-    found = index(str(path), finder=FINDER, executor=executor, **options).checkpoints  # type: ignore[arg-type]
+    found = index(str(path), finder=FINDER, executor=executor, **options).seek_points  # type: ignore[arg-type]
     assert found is not None
     return found
 
 
 def files_of(*folders: Path) -> dict[str, bytes]:
-    """All files of checkpoints, by name."""
+    """Return the contents of all files of seek points, by name."""
     paths = [path for folder in folders for path in folder.rglob("*.gpuaug-checkpoints")]
     return {path.name: path.read_bytes() for path in paths}
 
@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_written_beside_has_its_own_in_the_cache(
     """As shards on a read-only disk."""
     data = tmp_path / "shards"
     pack(str(source), data, shard_size="15kB")
-    monkeypatch.setattr("readers.prepare.checkpointing.os.access", lambda *_: False)
+    monkeypatch.setattr("readers.prepare.seek_points.os.access", lambda *_: False)
     found = found_of(data)
 
     assert files_of(data) == {}
