@@ -1,4 +1,4 @@
-"""``make demo``: real photographs through every engine of this machine, in a table and a picture."""
+"""``make demo``: run real photographs through every engine of this machine, and write a table and a picture."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from bench.output import errors
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-_RECIPE = "imagenet_train_jitter"  # that of the README's table
+_RECIPE = "imagenet_train_jitter"  # the recipe of the README's table
 
 
 @app.command()

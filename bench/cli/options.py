@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,7 +56,7 @@ Json = Annotated[Path | None, typer.Option("--json", help="Also write the result
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How DATA is opened, as far as it does not tell that itself."""
+    """How DATA is opened, as far as it cannot be detected."""
 
     format: Annotated[
         str | None,
@@ -68,10 +68,10 @@ class SourceOptions:
     option: Options = None
 
     def asked(self) -> dict[str, Any]:
-        """The keyword arguments of `readers.open_dataset`.
+        """Return the keyword arguments of `readers.open_dataset`.
 
         Raises:
-            BenchError: One of them is not NAME=VALUE.
+            BenchError: An option is not of the form NAME=VALUE.
         """
         from bench.output.arguments import source_options
 
@@ -80,7 +80,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class ExecutionOptions:
-    """Where a preparation is carried out."""
+    """Where the tasks of a preparation run."""
 
     on: Annotated[
         str, typer.Option(help="local, or ray for a cluster (pip install 'gpu-aug\\[ray]').")
@@ -100,7 +100,7 @@ class ExecutionOptions:
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """Which frames of videos make a clip."""
+    """Which frames of videos form a clip."""
 
     num_frames: Annotated[
         int | None, typer.Option(help="Videos: frames per clip (default 16).")
@@ -113,13 +113,13 @@ class FrameOptions:
     ] = None
 
     def asked(self) -> dict[str, Any]:
-        """Every option by its name, as `bench.compare.clips.clip_settings` takes them."""
+        """Return every option by name, as `bench.compare.clips.clip_settings` takes them."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class ClipOptions(FrameOptions):
-    """Also what becomes of videos that are too short or damaged."""
+    """FrameOptions, and the handling of videos that are too short or damaged."""
 
     padding: Annotated[
         str | None,
@@ -135,7 +135,7 @@ class ClipOptions(FrameOptions):
 
 @dataclass(frozen=True)
 class SampledClipOptions(ClipOptions):
-    """Also which clips of a video are taken."""
+    """ClipOptions, and the choice of clips in a video."""
 
     sampling: Annotated[
         str | None,
@@ -149,7 +149,7 @@ class SampledClipOptions(ClipOptions):
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """Arguments for `dali_pipes.Loader`; `gpu-aug tune` tries values for those that are left out."""
+    """Arguments of `dali_pipes.Loader`; `gpu-aug tune` tries values for those that are not given."""
 
     device: Device = "auto"
     decoder: Annotated[str, typer.Option(help="auto, dali, cpu or cuda.")] = "auto"
@@ -173,7 +173,7 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class RunOptions(TuneOptions):
-    """Also how long to go on, and what is written."""
+    """TuneOptions, and the length of the run and its output files."""
 
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data (default 1).")] = (
         None

@@ -1,4 +1,4 @@
-"""The commands that prepare DATA: pack, inspect and index."""
+"""Commands that prepare DATA: pack, inspect and index."""
 
 from typing import Annotated, Any, cast
 
@@ -43,7 +43,7 @@ def pack(
     *,
     execution: ExecutionOptions,
 ) -> None:
-    """Pack DATA into shards with their indexes and checkpoints; a second run goes on with the first."""
+    """Pack DATA into shards with indexes and checkpoints; a second run continues the first."""
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.prepare_tables import print_packing
     from bench.output.progress import samples_bar
@@ -56,7 +56,7 @@ def pack(
         packed = packing.pack(
             source,
             destination,
-            format=cast("Any", format),  # which is judged there
+            format=cast("Any", format),  # checked by the callee
             shard_size=shard_size,
             shuffle=shuffle,
             finder=FINDER,
@@ -90,7 +90,7 @@ def inspect(
         ),
     ] = None,
 ) -> None:
-    """Say what is in DATA: fields, sizes, shapes, classes, and what is broken (exit code 1)."""
+    """Show what DATA contains: fields, sizes, shapes, classes, and bad samples (exit code 1)."""
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.inspect_tables import print_inspection, print_part, to_dict
     from bench.output.arguments import check_writable
@@ -114,10 +114,10 @@ def inspect(
         if parts
         else "nothing was kept; give --verify --parts FOLDER to keep what is found and go on from there"
     )
-    dataset = open_source(data, allow_pipe=allow_pipe, **asked)  # whose warnings are seen
+    dataset = open_source(data, allow_pipe=allow_pipe, **asked)  # its warnings are printed
     with told_when_interrupted(remains), hushed(), samples_bar() as bar:
         found = inspection.inspect(
-            # Elsewhere it is opened anew, so that a machine that does not see it says so.
+            # On other machines it is opened again, so that a machine that cannot reach it raises.
             data if executor else dataset,
             verify=CHECKS if verify else None,
             num_workers=workers,
@@ -127,7 +127,7 @@ def inspect(
             on_progress=bar,
             **(asked if executor else {}),
         )
-    if execution.task is not None:  # the merged result tells of bad samples
+    if execution.task is not None:  # the merged result reports bad samples
         print_part(found, execution.task)
         return
     print_inspection(data, found)
@@ -158,10 +158,10 @@ def index(
         ),
     ] = False,
 ) -> None:
-    """Build the indexes that DATA needs to be read at random; a second run goes on with the first.
+    """Build the indexes for random access to DATA; a second run continues the first.
 
-    Videos are looked through as well. Bad ones are named, and are no failure: an index says which they are.
-    (gpu-aug inspect has exit code 1 for them.)
+    Videos are checked, too. Bad videos are listed but do not fail the command: the index records them. (gpu-aug inspect
+    has exit code 1 for them.)
     """
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.prepare_tables import print_indexing

@@ -1,4 +1,4 @@
-"""The commands that read DATA through a recipe: run, tune, preview, report and audit."""
+"""Commands that read DATA through a recipe: run, tune, preview, report and audit."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +28,7 @@ def run(
     clips: SampledClipOptions,
     source: SourceOptions,
 ) -> None:
-    """Run a loader over DATA, show what it does as it goes, and say what limits it."""
+    """Run a loader over DATA, show its speed, and report its bottleneck."""
     from bench.cli.run_show import run_epochs
 
     run_epochs(data, recipe, loader, clips, source)
@@ -51,7 +51,7 @@ def tune(
     source: SourceOptions,
     json: Json = None,
 ) -> None:
-    """Find out what limits a loader over DATA, and what to change."""
+    """Find the bottleneck of a loader over DATA, and faster settings."""
     from bench.tune.command import tune_and_show
 
     aim = {"step_ms": step_ms, "images_per_second": images_per_second, "seconds": seconds}
@@ -80,7 +80,7 @@ def report(
     allow_pipe: AllowPipe = False,
     workers: Workers = None,
 ) -> None:
-    """Write one HTML page about a run or about data, which loads nothing and can be sent to others."""
+    """Write one HTML page about a run or about data; the page loads nothing and can be sent to others."""
     from bench.report.write import Asked, write_report
 
     asked = Asked(verify, log_only, opened.asked(), allow_pipe, workers)
@@ -142,7 +142,7 @@ def preview(
     source: SourceOptions,
     seed: Seed = 0,
 ) -> None:
-    """Draw originals beside what training sees in several epochs, and what was drawn; of videos, strips of frames."""
+    """Draw originals next to the images of training in several epochs, with their draws; for videos, strips of frames."""
     from bench.compare.clips import clip_settings, usual_recipe
     from bench.output.arguments import schedule_from
     from bench.output.errors import BenchError
@@ -173,11 +173,12 @@ def audit(
         typer.Argument(metavar="B", help="Audit files of another run, to compare them."),
     ] = None,
 ) -> None:
-    """Say whether a run handed over each sample exactly once; or whether two runs handed over the same ones.
+    """Check that a run handed over each sample exactly once, or that two runs handed over the same samples.
 
-    The files are what Monitoring(audit='run-{rank}.jsonl') wrote, on any number of ranks and after any number of
-    resumes: steps that were done again after one count once. Of two runs it says whether they had the same samples in the
-    same order, and if not, where they part; where one goes on from a state of the other, both are checked as one run. Exit code 1 if the answer is no.
+    The files are those of Monitoring(audit='run-{rank}.jsonl'), from any number of ranks and after any number of
+    resumes: steps that were repeated after a resume count once. Two runs are compared: whether they had the same
+    samples in the same order, and if not, the first difference. If one run continued from a state of the other, both
+    are checked as one run. Exit code 1 if the answer is no.
     """
     from bench.output.text import print_line
     from dali_pipes.runs.audit_check import check_audit
