@@ -87,7 +87,7 @@ def read(
     ] = None,
     json: Json = None,
 ) -> None:
-    """Read the samples of DATA in shuffled order from every format, beside the formats' own libraries."""
+    """Read the samples of DATA in shuffled order from every format, with our readers and the formats' own libraries."""
     from bench.reading.read import ReadSettings, read_and_show
     from readers.prepare.packing import size_from
 
@@ -126,7 +126,7 @@ def micro(
 
     decode: each kind of file in full, smaller, and crops, by our decoder and others, on one thread.
 
-    overhead: what the loader does besides decoding and augmenting, and how long it holds Python's lock.
+    overhead: the loader's work besides decoding and augmenting, and how long it holds the GIL.
 
     scale: the loader's cost by threads, batch size, image size and dataset length.
     """
@@ -142,7 +142,7 @@ def make_videos(
     seconds: Annotated[float, typer.Option(help="Length of each video.")] = 10.0,
     seed: Seed = 0,
 ) -> None:
-    """Make videos: a camera that moves over real photographs, H.264 with x264's default settings."""
+    """Make videos: a camera moves over real photographs, H.264 with x264's default settings."""
     from bench.compare.make_videos import make_and_show
 
     make_and_show(folder, size, count=count, seconds=seconds, seed=seed)
