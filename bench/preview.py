@@ -150,9 +150,8 @@ def write_clips(
     videos, left_out = open_sound_videos(source, settings, most=count, how=how)
     _print_warnings(f"not drawn: {fault}" for fault in left_out)
     numbers = videos.indices_in_whole(range(len(videos))).tolist()
-    mixes = any(
-        one.group > 1 for one in recipe.recipes
-    )  # mixing needs the neighbours, which are outside the selection
+    # Mixing needs the neighbours, which are outside the selection.
+    mixes = any(one.group > 1 for one in recipe.recipes)
     clips = settings.clips(videos.whole if mixes else videos, sampling="random")
     which: dict[str, Any] = {"indices" if mixes else "numbers": numbers, "seed": shown.seed}
     if shown.engines:

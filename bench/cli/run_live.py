@@ -34,9 +34,8 @@ class Tally:
     turns: list[Turn] = field(default_factory=list)
     began: float = field(default_factory=clock)
     seconds: float = 0.0
-    _stretch: tuple[int, float] | None = (
-        None  # number of images before the interval, and its start time
-    )
+    # Number of images before the interval, and its start time.
+    _stretch: tuple[int, float] | None = None
 
     def add(self, num_images: int) -> None:
         """Count a batch."""

@@ -28,9 +28,8 @@ class NewFiles(SeekPointMemory):
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
         """Return every file as unknown."""
-        super().look_up(
-            indices, digests
-        )  # a real look-up, so that it takes as long as for known files
+        # A real look-up, so that it takes as long as for known files.
+        super().look_up(indices, digests)
         return list_known([None] * len(indices))
 
 

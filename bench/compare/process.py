@@ -15,9 +15,8 @@ from bench.compare.task import Task, Unable
 from bench.timing import Busy, Turn
 
 _OPEN_SECONDS_MAX = 240.0  # for conversion of the data and the first batch
-_TURN_SECONDS_MORE = (
-    60.0  # in addition to the turn: batches that were prepared before it are taken first
-)
+# In addition to the turn: batches that were prepared before it are taken first.
+_TURN_SECONDS_MORE = 60.0
 
 _START = """
 import sys

@@ -18,9 +18,8 @@ from readers.cores import usable_cores
 
 Decoder = Literal["cuda", "dali", "cpu"]
 
-_SAMPLES = (
-    500_000  # of an epoch: 10 s at 50,000 images/s, so that no epoch ends during a measurement
-)
+# Of an epoch: 10 s at 50,000 images/s, so that no epoch ends during a measurement.
+_SAMPLES = 500_000
 _BETWEEN_LOSSES = 8  # steps after which a training loop reads its loss
 
 

@@ -232,9 +232,8 @@ def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
             end = _describe_exit(process.wait(seconds_max))
         except subprocess.TimeoutExpired:
             end = f"over its {seconds_max:.3g} s"
-            process.send_signal(
-                signal.SIGABRT
-            )  # makes faulthandler print the stacks of all threads
+            # Makes faulthandler print the stacks of all threads.
+            process.send_signal(signal.SIGABRT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_SECONDS_TO_SAY_WHERE)
         finally:

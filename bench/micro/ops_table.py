@@ -12,10 +12,8 @@ from gpu_aug import Operation
 
 Make = Callable[[ModuleType], Any]
 
-MEAN, STD = (
-    (0.485, 0.456, 0.406),
-    (0.229, 0.224, 0.225),
-)  # of ImageNet; also the defaults of Normalize()
+# Of ImageNet; also the defaults of Normalize().
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,8 @@ def predict_rate(work: Work, *, num_threads: int, cores: float) -> float:
         come = num_threads - waiting
         runnable = come + (waiting > 0)
         arrivals = come * min(1, cores / runnable) * work.releases / work.free_seconds
-        share = min(
-            1, cores / come
-        )  # share of a core for each of the come - 1 running threads and the holder
+        # Share of a core for each of the come - 1 running threads and the holder.
+        share = min(1, cores / come)
         service = work.held_seconds / work.releases / share + (waiting > 0) * WAKE_SECONDS
         weight *= arrivals * service
         total += weight

@@ -43,10 +43,8 @@ _ENVIRONMENT = {
     "PYTHONPATH": str(Path(bench.__file__).parent.parent),
     "PYTHONWARNINGS": "ignore",
 }
-_WRITERS = {
-    "mds": "mosaic-streaming",
-    "litdata": "litdata",
-}  # peer whose environment writes the copy
+# Peer whose environment writes the copy.
+_WRITERS = {"mds": "mosaic-streaming", "litdata": "litdata"}
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from rich.console import Console
 from bench.output.text import print_plain, result_table
 from bench.timing import Measurement, ratio
 
-_REASON_CHARACTERS = (
-    200  # largest length of a traceback's last line, which may quote a complete sample
-)
+# Largest length of a traceback's last line, which may quote a complete sample.
+_REASON_CHARACTERS = 200
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,8 @@ def number_of(counts: Object, *names: str) -> float:
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return (
-        float(value) if is_number and -_LARGEST < value < _LARGEST else 0.0
-    )  # NaN fails these comparisons
+    # NaN fails these comparisons.
+    return float(value) if is_number and -_LARGEST < value < _LARGEST else 0.0
 
 
 def object_of(counts: Object, name: str) -> Object:

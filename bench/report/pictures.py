@@ -26,13 +26,10 @@ MOST_SHOWN = 12
 MOST_BAD_SHOWN = 48
 """Largest number of bad samples with a picture."""
 
-_CHEAP_KINDS = (
-    "boxes",
-    "keypoints",
-)  # kinds that cost little to read; masks are decoded only when they are drawn
-_NO_RECIPE = Recipe(
-    [CenterCrop(8)]
-)  # a recipe that does not define the form of boxes and keypoints
+# Kinds that cost little to read; masks are decoded only when they are drawn.
+_CHEAP_KINDS = ("boxes", "keypoints")
+# A recipe that does not define the form of boxes and keypoints.
+_NO_RECIPE = Recipe([CenterCrop(8)])
 _NUM_COUNTED = 96  # largest number of samples whose boxes, keypoints and masks are counted
 
 
@@ -105,9 +102,8 @@ def _bad_picture(dataset: Dataset | TarStream, index: int, key: str) -> Thumbnai
         [sample] = dataset.fetch([index])
     except ReadersError as error:
         return Thumbnail(fault=str(error))
-    video = key.rpartition("#")[
-        0
-    ]  # key of the clip's video; if each video has one clip, their indices are equal
+    # Key of the clip's video; if each video has one clip, their indices are equal.
+    video = key.rpartition("#")[0]
     if sample.key not in (key, video):
         return Thumbnail(fault=f"sample {index} is another one in the data as it is now")
     if not isinstance(sample, Sample):

@@ -93,9 +93,8 @@ def run_page(log: RunLog, found: Inspection | None, why_no_data: str = "") -> st
     values |= {"why_no_data": why_no_data, "length_before": 0}
     if found is not None:
         values |= data_values(str(log.start["data"]), found)
-        if (
-            object_of(log.start, "settings").get("clips") is None
-        ):  # for clips, coverage counts clips instead of samples
+        # For clips, coverage counts clips instead of samples.
+        if object_of(log.start, "settings").get("clips") is None:
             values["length_before"] = number_of(log.end or {}, "coverage", "of")
     about = f"{log.start.get('recipe') or 'a recipe'} over {log.start.get('data') or 'data'}"
     return _render(f"Run: {log.path.name}", about, values)

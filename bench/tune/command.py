@@ -25,9 +25,8 @@ from bench.tune.limits import TRAINING_STEP, Stages
 from bench.tune.result import Tuning
 from dali_pipes.monitoring.stats import ENOUGH_WAITING
 
-_MUCH = (
-    2.0  # if unchanged settings become this many times as fast, the reason is a cache, not noise
-)
+# If unchanged settings become this many times as fast, the reason is a cache, not noise.
+_MUCH = 2.0
 
 
 def tune_and_show(

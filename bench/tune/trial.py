@@ -16,9 +16,8 @@ from dali_pipes.monitoring import Stats
 from gpu_aug.compiled.clock import clock
 from readers import Dataset, Sample
 
-_REST_SECONDS_MAX = (
-    3.0  # otherwise a loader with slow batches would rest for most of the measuring time
-)
+# Otherwise a loader with slow batches would rest for most of the measuring time.
+_REST_SECONDS_MAX = 3.0
 _START_SECONDS = 0.1
 _PAGE_BYTES = 4096
 

@@ -52,9 +52,8 @@ class _Task:
         """Make a loader with further settings, over a part of the data or with another recipe."""
         kept = {name: value for name, value in self.settings.items() if name != _OF_THE_RUN}
         with warnings.catch_warnings():
-            if (
-                more or dataset or recipe
-            ):  # the loader with the user's settings has given the warnings already
+            # The loader with the user's settings has given the warnings already.
+            if more or dataset or recipe:
                 warnings.simplefilter("ignore")
             return Loader(
                 dataset or self.dataset, recipe or self.recipe, **with_settings(kept, more)

@@ -22,9 +22,8 @@ from readers.order.buckets import Buckets, Size, batches_of
 from readers.order.shuffle import SHUFFLES, AnyOrder, Order, Shuffle, make_order
 from readers.plural import counted
 
-_SORTED_AT_ONCE = (
-    1 << 18
-)  # samples sorted at a time, to limit the memory for the sizes of a large dataset
+# Samples sorted at a time, to limit the memory for the sizes of a large dataset.
+_SORTED_AT_ONCE = 1 << 18
 
 
 ShuffleChoice = Shuffle | BlockShuffle

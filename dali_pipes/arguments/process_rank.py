@@ -63,9 +63,8 @@ class Ranks:
             self._given = _of_mesh(mesh, world_size)
             # Processes that differ in other dimensions have the same samples; those in the mesh of process 0 write.
             self.writes = bool((mesh.mesh == 0).any())
-            root = getattr(
-                mesh, "_get_root_mesh", None
-            )  # torch has no public name for the root mesh
+            # torch has no public name for the root mesh.
+            root = getattr(mesh, "_get_root_mesh", None)
             self._has_first = root is None or bool((root().mesh == 0).any())
         elif rank is not None or world_size is not None:
             self._given = _of_numbers(rank, world_size)

@@ -84,9 +84,8 @@ class Setup:
         """
         options, fetcher = self.options, self.fetcher
         if isinstance(fetcher, StreamFetcher):
-            batch_size = cast(
-                int, options.batch_size
-            )  # not a dictionary, because there are no buckets
+            # Not a dictionary, because there are no buckets.
+            batch_size = cast(int, options.batch_size)
             return stream_steps(
                 fetcher.stream_order.stream,
                 batch_size,

@@ -55,9 +55,8 @@ def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
 def _read_pages(file: Any, channels: int) -> NDArray[Any]:
     stack = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
     full = (page for page in file.pages if not page.is_reduced)
-    pages: list[Any] = list(
-        islice(full, channels + 1)
-    )  # limited because a hostile file may have thousands of pages
+    # Limited because a hostile file may have thousands of pages.
+    pages: list[Any] = list(islice(full, channels + 1))
     if stack > max(len(pages), 1):
         raise DecodeError(
             f"a tiff of ImageJ with {stack} images in one page; write a page for each, or one page of {stack} samples"

@@ -54,9 +54,8 @@ def to_jax(batch: Batch) -> dict[str, Any]:
     wide = jax.config.jax_enable_x64
 
     def array(tensor: torch.Tensor) -> Any:
-        narrow = (
-            tensor.dtype == torch.int64 and not wide
-        )  # JAX would convert with a warning, or wrap around
+        # JAX would convert with a warning, or wrap around.
+        narrow = tensor.dtype == torch.int64 and not wide
         return jax.dlpack.from_dlpack(tensor.to(torch.int32) if narrow else tensor)
 
     return _arrays(batch, array)

@@ -117,9 +117,8 @@ class TorchDataset(IndexedDataset):
         self._lock: AbstractContextManager[Any] = nullcontext()
         self._pool: ThreadPoolExecutor | None = None
         if self._num_threads == 1:
-            self._lock = (
-                threading.Lock()
-            )  # for `fetch`, which several threads of a loader call at the same time
+            # For `fetch`, which several threads of a loader call at the same time.
+            self._lock = threading.Lock()
         else:
             self._pool = ThreadPoolExecutor(self._num_threads, "gpu-aug-items")
 
@@ -257,9 +256,8 @@ class TorchDataset(IndexedDataset):
     def _labels(self) -> NDArray[np.int64] | None:
         """The labels that the dataset lists; None if it lists none or may change them."""
         leaf = self._leaf
-        joint = getattr(
-            leaf, "transforms", None
-        )  # torchvision's joint transforms may change targets, too
+        # torchvision's joint transforms may change targets, too.
+        joint = getattr(leaf, "transforms", None)
         if getattr(leaf, "target_transform", None) is not None:
             return None
         if joint is not None and not isinstance(joint, StandardTransform):

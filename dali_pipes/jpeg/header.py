@@ -204,9 +204,8 @@ def _read_quant(body: int, size: int, quant: Any) -> int:
     """Copy the quantisation tables of a segment, row by row; returns a status."""
     while size > 0:
         name = signed(load_u8(body))
-        if (
-            size < 65 or name > 3
-        ):  # a number above 15 means 16-bit entries, which baseline does not use
+        # A number above 15 means 16-bit entries, which baseline does not use.
+        if size < 65 or name > 3:
             return BAD_TABLE
         for index in range(64):
             step = load_u8(body + 1 + index)
@@ -252,9 +251,8 @@ def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
 def _check_components(header: Any) -> int:
     """Return a status: whether the decoder supports the colours and sampling factors."""
     if header.components == 1:
-        header.across[0] = header.down[0] = (
-            1  # sampling factors of a single component have no effect
-        )
+        # Sampling factors of a single component have no effect.
+        header.across[0] = header.down[0] = 1
         return GOOD
     if header.adobe != 0 and header.adobe != 2:  # 2 is transform 1: YCbCr
         return NOT_YCBCR

@@ -13,11 +13,8 @@ from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
 from gpu_aug.compiled.jit import inlined, kernel, separate, signed, store_i16
 
 _U63 = np.uint64(63)
-_BEFORE, _LAST, _LOWEST = (
-    signed(0),
-    signed(63),
-    signed(0),
-)  # `before`, `last` and `low` of read_band for all AC coefficients of a block
+# `before`, `last` and `low` of read_band for all AC coefficients of a block.
+_BEFORE, _LAST, _LOWEST = signed(0), signed(63), signed(0)
 _BLOCK_BITS = np.uint64(4 * FAST_BITS)
 
 

@@ -24,9 +24,8 @@ from readers.sample import Dataset
 
 _FILE_BYTES = 240  # memory of a file's entry without its rows: slot in the dictionary, key, tuple and bytes object
 _SHARE_OF_ROWS = 0.75  # the rest is for verdicts without rows: these save a pass over a file, too
-_USUAL_BYTES = (
-    3000  # rows of a 110 kB file plus a third; if it is too small, the slots are read a second time
-)
+# Rows of a 110 kB file plus a third; if it is too small, the slots are read a second time.
+_USUAL_BYTES = 3000
 
 
 class SeekPointStore(Protocol):

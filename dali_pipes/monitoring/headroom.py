@@ -130,9 +130,8 @@ def measure_headroom(
     try:
         memory = [source.next() for _ in range(kept)]
         source.drain()
-        for batch in islice(
-            cycle(memory), num_steps
-        ):  # warm-up: torch compiles and chooses kernels
+        # Warm-up: torch compiles and chooses kernels.
+        for batch in islice(cycle(memory), num_steps):
             step(batch)
         measured = [_measure_round(step, num_steps, source, memory) for _ in range(rounds)]
     finally:
@@ -230,9 +229,8 @@ class _Source:
             self._source = self._production.open(self._steps.largest)
             try:
                 self._plans = iter(self._steps.plans(epoch, consumed))
-                self._has_batch = (
-                    total(consumed) > 0
-                )  # the rest of a partly consumed epoch may have no batch
+                # The rest of a partly consumed epoch may have no batch.
+                self._has_batch = total(consumed) > 0
                 yield from self._run_epoch()
                 if not self._has_batch:
                     raise no_batch(self._setup)

@@ -87,9 +87,8 @@ class Recorder:
         # Keyed by `threading.get_ident`. The system reuses the ident of an ended thread for a new thread, which continues
         # its counts. So nothing is lost, and there are never more entries than simultaneous threads.
         self._threads: dict[int, _ThreadCounts] = {}
-        self._others = (
-            Counts()
-        )  # counts of helper processes and remote reading, minus everything that `take` returned
+        # Counts of helper processes and remote reading, minus everything that `take` returned.
+        self._others = Counts()
         self._helper_seconds = 0.0
         self._looping = -1  # ident of the training thread; -1 is no thread's ident
 

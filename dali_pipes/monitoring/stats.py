@@ -23,9 +23,8 @@ ENOUGH_CORES = 0.75
 
 TRAINING_LOOP = "training loop"
 
-_WORTH_NAMING = (
-    0.05  # smallest share of the waiting time to name a stage: a sentence cannot name all stages
-)
+# Smallest share of the waiting time to name a stage: a sentence cannot name all stages.
+_WORTH_NAMING = 0.05
 
 _COMPUTING = ("header", "draw", "decode", "augment", "targets")
 """Stages that need a core all the time; reading and copying also wait for storage and devices."""

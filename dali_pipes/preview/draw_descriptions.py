@@ -33,9 +33,8 @@ _TEXTS = {
 }
 """Texts by parameter; other parameters are described by name and value."""
 
-_SMALL = (
-    0.005  # smaller changes of a matrix are not mentioned: their numbers would be rounded to zero
-)
+# Smaller changes of a matrix are not mentioned: their numbers would be rounded to zero.
+_SMALL = 0.005
 
 
 class DrawnLeaf(NamedTuple):
@@ -114,9 +113,8 @@ def describe_leaves(
 
 def _parameter(name: str, value: Any, size: NDArray[np.int64]) -> str:
     """Describe a parameter by its name and value; "" if it is hidden or has too many numbers."""
-    if (
-        name in _HIDDEN or "." in name
-    ):  # parameters in a chain of AugMix have names such as "0.1.2.matrix"
+    # Parameters in a chain of AugMix have names such as "0.1.2.matrix".
+    if name in _HIDDEN or "." in name:
         return ""
     if name == "matrix":
         return _warp(value, size) if value.shape == (3, 3) else _colours(value)

@@ -134,9 +134,8 @@ LARGEST = 320
 SMALL = 160
 """Pictures whose sides are at most half of this are enlarged: each pixel becomes a square of pixels."""
 
-_MOST_NAMES = (
-    6  # largest number of classes or numbers in a caption; more would be wider than the picture
-)
+# Largest number of classes or numbers in a caption; more would be wider than the picture.
+_MOST_NAMES = 6
 
 
 def fit(

@@ -154,7 +154,6 @@ def _pixels(image: Any, data: Payload, *, in_colors: bool) -> NDArray[Any]:
         return np.asarray(image.convert("RGB"))
     # Byte 24 of a PNG is the bit depth.
     factor = _STRETCHED.get(bytes(data[24:25])[0], 1) if is_png and mode == "L" else 1
-    pixels = np.asarray(
-        image, np.uint8 if mode == "1" else None
-    )  # otherwise the type would be bool
+    # Otherwise the type would be bool.
+    pixels = np.asarray(image, np.uint8 if mode == "1" else None)
     return pixels if factor == 1 else pixels // factor

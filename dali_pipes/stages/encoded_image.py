@@ -54,9 +54,8 @@ def _is_video(sample: Sample, data: Payload) -> bool:
 def why_no_image(sample: Sample) -> str:
     """Return why a sample has no image field, judged by the contents of its fields as well as their names."""
     for name, data in sample.fields.items():
-        with suppress(
-            OSError, TypeError
-        ):  # a mapped file was truncated; the field does not hold bytes
+        # A mapped file was truncated; the field does not hold bytes.
+        with suppress(OSError, TypeError):
             head = copied(data[:HEAD_BYTES])
             kind, named_video = kind_of(head), name == sample.video_field and not_video(head)
             if named_video or (kind is not None and kind.family == "picture"):

@@ -36,9 +36,8 @@ def is_collecting() -> bool:
 
     Rarely, another thread is the one that collects.
     """
-    return (
-        list(_PHASES)[-1] == "start"
-    )  # one call in C, because another thread may change the order between two calls
+    # One call in C, because another thread may change the order between two calls.
+    return list(_PHASES)[-1] == "start"
 
 
 # gc calls move_to_end(phase, info): the dictionary `info` counts as last=True. A callback written in Python could lose Ctrl-C.

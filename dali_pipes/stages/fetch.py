@@ -94,9 +94,8 @@ class Fetcher(SampleReader):
     ) -> Fetched:
         """Return samples whose images were read together; images that failed are read singly, for an error message."""
         arenas, spans, sizes, states = images
-        make_sample = (
-            located.make_sample
-        )  # a local name, so that lambdas do not keep `located` and its open descriptors alive
+        # A local name, so that lambdas do not keep `located` and its open descriptors alive.
+        make_sample = located.make_sample
 
         def data(row: int) -> Payload:
             return held_view(arenas, *spans[row])

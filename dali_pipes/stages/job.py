@@ -99,9 +99,8 @@ def make_job(setup: Setup, steps: AnySteps, asker: RemoteArgument) -> Job:
         (fetcher.variants.views, "recipe"),
         (fetcher.order, "order"),
     ):
-        pickled(
-            part, name, asker
-        )  # pickled here so that the loader's constructor raises, not its first loop
+        # Pickled here so that the loader's constructor raises, not its first loop.
+        pickled(part, name, asker)
     frames = tuple(
         tuple(frame_of(view, steps.largest_of(number), asker) for view in views)
         for number, views in enumerate(setup.variants)

@@ -206,9 +206,8 @@ class Pipeline:
 
     def _prepare(self, step: _Step) -> Any:
         fetched = self._fetcher.fetch(step.plan)
-        step.keys = (
-            fetched.encoded.keys
-        )  # set before `prepare`, so that its errors name the samples, too
+        # Set before `prepare`, so that its errors name the samples, too.
+        step.keys = fetched.encoded.keys
         return self._decoder.prepare(fetched)
 
     def _fill_decoder(self) -> None:

@@ -122,9 +122,8 @@ class Production:
             self._kept.close()
         self._kept = None
         if self._is_owner:
-            self.cache = (
-                self._new_cache()
-            )  # a new one, because running loops still read the old one
+            # A new one, because running loops still read the old one.
+            self.cache = self._new_cache()
 
     def _new_cache(self) -> "DeviceCache | None":
         if self.setup.options.execution.cache != "device":

@@ -61,9 +61,8 @@ class LocatedReader:
         places[:, 0] = located.path_starts[located.files] if paths.size else located.files
         places[:, 1], places[:, 2] = located.starts, located.lengths
         limit = max_sample_bytes()
-        states[located.lengths > limit] = (
-            UNREAD  # they are read one by one, which reports the reason
-        )
+        # They are read one by one, which reports the reason.
+        states[located.lengths > limit] = UNREAD
         wanted = np.where(states == UNREAD, 0, located.lengths)
         spans, sizes = np.zeros((count, 2), np.int64), np.array(located.sizes, np.int64)
         arenas, scratch, first = list[NDArray[np.uint8]](), np.zeros(MEMORY_BYTES, np.uint8), 0

@@ -163,9 +163,8 @@ def _packets(
     skips = info.decoder in _SKIPPING and not is_packed(info.codec, info.extradata)
     is_skipping = False
     within = slice(*np.searchsorted(info.keyframes, [run.start, run.stop]))
-    keys = set(
-        info.keyframes[within].tolist()
-    )  # a set, because an hour of video has thousands of keyframes
+    # A set, because an hour of video has thousands of keyframes.
+    keys = set(info.keyframes[within].tolist())
     number = -1
     contents = read_packets(data, info, run.start, run.stop, deadline)
     for number, (content, needed) in enumerate(zip(contents, run.needed.tolist(), strict=False)):

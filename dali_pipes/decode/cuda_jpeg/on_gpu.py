@@ -23,10 +23,8 @@ MISSING_NVRTC = (
     'decoder="cuda" compiles its kernels with NVRTC, but cuda-bindings, which torch for CUDA installs, is missing: '
     "pip install cuda-bindings"
 )
-_OPTIONS = (
-    "--fmad=false",
-    "--std=c++17",
-)  # no fused multiply-add: the CPU code does not use it, and pixels must be equal
+# No fused multiply-add: the CPU code does not use it, and pixels must be equal.
+_OPTIONS = ("--fmad=false", "--std=c++17")
 _LOCK = threading.Lock()
 """Kernels of a device are compiled once, whichever thread comes first."""
 

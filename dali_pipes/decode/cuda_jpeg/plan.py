@@ -126,9 +126,8 @@ def plan_batch(
         statuses[row] = _read_image(memory_at(address), files[row], sizes[row], parts[row], chosen)
         if statuses[row] != GOOD:
             continue
-        start = (
-            memory_at(address).header.scan // 16 * 16
-        )  # rounded down: kernels read aligned 16-byte words
+        # Rounded down: kernels read aligned 16-byte words.
+        start = memory_at(address).header.scan // 16 * 16
         place = _choose_place(files[row], start)
         status = _add(
             memory_at(address), files[row], offsets, (arena, records, stored, starts), place, total

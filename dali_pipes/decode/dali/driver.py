@@ -73,9 +73,8 @@ class Driver:
         self.depth, self.refusal = depth, ""
         self._pipeline = pipeline
         self._is_warm = False
-        self._pushed: deque[Inputs] = (
-            deque()
-        )  # kept because DALI reads their bytes until the outputs are taken
+        # Kept because DALI reads their bytes until the outputs are taken.
+        self._pushed: deque[Inputs] = deque()
         self._taken_early: deque[Outputs] = deque()
 
     def __len__(self) -> int:

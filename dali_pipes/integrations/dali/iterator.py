@@ -154,9 +154,8 @@ class DALIGenericIterator:
             )
             return
         for loop in self._loops:
-            next(
-                loop, None
-            )  # runs the loop to its end, so that the loader reuses its pipeline in the next epoch
+            # Runs the loop to its end, so that the loader reuses its pipeline in the next epoch.
+            next(loop, None)
         for loader in self._loaders:
             loader.set_epoch(loader.epoch + 1)
         self._begin()

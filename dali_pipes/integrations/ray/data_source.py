@@ -141,9 +141,8 @@ class DatasetSource(_Datasource):  # type: ignore[misc]  # ray.data is not typed
     def _ranges(self, parallelism: int) -> Iterator[tuple[int, int]]:
         """Yield non-empty ranges of indices with about equal bytes."""
         count = max(1, min(parallelism, len(self._sizes)))
-        sums = np.concatenate(
-            [[0], np.cumsum(self._sizes + 1)]
-        )  # + 1, so that empty samples count, too
+        # + 1, so that empty samples count, too.
+        sums = np.concatenate([[0], np.cumsum(self._sizes + 1)])
         wanted = sums[-1] * np.arange(1, count) / count
         after = np.searchsorted(sums, wanted)
         bounds = after - (wanted - sums[after - 1] < sums[after] - wanted)  # picks the nearer bound

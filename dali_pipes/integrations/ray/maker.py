@@ -172,7 +172,6 @@ def step_memory(job: Job) -> Callable[[Fetched], Images]:
 def _step_maker(data: Bytes, probe: Probe) -> StepMaker:
     job: Job = unpickled(data.data, "the dataset or the recipe")
     require_same_data(job.setup.fetcher.dataset, probe)
-    dumps = require_ray(
-        "ray.cloudpickle"
-    ).dumps  # cloudpickle also pickles classes of the user's script
+    # cloudpickle also pickles classes of the user's script.
+    dumps = require_ray("ray.cloudpickle").dumps
     return StepMaker(job, step_memory(job), f"by {this_worker()}", dumps)

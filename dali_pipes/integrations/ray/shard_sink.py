@@ -91,9 +91,8 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
     ) -> None:
         require_one_of("format", format, ("tar", "parquet"))
         if not is_url(os.fspath(destination)):
-            destination = Path(
-                destination
-            ).absolute()  # absolute, because workers have other working directories
+            # Absolute, because workers have other working directories.
+            destination = Path(destination).absolute()
         self._destination, self._format = open_destination(destination, storage), format
         self._most_bytes, self._class_names = size_from(shard_size), tuple(class_names)
         self._driver, self._has_begun = versions(), False
@@ -172,9 +171,8 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         if self._has_begun and before is not None and not before.get("complete"):
             self._remove_all_but({_MANIFEST})
         cause = getattr(error, "cause", None) or error
-        sentence = str(cause).partition("\n")[
-            0
-        ]  # the other lines are Ray's and describe its attempts
+        # The other lines are Ray's and describe its attempts.
+        sentence = str(cause).partition("\n")[0]
         if isinstance(cause, ReadersError):
             raise PrepareError(sentence) from None
         if isinstance(cause, _USER_ERRORS):

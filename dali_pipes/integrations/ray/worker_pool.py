@@ -112,9 +112,8 @@ class WorkerPool:
         self._job_for_workers = versions(), ray.put(data), probe(job.setup.fetcher.dataset)
         self._steps_per_worker = -(-(self.capacity + 1) // workers.count) + 1
         self._numbers = itertools.count()
-        self._pending: dict[
-            Any, tuple[Worker, Step | None]
-        ] = {}  # keyed by Ray's reference to the result
+        # Keyed by Ray's reference to the result.
+        self._pending: dict[Any, tuple[Worker, Step | None]] = {}
         self._unsent: list[Step] = []
         self._losses: list[str] = []
         self._failure: BaseException | None = None

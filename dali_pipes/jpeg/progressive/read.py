@@ -46,9 +46,8 @@ def _read_columns(address: int, column: int, stop: int) -> int:
     buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
     at, status = column, signed(GOOD)
     while at < stop:
-        if (
-            kind == AC_FIRST and empty > 0
-        ):  # empty blocks have no codes, so the scan may end before this MCU
+        # Empty blocks have no codes, so the scan may end before this MCU.
+        if kind == AC_FIRST and empty > 0:
             some = min(empty, stop - at)
             at += some
             empty -= some

@@ -166,9 +166,8 @@ def _idle_connection(store: Any) -> socket.socket | None:
     """Return a connection to the server of a store, which closes when the server ends; None if there is no server."""
     base = _without_prefixes(store)
     if isinstance(base, _dist.TCPStore):
-        with suppress(
-            OSError
-        ):  # without this connection the board works, but torch writes to stderr when the server ends
+        # Without this connection the board works, but torch writes to stderr when the server ends.
+        with suppress(OSError):
             return socket.create_connection((base.host, base.port), timeout=_ANSWER_SECONDS)
     return None
 

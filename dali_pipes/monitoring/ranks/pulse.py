@@ -15,10 +15,8 @@ from gpu_aug.compiled.clock import clock
 _WINDOW_SECONDS = 30.0
 """Rates over shorter windows fluctuate; longer windows hide recent changes."""
 
-_FEWEST_HITS, _MOST_OF = (
-    3,
-    0.5,
-)  # a file is named if at least this many samples, and this share of them, find a thread reading it
+# A file is named if at least this many samples, and this share of them, find a thread reading it.
+_FEWEST_HITS, _MOST_OF = 3, 0.5
 
 
 class Pulse:

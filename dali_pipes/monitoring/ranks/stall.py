@@ -71,9 +71,8 @@ def loader_threads(besides: int | None = None) -> list[ThreadNow]:
     # Before Python 3.12, a garbage collection during this call deadlocks (python/cpython#106883).
     with paused_gc():
         frames = sys._current_frames()
-    del frames[
-        threading.get_ident()
-    ]  # our own frame refers to `frames`, and so to everything in any frame
+    # Our own frame refers to `frames`, and so to everything in any frame.
+    del frames[threading.get_ident()]
     return [
         ThreadNow(thread.name, thread.ident, frames[thread.ident])
         for thread in threading.enumerate()

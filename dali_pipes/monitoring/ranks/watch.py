@@ -147,9 +147,8 @@ class LoopWatch:
     def end(self) -> None:
         """End the threads, and wait a limited time for them."""
         self.pulse.end()
-        for thread in (
-            self._threads
-        ):  # iterates by reference: the first thread may still add the second one while it ends
+        # Iterates by reference: the first thread may still add the second one while it ends.
+        for thread in self._threads:
             thread.end()
             thread.join()
 

@@ -100,9 +100,8 @@ class Lane:
             mark = _START
         self._turn, self._start = mark.turn, mark.start
         self._buffer: list[_Entry] = []
-        self._behind: deque[_Entry] = deque(
-            maxlen=spec.num_near
-        )  # the latest samples that were returned in this turn
+        # The latest samples that were returned in this turn.
+        self._behind: deque[_Entry] = deque(maxlen=spec.num_near)
         self._ahead: deque[_Entry] = deque()  # samples that were read and are returned next
         self._newest = _Entry(mark.shard, mark.first, None)
         self._check = 0

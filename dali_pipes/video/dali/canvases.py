@@ -59,9 +59,8 @@ def _resample(
         if colours is not None:
             # Not a matrix product: torch would round it to TF32 if the user allows that.
             piece = torch.stack([(piece * weights).sum(-1) for weights in colours], -1)
-        out[start : start + count] = piece.add_(0.5).clamp_(
-            0, 255
-        )  # + 0.5 because the cast to uint8 rounds down
+        # + 0.5 because the cast to uint8 rounds down.
+        out[start : start + count] = piece.add_(0.5).clamp_(0, 255)
     return out
 
 
