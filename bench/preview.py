@@ -34,6 +34,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 _NUM_IMAGES, _NUM_CLIPS = 6, 4
 _DRAWS_OF_IMAGES, _DRAWS_OF_CLIPS = 4, 1
 _MOST_SIDE = {".jpg": 65_535, ".jpeg": 65_535, ".webp": 16_383}
+"""The largest sides that these formats can store, in pixels."""
 
 
 @dataclass(frozen=True)

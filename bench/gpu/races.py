@@ -127,7 +127,7 @@ def captured(scale: Scale, folder: Path, decoder: Decoder, mode: str) -> tuple[i
 def capture(
     work: Callable[[], torch.Tensor], scale: Scale, mode: str
 ) -> tuple[Callable[[], None], Callable[[], torch.Tensor]]:
-    """Capture a graph: return a function that replays it, and one that returns its result. Without a GPU the second one does the work."""
+    """Capture a graph; return functions that replay it and that return its result. Without a GPU, the latter does the work."""
     if not scale.on_gpu:
         return lambda: None, work
     graph: Any = torch.cuda.CUDAGraph()

@@ -31,8 +31,10 @@ _NUM_SLOTS = (
     1 << 16
 )  # one slot for each of the last 65,536 threads; a run of loaders starts a few hundred
 _SLOT_BYTES = 48
+"""Six int64; see `LockClock`."""
 _PAGE_BYTES = 4096
 _READABLE_WRITABLE_EXECUTABLE = 7
+"""PROT_READ | PROT_WRITE | PROT_EXEC of mprotect(2)."""
 _CALLS = 20_000  # of a function that does nothing: 10 ms at 0.5 us each
 _THREAD_CLOCK = 3  # CLOCK_THREAD_CPUTIME_ID of Linux
 

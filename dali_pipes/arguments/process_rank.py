@@ -13,6 +13,7 @@ from dali_pipes.arguments.values import refuse, require_integers
 from dali_pipes.errors import LoaderError
 
 _NAMES = ("RANK", "WORLD_SIZE")
+"""Environment variables that torchrun and similar launchers set."""
 _GIVE = "give Loader(rank=..., world_size=...)"
 
 

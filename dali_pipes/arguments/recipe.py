@@ -26,6 +26,7 @@ from readers.sample import mask_number
 
 _NUM_PROBED = 8  # samples that are read for a warning: two requests
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+"""Types that finished images can have."""
 
 
 def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> None:

@@ -12,6 +12,7 @@ from readers.sample import Payload
 from readers.video import VideoInfo
 
 _DAMAGED = (OF_SCANS - {GOOD}) | {ODD_SCANS, UNFINISHED}
+"""Statuses that mean damage. Other bad statuses only mean that our decoder does not support the file."""
 # DECODE_SECONDS, a loader's time limit per clip, is granted for this many frames.
 _FRAMES_OF_A_CLIP = 100
 

@@ -21,6 +21,7 @@ _FULL_RANGES = (255, 65535)
 """Largest values of a PNM that use the full range of 8 or 16 bits; others would need scaling."""
 _PNM_MAXIMUM = re.compile(rb"P[2356](?:(?:\s|#[^\n]*\n)+\d{1,9}){2}(?:\s|#[^\n]*\n)+(\d{1,5})\s")
 _TYPES = {8: ("uint8",), 16: ("uint16",), "float32": ("float16", "float32")}
+"""NumPy types that a file may have, by the requested depth."""
 
 
 def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDArray[Any]:

@@ -24,10 +24,13 @@ _P1, _P2, _P3, _P4, _P5 = (
         0x27D4EB2F165667C5,
     )
 )
+"""The 64-bit primes of XXH64; see the specification."""
 _SHORT_PRIMES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
+"""The 32-bit primes of XXH32; see the specification."""
 _BEGIN = np.array(
     [_SHORT_PRIMES[2], _P1, _P2, _P3, _P4, _SHORT_PRIMES[1], _P5, _SHORT_PRIMES[0]], np.uint64
 )
+"""Initial sums of XXH3."""
 _SECRET = np.frombuffer(
     bytes.fromhex(
         "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
@@ -37,8 +40,11 @@ _SECRET = np.frombuffer(
     ),
     np.uint8,
 )
+"""The default secret of XXH3."""
 _LAST = np.uint64(0x165667919E3779F9)
+"""A constant of XXH3's final avalanche."""
 _LEAST_BYTES = 241
+"""XXH3 uses these rules from 241 bytes on."""
 _STRIPE, _STEP, _STRIPES = (
     64,
     8,

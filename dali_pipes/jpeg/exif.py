@@ -7,6 +7,7 @@ BAD = -1
 """Result for an orientation that decoders interpret differently."""
 
 _ORIENTATION_TAG = 274
+"""Tag 0x0112 of Exif."""
 
 
 @kernel

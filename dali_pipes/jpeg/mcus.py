@@ -16,6 +16,7 @@ _U63 = np.uint64(63)
 # `before`, `last` and `low` of read_band for all AC coefficients of a block.
 _BEFORE, _LAST, _LOWEST = signed(0), signed(63), signed(0)
 _BLOCK_BITS = np.uint64(4 * FAST_BITS)
+"""Bits that `read_band` needs ahead."""
 
 
 @inlined

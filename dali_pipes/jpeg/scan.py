@@ -37,7 +37,9 @@ NOWHERE = signed(1 << 40)
 NEVER = 1 << 40
 """More MCUs than any image has; used for events that do not occur."""
 _RESTART = 0xFFD0
+"""The marker RST0; ITU-T T.81, table B.1."""
 _END = 0xFFD9
+"""The marker EOI; ITU-T T.81, table B.1."""
 
 ROW_BYTES = SEEK_POINT.itemsize
 _seek_point_at = record_at(SEEK_POINT)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 WAIT = "wait for a batch"
 TRAINING_STEP = "training step"
 QUEUE = "finished"
+"""Names of events in the file, like the two above."""
 
 _MAX_EVENTS = 1_000_000
 """This many events take 400 MB until they are written; an epoch of a million images has about a quarter of that."""

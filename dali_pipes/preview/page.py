@@ -17,6 +17,7 @@ PAPER: Colour = (62, 70, 84)
 INK: Colour = (245, 246, 248)
 FAINT: Colour = (190, 198, 210)
 FRAME: Colour = (150, 160, 176)
+"""The colour of frames around pictures; INK is for text, FAINT for secondary text."""
 
 NARROWEST = 215
 """Smallest width of a column in pixels, which leaves room for text below small pictures."""

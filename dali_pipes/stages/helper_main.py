@@ -16,6 +16,7 @@ from dali_pipes.stages.shared_memory import Ring, load_shared
 from dali_pipes.steps.schedule import Plan
 
 _WHERE = "in the helper process"
+"""Names the place of an error in its message."""
 # Interval of checks that the training process is alive; if it is killed, its helpers live on for up to a second.
 _CHECK_SECONDS = 1.0
 

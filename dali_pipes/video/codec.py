@@ -18,7 +18,7 @@ from readers.video.info import HIDDEN
 # Decoders that check before each packet whether to skip it; libdav1d checks once, other decoders never.
 _SKIPPING = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8"})
 
-# Decoders that need only `extradata` from the container. For other codecs the container makes the decoder, because it sets more parameters.
+# Decoders that need only `extradata`. For other codecs the container makes the decoder, because it sets more parameters.
 _PLAIN = frozenset(
     {"h264", "hevc", "libdav1d", "av1", "vp8", "vp9", "mpeg4", "mjpeg", "mpeg1video", "mpeg2video"}
 )

@@ -43,6 +43,7 @@ LUMA_WEIGHTS = {
 """Weights of red and blue in luma, by the matrix numbers of ITU-T H.273."""
 
 _SHIFTS = {"420": (1, 1), "422": (0, 1), "440": (1, 0), "444": (0, 0)}
+"""Chroma subsampling as powers of two, vertical and horizontal, by its name in pixel formats."""
 _PLANAR = re.compile(r"yuv(j|a)?(420|422|440|444)p(?:(9|10|12|14|16)le)?")
 
 # Reused memory and FFmpeg converter of each thread: the system would zero new memory for every frame, and the converter keeps

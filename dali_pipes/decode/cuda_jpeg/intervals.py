@@ -14,6 +14,7 @@ from gpu_aug.compiled.jit import inlined, kernel, load_u8, record_at, signed
 _interval_at, _seek_point_at = record_at(INTERVAL), record_at(SEEK_POINT)
 _ROW_BYTES = SEEK_POINT.itemsize
 _RESTART, _END = 0xD0, 0xD9
+"""Second bytes of the markers RST0 and EOI; ITU-T T.81, table B.1."""
 
 
 @kernel

@@ -154,7 +154,7 @@ class GpuKernels(Driver):
         major, minor = torch.cuda.get_device_capability(device)
         cubin = compile_kernels(f"sm_{major}{minor}")
         with torch.cuda.device(device):
-            # Driver calls need torch's CUDA context in this thread. Launching a kernel binds it; allocating from torch's cache does not.
+            # Driver calls need torch's CUDA context in this thread. A kernel launch binds it; allocating cached memory does not.
             torch.zeros(1, device=device)
             # Triton's way to get the stream: it takes 0.1 us; torch.cuda.current_stream takes 3 us.
             super().__init__(

@@ -73,6 +73,7 @@ group_tables, open_group: Tables and number of intervals of the group that is be
 
 _interval_at, _group_at = record_at(INTERVAL), record_at(GROUP)
 _NOWHERE = signed(-1)
+"""Returned instead of an address or offset if there is no room."""
 
 
 @kernel

@@ -81,7 +81,7 @@ def _read_columns(address: int, column: int, stop: int) -> int:
 
 @inlined
 def _read_ac(buffer: Any, bits: Any, position: int, at: int, unit: Any, scan: Any) -> Any:
-    """Read a band of the unit's block in a column; return buffer, bits, position, the number of empty blocks that follow, and a status."""
+    """Read a band of the unit's block in a column; return buffer, bits, position, number of empty blocks that follow, status."""
     masks = unit.masks + MASK_BYTES * (at * unit.across + unit.column)
     buffer, bits, position, mask, last, empty = read_band(
         buffer, bits, position, unit, address_of(unit, at, scan.spare), scan.offsets,

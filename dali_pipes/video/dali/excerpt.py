@@ -157,6 +157,7 @@ _TRACK_NUMBER, _TRACK_UID, _TRACK_TYPE, _LACING = 0xD7, 0x73C5, 0x83, 0x9C
 _CODEC_ID, _CODEC_PRIVATE, _VIDEO, _WIDTH, _HEIGHT = 0x86, 0x63A2, 0xE0, 0xB0, 0xBA
 _CLUSTER, _TIMESTAMP = 0x1F43B675, 0xE7
 _SIMPLE_BLOCK, _FIRST_TRACK, _KEYFRAME = 0xA3, b"\x81", b"\x80"
+"""Identifiers of elements and flags of blocks (above, too): RFC 8794 (EBML) and RFC 9559 (Matroska)."""
 
 
 def _cluster(packet: Packet) -> bytes:

@@ -33,7 +33,9 @@ class Limits(NamedTuple):
 
 
 _PLAIN = frozenset({"yuv420p", "yuvj420p"})
+"""4:2:0 with 8 bits."""
 _DEEP = _PLAIN | {"yuv420p10le", "yuv420p12le"}
+"""4:2:0 with 8, 10 or 12 bits."""
 
 # Source: NVIDIA's Video Codec SDK 13, NVDEC application note; smallest sizes from cuvidGetDecoderCaps.
 # Motion JPEG is missing: only FFmpeg notices damaged pictures, and only with err_detect=explode (codec.py).
