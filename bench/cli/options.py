@@ -27,29 +27,31 @@ BatchSize = Annotated[
     int | None, typer.Option(help="Images per batch (default 64), or clips (default 8).")
 ]
 Split = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Which split of DATA, where it has several.")
+    str | None, typer.Option(metavar="NAME", help="The split of DATA, if it has several.")
 ]
 Options = Annotated[
     list[str] | None,
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="An option of open_dataset, such as image=photo or \"classes=['cat', 'dog']\"; may come several times.",
+        help="An option of open_dataset, such as image=photo or \"classes=['cat', 'dog']\"; repeatable.",
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 Seed = Annotated[int, typer.Option(help="Seed of the order and of all random draws.")]
 Threads = Annotated[
-    int | None, typer.Option(help="Worker threads or processes; the machine's cores when left out.")
+    int | None,
+    typer.Option(help="Number of worker threads or processes; default: the number of cores."),
 ]
 Workers = Annotated[
-    int | None, typer.Option(help="Number of threads; the machine's cores when left out.")
+    int | None, typer.Option(help="Number of threads; default: the number of cores.")
 ]
 Processes = Annotated[
-    int | None, typer.Option(help="Number of processes; the machine's cores when left out.")
+    int | None, typer.Option(help="Number of processes; default: the number of cores.")
 ]
 AllowPipe = Annotated[
-    bool, typer.Option("--allow-pipe", help="Let DATA be pipe:COMMAND, which is run.")
+    bool,
+    typer.Option("--allow-pipe", help="Allow DATA of the form pipe:COMMAND; the command is run."),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
 
@@ -60,9 +62,7 @@ class SourceOptions:
 
     format: Annotated[
         str | None,
-        typer.Option(
-            help="Format of the data, where its name does not tell it, such as frame-folder."
-        ),
+        typer.Option(help="Format of the data if it is not detected, such as frame-folder."),
     ] = None
     split: Split = None
     option: Options = None
@@ -87,14 +87,14 @@ class ExecutionOptions:
     ] = "local"
     ray_address: Annotated[
         str | None,
-        typer.Option(help="HOST:PORT of the cluster; RAY_ADDRESS, or this machine when left out."),
+        typer.Option(help="HOST:PORT of the cluster; default: RAY_ADDRESS, or this machine."),
     ] = None
     task: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Be task I of the N of an array job, counted from 0."),
+        typer.Option(metavar="I/N", help="Run task I of N of an array job, counted from 0."),
     ] = None
     merge: Annotated[
-        bool, typer.Option("--merge", help="See that all tasks are done, and put them together.")
+        bool, typer.Option("--merge", help="Check that all tasks are done, and merge their parts.")
     ] = False
 
 
@@ -128,7 +128,7 @@ class ClipOptions(FrameOptions):
     on_damaged_video: Annotated[
         str | None,
         typer.Option(
-            help="Damaged videos: raise makes their clips bad samples, truncate takes what can be read."
+            help="Damaged videos: raise makes their clips bad samples, truncate uses the readable part."
         ),
     ] = None
 
@@ -167,7 +167,7 @@ class TuneOptions:
     threads: Threads = None
     prefetch: Annotated[
         int | None,
-        typer.Option(help="Batches that the loader makes ahead; chosen when left out."),
+        typer.Option(help="Number of batches that the loader makes ahead; default: automatic."),
     ] = None
 
 
@@ -187,13 +187,13 @@ class RunOptions(TuneOptions):
     ledger: Annotated[
         Path | None, typer.Option(help="Append a line of JSON for every bad sample.")
     ] = None
-    helper_process: Annotated[
-        bool, typer.Option(help="Let the loader work in a process of its own.")
-    ] = False
+    helper_process: Annotated[bool, typer.Option(help="Run the loader in a separate process.")] = (
+        False
+    )
     step_ms: Annotated[
         float | None,
         typer.Option(
-            help="Play a training step of this many milliseconds: sleep, as a CPU waits while a GPU computes."
+            help="Simulate a training step of this many milliseconds, by sleeping like a CPU that waits for a GPU."
         ),
     ] = None
     log: Annotated[
@@ -205,7 +205,7 @@ class RunOptions(TuneOptions):
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write when each thread did what, for Perfetto and chrome://tracing; .gz compresses it."
+            help="Write a trace of all threads, for Perfetto and chrome://tracing; .gz compresses it."
         ),
     ] = None
     json: Json = None

@@ -23,19 +23,23 @@ def pack(
         str,
         typer.Argument(
             metavar="DST",
-            help="The folder of the shards, or a URL (s3://bucket/train); may hold a part of them.",
+            help="The folder of the shards, or a URL (s3://bucket/train); it may already contain a part of them.",
         ),
     ],
     format: Annotated[str, typer.Option(help="tar (WebDataset) or parquet.")] = "tar",
     shard_size: Annotated[str, typer.Option(help="Largest size of a shard.")] = "256MB",
     shuffle: Annotated[
         int | None,
-        typer.Option(metavar="SEED", help="Mix samples and classes; in order when left out."),
+        typer.Option(
+            metavar="SEED", help="Shuffle the samples with this seed; default: keep their order."
+        ),
     ] = None,
     allow_pipe: AllowPipe = False,
     source_format: Annotated[
         str | None,
-        typer.Option(help="Format of DATA; stream reads tars of any server front to back."),
+        typer.Option(
+            help="Format of DATA; stream reads tar files of any server from front to back."
+        ),
     ] = None,
     split: Split = None,
     option: Options = None,
@@ -75,7 +79,7 @@ def inspect(
     data: Data,
     *,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Look at every sample and decode every image.")
+        bool, typer.Option("--verify", help="Read every sample and decode every image.")
     ] = False,
     source: SourceOptions,
     allow_pipe: AllowPipe = False,
@@ -86,7 +90,7 @@ def inspect(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="--verify: what was found, part by part, to go on from; all of --task I/N and --merge share it.",
+            help="--verify: folder of partial results, to continue from; all --task I/N and --merge must share it.",
         ),
     ] = None,
 ) -> None:
@@ -147,14 +151,14 @@ def index(
         bool,
         typer.Option(
             "--publish",
-            help="Put indexes of shards in object stores beside them, for all machines.",
+            help="Store indexes of shards in object stores next to the shards, for all machines.",
         ),
     ] = False,
     checkpoints: Annotated[
         bool,
         typer.Option(
             "--checkpoints",
-            help="Also read every JPEG once, and keep where in it decoding can begin: crops are then decoded faster.",
+            help="Also read every JPEG once and store its seek points: crops are then decoded faster.",
         ),
     ] = False,
 ) -> None:

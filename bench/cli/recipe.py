@@ -31,7 +31,8 @@ def convert(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The recipe to write, .yaml or .json.")],
     keep_foreign: Annotated[
-        bool, typer.Option(help="Keep what has no equal here as a step that runs on the CPU.")
+        bool,
+        typer.Option(help="Keep operations without an equivalent as steps that run on the CPU."),
     ] = False,
 ) -> None:
     """Convert an Albumentations pipeline to a recipe, and show what was kept, changed and refused."""

@@ -39,13 +39,13 @@ def tune(
     *,
     recipe: AnyRecipe = None,
     step_ms: Annotated[
-        float | None, typer.Option(help="How long a training step takes, in milliseconds.")
+        float | None, typer.Option(help="Length of a training step, in milliseconds.")
     ] = None,
     images_per_second: Annotated[
         float | None,
-        typer.Option(help="What the training asks for, instead of --step-ms; clips for videos."),
+        typer.Option(help="Speed of the training, instead of --step-ms; in clips for videos."),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="About how long to measure.")] = 60.0,
+    seconds: Annotated[float, typer.Option(help="Approximate duration.")] = 60.0,
     loader: TuneOptions,
     clips: SampledClipOptions,
     source: SourceOptions,
@@ -71,10 +71,10 @@ def report(
         "report.html"
     ),
     verify: Annotated[
-        bool, typer.Option("--verify", help="Look at every sample and decode every image.")
+        bool, typer.Option("--verify", help="Read every sample and decode every image.")
     ] = False,
     log_only: Annotated[
-        bool, typer.Option("--log-only", help="Of a log: leave the data alone that it names.")
+        bool, typer.Option("--log-only", help="For a log: do not read its data.")
     ] = False,
     opened: SourceOptions,
     allow_pipe: AllowPipe = False,
@@ -96,7 +96,7 @@ def preview(
     ),
     count: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of images (default 6), or clips (default 4)."),
+        typer.Option(min=1, help="Number of images (default 6) or clips (default 4)."),
     ] = None,
     draws: Annotated[
         int | None,
@@ -107,36 +107,34 @@ def preview(
         ),
     ] = None,
     epoch: Annotated[
-        int, typer.Option(min=0, max=4_294_966_295, help="The first epoch that is shown.")
+        int, typer.Option(min=0, max=4_294_966_295, help="The first epoch to show.")
     ] = 0,
     engine: Annotated[
         str | None,
-        typer.Option(help="fused, kornia or albumentations; the loader's choice when left out."),
+        typer.Option(help="fused, kornia or albumentations; default: the loader's choice."),
     ] = None,
     engines: Annotated[
         bool,
         typer.Option(
             "--engines",
-            help="Instead: one draw on every decoder and engine, and how far they are apart.",
+            help="Show one draw on every decoder and engine instead, with their differences.",
         ),
     ] = False,
     animate: Annotated[
         Path | None,
         typer.Option(
-            help="Videos: also write a moving picture of the first clip, .webp, .gif or .png."
+            help="Videos: also write an animation of the first clip, .webp, .gif or .png."
         ),
     ] = None,
     channels: Annotated[
-        int | None, typer.Option(help="Images: channels as they are stored (default 3).")
+        int | None, typer.Option(help="Images: number of stored channels (default 3).")
     ] = None,
     depth: Annotated[
-        str | None, typer.Option(help="Images: 8 (the default), 16 or float32, as they are stored.")
+        str | None, typer.Option(help="Images: stored depth: 8 (default), 16 or float32.")
     ] = None,
     image: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FIELD", help="Images: the field that holds one; several times for several."
-        ),
+        typer.Option(metavar="FIELD", help="Images: a field with an image; repeatable."),
     ] = None,
     clips: ClipOptions,
     source: SourceOptions,

@@ -23,7 +23,7 @@ def gpu(
     part: Annotated[
         list[str] | None, typer.Option(help="a, b or c; repeatable; default all.")
     ] = None,
-    only: Annotated[list[str] | None, typer.Option(help="A single step; repeatable.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Run only this step; repeatable.")] = None,
     photos: Annotated[
         Path | None, typer.Option(help="A folder of JPEGs; default: those of scikit-image.")
     ] = None,

@@ -63,7 +63,7 @@ def known_keywords(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in kwargs.items():
             if name not in known:
                 raise TypeError(
-                    f"Loader has no argument {name!r}{meant(name, known)}; help(Loader) tells of all"
+                    f"Loader has no argument {name!r}{meant(name, known)}; help(Loader) lists all"
                 )
             kind = VALUE_OBJECTS.get(name, object)
             if not isinstance(value, kind):

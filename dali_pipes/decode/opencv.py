@@ -15,7 +15,7 @@ from readers.sample import Payload
 
 # OpenCV blends transparent pixels of these formats with black; for other formats it returns the stored colour, as Pillow does.
 _BLENDED = ("gif", "tiff")
-_NUMBERS = "an array of NumPy's, which is read as it is stored: give the Loader its channels= and depth=, such as depth=16"
+_NUMBERS = "a NumPy array, which is read as stored: give the Loader its channels= and depth=, such as depth=16"
 
 
 def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:

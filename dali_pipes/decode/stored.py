@@ -60,7 +60,7 @@ def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
         shape = "x".join(map(str, array.shape))
         raise DecodeError(f"a {header.format} of {shape}, but {channels=} are asked for")
     if array.dtype.kind not in "uif":
-        raise DecodeError(f"a {header.format} of {array.dtype.name}, which are no numbers")
+        raise DecodeError(f"a {header.format} of {array.dtype.name}, which is not a numeric type")
     return array
 
 
@@ -110,7 +110,7 @@ def _require_plain(data: Payload, header: Header) -> None:
     found = _PNM_MAXIMUM.match(data) if header.format == "ppm" else None
     if found is not None and int(found[1]) not in _FULL_RANGES:
         raise DecodeError(
-            f"a ppm whose largest value is {int(found[1])}, but 255 and 65535 are taken: scale it"
+            f"a ppm whose largest value is {int(found[1])}, but 255 and 65535 are supported: scale it"
         )
 
 

@@ -81,16 +81,16 @@ def _read_page(file: Any, page: Any) -> NDArray[Any]:
     photometric = getattr(page.photometric, "name", str(page.photometric))
     if photometric not in _PHOTOMETRIC:
         raise DecodeError(
-            f"a tiff whose photometric interpretation is {photometric}, but {' and '.join(_PHOTOMETRIC)} are taken: "
+            f"a tiff whose photometric interpretation is {photometric}, but {' and '.join(_PHOTOMETRIC)} are supported: "
             "convert it"
         )
     if page.axes not in ("YX", "YXS", "SYX") or page.dtype is None:
         raise DecodeError(
-            f"a tiff whose page has the axes {page.axes}, and no image of whole bytes"
+            f"a tiff whose page has the axes {page.axes}, and is not an image of 8, 16 or 32 bits"
         )
     if page.bitspersample != page.dtype.itemsize * 8:
         raise DecodeError(
-            f"a tiff of {page.bitspersample} bits, but 8, 16 and 32 are taken: convert it"
+            f"a tiff of {page.bitspersample} bits, but 8, 16 and 32 are supported: convert it"
         )
     check_bytes(page.nbytes, "an image")
     size = file.filehandle.size

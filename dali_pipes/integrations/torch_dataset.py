@@ -189,7 +189,7 @@ class TorchDataset(IndexedDataset):
             transform = type(_transform_of(self._leaf)).__name__
             warnings.warn(
                 f"{type(self._leaf).__name__} changes its samples at random itself (transform: {transform}): such "
-                "pictures are other ones after a resume, with other threads and on other ranks; give it "
+                "pictures differ after a resume, with other threads and on other ranks; give it "
                 "transform=None, and the Loader a Recipe, as Recipe.from_torchvision(transform) makes one",
                 stacklevel=3,
             )
@@ -281,7 +281,7 @@ def _require_map_style(dataset: Any) -> None:
     kind = type(dataset).__name__
     if isinstance(dataset, torch.utils.data.DataLoader):
         raise LoaderError(
-            f"{kind} makes batches already: give from_torch its dataset, as in from_torch(loader.dataset)"
+            f"{kind} already makes batches: give from_torch its dataset, as in from_torch(loader.dataset)"
         )
     if isinstance(dataset, torch.utils.data.IterableDataset):
         raise LoaderError(

@@ -151,7 +151,7 @@ def _input_of(pipeline: Any) -> str:
             inputs.append(instance.name)
         elif operator.schema.HasRandomSeedArg():
             raise LoaderError(
-                f"the pipeline draws random numbers of its own ({kind}), which no state of a run holds; leave "
+                f"the pipeline draws random numbers of its own ({kind}), which the state of a run does not include; leave "
                 f"that to the recipe"
             )
     if len(inputs) != 1:

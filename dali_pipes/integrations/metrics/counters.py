@@ -82,9 +82,14 @@ METRICS: tuple[Metric, ...] = (
     _one("samples", "", "Rows of the batches that were handed over.", lambda s: s.samples),
     _one("steps", "", "Batches that were handed over.", lambda s: s.steps),
     _one(
-        "loop", "seconds", "From the first batch of each loop to its latest.", lambda s: s.seconds
+        "loop",
+        "seconds",
+        "Seconds from the first batch of each loop to its latest.",
+        lambda s: s.seconds,
     ),
-    _one("start", "seconds", "Until the first batch of each loop.", lambda s: s.start_seconds),
+    _one(
+        "start", "seconds", "Seconds until the first batch of each loop.", lambda s: s.start_seconds
+    ),
     _one(
         "wait",
         "seconds",
@@ -101,13 +106,15 @@ METRICS: tuple[Metric, ...] = (
     _one(
         "batches_asked",
         "",
-        "How often the training loop asked for a batch, without the first of each loop.",
+        "Requests of the training loop for a batch, except the first of each loop.",
         lambda s: s.queue.asked,
     ),
-    _one("batches_missing", "", "How often none was finished then.", lambda s: s.queue.empty),
+    _one(
+        "batches_missing", "", "Requests for which no batch was finished.", lambda s: s.queue.empty
+    ),
     _one("bad_samples", "", "Bad samples.", lambda s: s.bad_samples),
     _one("remote_requests", "", "Requests for parts of remote files.", lambda s: s.remote.requests),
-    _one("remote_read", "bytes", "Bytes that these returned.", lambda s: s.remote.bytes),
+    _one("remote_read", "bytes", "Bytes that these requests returned.", lambda s: s.remote.bytes),
     _one("cache_hits", "", "Remote blocks that were in the cache.", lambda s: s.remote.cache_hits),
     _one(
         "cache_misses",
@@ -119,7 +126,7 @@ METRICS: tuple[Metric, ...] = (
         "kind",
         "whole_images",
         "",
-        "Images that our JPEG decoder left to another one.",
+        "Images that our JPEG decoder left to another decoder.",
         lambda s: s.whole_images,
     ),
     _of_stages("stage_calls", "", "Calls of a stage.", lambda s: s.calls),
@@ -136,14 +143,14 @@ METRICS: tuple[Metric, ...] = (
     _one(
         "queue_batches",
         "",
-        "Finished batches when one was last asked for.",
+        "Finished batches at the latest request.",
         lambda s: s.queue.depth,
         gauge=True,
     ),
     _one(
         "queue_capacity_batches",
         "",
-        "How many batches are made ahead.",
+        "Largest number of batches that are made ahead.",
         lambda s: s.queue.capacity,
         gauge=True,
     ),

@@ -153,7 +153,7 @@ def _is_same(address: str, current: str) -> bool:
         hosts = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None)}
     except OSError as error:
         raise ClusterError(
-            f"this process is connected to the Ray cluster at {current}, and whether {address} is the same one is unknown, "
+            f"this process is connected to the Ray cluster at {current}, and it is unknown whether {address} is the same cluster, "
             f"because the name cannot be resolved ({error}): give {current}, or leave the address out"
         ) from error
     if any(ip_address(one).is_loopback for one in hosts):

@@ -73,12 +73,12 @@ class Watch:
         own = RankReport(rank=rank, state="over") if self._latest is None else self._latest.report()
         if membership is None:
             is_alone = process.world_size == 1
-            return RankTable([own], "" if is_alone else f"the others are not known: {why}")
+            return RankTable([own], "" if is_alone else f"other ranks are not known: {why}")
         board, _, world_size = membership
         try:
             others = read_others(board, rank, world_size)
         except BoardError as error:
-            return RankTable([own], f"the others are not known: {error}")
+            return RankTable([own], f"other ranks are not known: {error}")
         num_missing = world_size - 1 - len(others)
         missing = (
             f"{num_missing} of {world_size} ranks have not reported yet" if num_missing else ""
