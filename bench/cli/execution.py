@@ -29,7 +29,7 @@ def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor 
     most = None if num_workers is None else checked_workers(num_workers)
     is_ray, has_task = options.on == "ray", options.task is not None
     faults = {
-        f"--on must be local or ray, got {options.on!r}: for other schedulers use --task I/N for each task, and --merge": (
+        f"--on must be local or ray, got {options.on!r}: others carry out --task I/N, task by task, and --merge": (
             options.on not in ("local", "ray")
         ),
         "--ray-address is of a Ray cluster: say --on ray as well, or leave it out": (

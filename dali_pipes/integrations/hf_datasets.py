@@ -41,7 +41,7 @@ def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
         )
     if not hasattr(dataset, "cache_files") or not hasattr(dataset, "data"):
         raise LoaderError(
-            f"dataset={describe(dataset)} is not a datasets.Dataset: give one split, such as "
+            f"dataset={describe(dataset)} is no datasets.Dataset: give one split, such as "
             'load_dataset(name, split="train")'
         )
     chosen = getattr(dataset, "_indices", None)

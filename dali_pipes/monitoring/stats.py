@@ -128,7 +128,7 @@ class Stats:
         """
         if self._sums is None or earlier._sums is None or self._since != earlier._since:
             raise ValueError(
-                'these statistics do not start at the same moment; subtract those of one loop, or stats("run") of '
+                'these statistics do not count from the same moment; subtract those of one loop, or stats("run") of '
                 "one loader"
             )
         (loop, counts), (loop_before, counts_before) = self._sums, earlier._sums
