@@ -37,7 +37,8 @@ class Line:
 
 def lines_of(recipe: Recipe) -> Iterator[Line]:
     """Yield every operation of a recipe, nested ones below their parents."""
-    left = len(recipe.decode_operations)  # decode operations still to come (a Temporal is never one)
+    # Decode operations still to come; a Temporal is never one.
+    left = len(recipe.decode_operations)
     for operation in recipe.operations:
         decodes = left > 0 and not isinstance(operation, Temporal)
         left -= decodes
