@@ -1,1 +1,1 @@
-"""The command line, the comparison with other pipelines, and the pictures and reports they make."""
+"""The command line, the comparison with other pipelines, and pictures and reports."""

@@ -1,4 +1,4 @@
-"""Run as ``python -m bench``: the same as the command ``gpu-aug``."""
+"""Run the command ``gpu-aug`` as ``python -m bench``."""
 
 from bench.cli import main
 

@@ -1,4 +1,4 @@
-"""``make demo``: real photographs through every engine of this machine, in a table and a picture."""
+"""``make demo``: run real photographs through every engine of this machine, and write a table and a picture."""
 
 import shutil
 from pathlib import Path
@@ -10,17 +10,19 @@ from bench.output import errors
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-_RECIPE = "imagenet_train_jitter"  # that of the README's table
+_RECIPE = "imagenet_train_jitter"  # the recipe of the README's table
 
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder that gets everything.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="The folder for all results.")] = Path("demo"),
     data: Annotated[
         str | None, typer.Option(help="Photographs to use instead of scikit-image's.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Measured time per pipeline, in all.")] = 3.0,
-    rounds: Annotated[int, typer.Option(help="Turns that the time is cut into.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Total measured time per pipeline.")] = 3.0,
+    rounds: Annotated[
+        int, typer.Option(help="Number of turns, which share the measured time.")
+    ] = 3,
 ) -> None:
     """Make photographs, draw the preview, compare every pipeline and write everything down."""
     from bench.compare.compare import Settings

@@ -1,4 +1,4 @@
-"""Pictures for choosing augmentations, written to files."""
+"""Write pictures for choosing augmentations to files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,24 +29,25 @@ from gpu_aug import Schedule
 from readers.prepare.source import open_at_random
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
-"""How the names of pictures end."""
+"""File extensions of pictures."""
 
 _NUM_IMAGES, _NUM_CLIPS = 6, 4
 _DRAWS_OF_IMAGES, _DRAWS_OF_CLIPS = 4, 1
 _MOST_SIDE = {".jpg": 65_535, ".jpeg": 65_535, ".webp": 16_383}
+"""The largest sides that these formats can store, in pixels."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown.
+    """The samples and epochs of a preview.
 
     Attributes:
         count: Number of images or clips; None is the default.
-        draws: How many epochs of each; None is the default.
-        epoch: The first of them.
-        engine: None is the loader's choice.
-        engines: Instead: one epoch on every decoder and engine.
-        seed: Of the order and of all draws.
+        draws: Number of epochs for each; None is the default.
+        epoch: The first epoch.
+        engine: The engine; None is the loader's choice.
+        engines: Show one epoch on every decoder and engine instead.
+        seed: Seed of the order and of all draws.
     """
 
     count: int | None = None
@@ -73,7 +74,7 @@ class Shown:
 def image_options(
     channels: int | None, depth: str | None, fields: Sequence[str] | None
 ) -> ImageOptions:
-    """Return what a command was given about images; None stands for the usual."""
+    """Return the options for images that a command was given; None stands for a default."""
     number: Any = int(depth) if depth is not None and depth.isdecimal() else depth
     asked = {"channels": channels, "depth": number, "fields": fields or None}
     return ImageOptions(**{name: value for name, value in asked.items() if value is not None})
@@ -88,18 +89,18 @@ def write_images(
     how: Mapping[str, Any] = MappingProxyType({}),
     kind: ImageOptions | None = None,
 ) -> None:
-    """Write originals and what training sees of them, or what every decoder and engine makes of them.
+    """Write originals, and the images that training sees or that every decoder and engine makes.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        recipe: By epoch.
-        out: The picture.
-        shown: What is shown.
+        recipe: The recipes by epoch.
+        out: The file of the picture.
+        shown: The samples and epochs to show.
         how: Keyword arguments of `readers.open_dataset`.
-        kind: What images are; None is one RGB image of 8 bits.
+        kind: Options for the images; None is one RGB image of 8 bits.
 
     Raises:
-        BenchError: Nothing can be drawn, or not there.
+        BenchError: Nothing can be drawn, or the file cannot be written.
     """
     _check_name(out, PICTURES, "picture")
     dataset = open_at_random(source, **how)
@@ -114,7 +115,7 @@ def write_images(
     _print_warnings(f"left out: {fault}" for fault in left_out)
     indices = [sample.index for sample in samples]
     common: dict[str, Any] = {"seed": shown.seed, "images": kind}
-    with Console().status("drawing"):  # nothing where there is no terminal
+    with Console().status("drawing"):  # prints nothing without a terminal
         if shown.engines:
             found = preview_engines(dataset, recipe, indices, epoch=shown.epoch, **common)
         else:
@@ -134,10 +135,10 @@ def write_clips(
     animate: Path | None = None,
     how: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Write strips of frames: those of each clip, and below them every view that the recipe makes.
+    """Write strips of frames: the frames of each clip, and below them every view of the recipe.
 
     Raises:
-        BenchError: Nothing can be drawn, or not there.
+        BenchError: Nothing can be drawn, or the file cannot be written.
     """
     _check_name(out, PICTURES, "picture")
     if animate is not None:
@@ -150,7 +151,8 @@ def write_clips(
     videos, left_out = open_sound_videos(source, settings, most=count, how=how)
     _print_warnings(f"not drawn: {fault}" for fault in left_out)
     numbers = videos.indices_in_whole(range(len(videos))).tolist()
-    mixes = any(one.group > 1 for one in recipe.recipes)  # with neighbours, which are elsewhere
+    # Mixing needs the neighbours, which are outside the selection.
+    mixes = any(one.group > 1 for one in recipe.recipes)
     clips = settings.clips(videos.whole if mixes else videos, sampling="random")
     which: dict[str, Any] = {"indices" if mixes else "numbers": numbers, "seed": shown.seed}
     if shown.engines:
@@ -184,7 +186,7 @@ def _save(preview: Preview, out: Path) -> None:
     """Draw a page into a file.
 
     Raises:
-        BenchError: It is too large.
+        BenchError: The page is too large for the format.
     """
     picture = preview.picture
     most = _MOST_SIDE.get(out.suffix.lower(), max(picture.size))

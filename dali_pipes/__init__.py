@@ -1,6 +1,6 @@
-"""From encoded samples to augmented batches: the loader, with NVIDIA DALI or without it.
+"""From encoded samples to augmented batches: the loader, with or without NVIDIA DALI.
 
-A name is imported from its module when it is first used, so that `import dali_pipes` loads neither torch nor Numba.
+Names are imported from their modules on first use, so `import dali_pipes` loads neither torch nor Numba.
 """
 
 from importlib import import_module

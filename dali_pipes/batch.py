@@ -1,4 +1,4 @@
-"""A batch, as a Loader yields it."""
+"""Batch: the samples of one step, as a Loader yields them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -6,51 +6,49 @@ from typing import Any, Self
 
 import torch
 
-# Further attributes that lie on the loader's device: those that a training step uses there.
+# Attributes besides images that are on the loader's device, because a training step uses them there.
 _ON_DEVICE = ("labels", "masks", "boxes", "box_labels", "keypoints", "keypoint_labels")
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step's samples on one rank, B of them.
+    """The samples of one step on one rank, B of them.
 
-    B is `batch_size`, except for the last batch under last_batch="partial" and for batches that lost
-    samples under on_bad_sample="skip"; then B may be smaller, down to 0.
+    B is `batch_size`, except for the last batch with last_batch="partial" and for batches that lost samples with
+    on_bad_sample="skip"; then B may be smaller, down to 0.
 
-    Everything but `indices`, `keys`, `valid` and the data of frames lies on the loader's device; on a GPU it is ready for the
-    stream that was current in `next()`, see `record_stream` for others. Boxes, masks and keypoints are those of `images`,
-    moved by the recipe. Each is None if no sample of the batch has any; if only some have, the others have 0 boxes,
-    0 keypoints, 0 masks, or a mask that is -1 throughout.
+    Everything except `indices`, `keys`, `valid` and the data of frames is on the loader's device. On a GPU it is ready
+    for the stream that was current in `next()`; see `record_stream` for other streams. Boxes, masks and keypoints
+    belong to `images` and are moved by the recipe. Each is None if no sample of the batch has any. If only some have,
+    the others have 0 boxes, 0 keypoints, 0 masks, or a mask that is -1 everywhere.
 
     Attributes:
-        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype; other numbers of channels on request. In
-            [0, 1] unless the recipe normalises; 0 to 255 for torch.uint8. With several views it is the first of `views`.
-        labels: int64 [B], -1 where the data has no label. With a recipe that mixes samples float32 [B, num_classes], the
-            shares of the classes in `images`; a sample without label is refused unless it has boxes, masks or keypoints, and
-            then its shares are 0 (int64 and -1 if neither the recipe nor the data has classes). For a dataset whose labels
-            are vectors float32 [B, K], mixed like the images, or a list of B float32 [Ki] if their lengths differ; see
-            `readers.IndexedDataset.label_shape`.
+        images: [B, 3, H, W], for clips [B, T, 3, H, W], of the loader's dtype; another number of channels with
+            ImageOptions(channels=...). Values are in [0, 1] unless the recipe normalises, and 0 to 255 for torch.uint8.
+            With several views it is the first of `views`.
+        labels: int64 [B], -1 if the data has no label. With a recipe that mixes samples float32 [B, num_classes], the
+            shares of the classes in `images`; a sample without a label is an error unless it has boxes, masks or
+            keypoints, and then its shares are 0 (int64 and -1 if neither the recipe nor the data has classes). For a
+            dataset whose labels are vectors float32 [B, K], mixed like the images, or a list of B float32 [Ki] if their
+            lengths differ; see `readers.IndexedDataset.label_shape`.
         indices: int64 [B] on the CPU: the samples' indices in the dataset.
         keys: The samples' names, for people.
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill the last batch.
-        views: One tensor like `images` for each recipe of Views, whose sizes may differ; a loader of one
-            recipe has one view.
-        masks: int64 [B, H, W] if each sample has one mask; a list of B int64 [Ni, H, W] if samples have numbered ones.
+        views: One tensor like `images` for each recipe of Views, whose sizes may differ; one view if the loader has one recipe.
+        masks: int64 [B, H, W] if each sample has one mask; a list of B int64 [Ni, H, W] if samples have numbered masks.
         boxes: B float32 [Ni, 4], in the form of the recipe's BoxParams; without these left, top, right, bottom in pixels.
-        box_labels: B int64 [Ni]; -1 where the data has no label.
+        box_labels: B int64 [Ni]; -1 if the data has no label.
         keypoints: B float32 [Ni, 2], (x, y) in pixels.
-        keypoint_labels: B int64 [Ni]; -1 where the data has no label.
-        frames: int64 [B, T] on the CPU: numbers of each clip's frames in its video, counted from 0 in the order of
-            presentation; for a damaged frame the one that replaces it. None if samples are images, as the next three.
-        seconds: float64 [B, T] on the CPU: presentation times of these frames, in seconds after the video's first.
-        videos: The keys of the videos, for people; two videos may have one.
-        video_numbers: int64 [B] on the CPU: a number for each video, which all clips of one sample of the
-            dataset of videos share.
+        keypoint_labels: B int64 [Ni]; -1 if the data has no label.
+        frames: int64 [B, T] on the CPU: numbers of each clip's frames in its video, from 0 in presentation order; a
+            damaged frame has the number of its replacement. None if samples are images, like the next three.
+        seconds: float64 [B, T] on the CPU: presentation times of these frames, in seconds after the first frame of the video.
+        videos: The keys of the videos, for people; two videos may have the same key.
+        video_numbers: int64 [B] on the CPU: a number for each video; all clips of one sample of the dataset of videos share it.
         fields: The fields of ``Loader(fields=...)`` by name: a tensor [B, ...] on the loader's device if type and shape
-            are known, else a list of B values. If samples have several images these are among them, [B, C, H, W] each, and
-            maps as well, float32 [B, 1 or 2, H, W].
-        camera_columns: For datasets with named cameras (LeRobot), the range of each camera's pictures among the T; see
-            `cameras`.
+            are known, else a list of B values. It also has the images of samples with several images, [B, C, H, W]
+            each, and the maps, float32 [B, 1 or 2, H, W].
+        camera_columns: For datasets with named cameras (LeRobot), the range of each camera's pictures among the T; see `cameras`.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -93,14 +91,14 @@ class Batch:
 
     @property
     def cameras(self) -> dict[str, torch.Tensor]:
-        """The pictures of each camera, [B, T, 3, H, W], parts of `images`; empty if the data names no cameras."""
+        """The pictures of each camera, [B, T, 3, H, W], as parts of `images`; empty if the data names no cameras."""
         return {name: self.images[:, columns] for name, columns in self.camera_columns.items()}
 
     def __getitem__(self, name: str) -> Any:
         """Return an entry of `to_dict`, such as ``batch["images"]`` or a further field.
 
         Raises:
-            KeyError: There is nothing of that name.
+            KeyError: There is no entry with this name.
         """
         entries = self.to_dict()
         if not isinstance(name, str) or name not in entries:
@@ -111,7 +109,7 @@ class Batch:
         return name in self.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all entries by name, with cameras and further fields; `views` only if there are several."""
+        """Return all entries by name, including cameras and further fields; `views` only if there are several."""
         left_out = {"fields", "camera_columns"} | ({"views"} if len(self.views) == 1 else set())
         named = {own.name: getattr(self, own.name) for own in fields(self)}
         entries = {
@@ -122,17 +120,17 @@ class Batch:
         return {**entries, **self.cameras, **self.fields}
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
-        """Return the batch with everything on the loader's device moved to another one; the rest stays on the CPU."""
+        """Return the batch with all tensors of the loader's device on another device; the rest stays on the CPU."""
         return self._with(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Self:
-        """Return the batch with everything that `to` moves in pinned memory, for ``to(..., non_blocking=True)``."""
+        """Return the batch with all tensors that `to` moves in pinned memory, for ``to(..., non_blocking=True)``."""
         return self._with(lambda tensor: tensor.pin_memory())
 
     def record_stream(self, stream: Any) -> None:
-        """Keep the memory of the batch until a CUDA stream has used it that was not current in `next()`.
+        """Keep the memory of the batch until a CUDA stream that was not current in `next()` has used it.
 
-        As `torch.Tensor.record_stream`, for every tensor on a GPU. The stream must wait for the batch: call
+        Calls `torch.Tensor.record_stream` for every tensor on a GPU. The stream must wait for the batch: call
         ``stream.wait_stream(current)`` after `next()`.
 
         Args:
@@ -155,7 +153,7 @@ class Batch:
             self._with(record)
 
     def _with(self, convert: Callable[[torch.Tensor], torch.Tensor]) -> Self:
-        """Return the batch with every tensor on the loader's device converted."""
+        """Return the batch with every tensor of the loader's device converted."""
 
         def converted(value: Any) -> Any:
             if isinstance(value, list):
@@ -164,7 +162,7 @@ class Batch:
 
         views = tuple(map(convert, self.views))
         moved = {name: converted(getattr(self, name)) for name in _ON_DEVICE}
-        # Lists of further fields hold text and values of users' functions, on the CPU.
+        # Lists of further fields hold strings and results of users' functions, on the CPU.
         further = {
             name: convert(value) if isinstance(value, torch.Tensor) else value
             for name, value in self.fields.items()

@@ -2,22 +2,22 @@
 
 Exception
 ├── ValueError
-│   └── LoaderError            an argument that cannot work, or a loader that cannot go on
-│       └── StateMismatchError a state of another dataset, recipe or version
+│   └── LoaderError            an invalid argument, or a loader that cannot continue
+│       └── StateMismatchError a saved state of another dataset, recipe or version
 ├── RuntimeError
-│   ├── ClusterError           a Ray cluster that cannot be reached, or whose workers cannot do the work
-│   ├── BadSampleError         a bad sample under on_bad_sample="raise", or too many of them
-│   └── DecodeError            one sample that does not decode; the loader turns it into a record
+│   ├── ClusterError           a Ray cluster that cannot be reached, or whose workers are unsuitable
+│   ├── BadSampleError         a bad sample with on_bad_sample="raise", or too many bad samples
+│   └── DecodeError            a sample that cannot be decoded; the loader records it
 └── ImportError
-    └── MissingPackageError    a part that is not installed; the text says how to install it
+    └── MissingPackageError    a package that is not installed; the message says how to install it
 """
 
 
 class LoaderError(ValueError):
-    """An argument of the loader that cannot work, or a loader that cannot go on.
+    """An invalid argument of the loader, or a loader that cannot continue.
 
-    The second are the death of a helper process, a use after a fork, a user's dataset that returns a wrong number of samples,
-    and wrong results of a device.
+    A loader cannot continue if a helper process dies, after a fork, if a user's dataset returns a wrong number of
+    samples, or if a device returns wrong results.
 
     Example:
         >>> Loader(open_dataset("photos/"), Recipe.imagenet_train(), batch_size=0)
@@ -27,7 +27,7 @@ class LoaderError(ValueError):
 
 
 class StateMismatchError(LoaderError):
-    """A saved state that does not belong to this dataset, recipe or version.
+    """A saved state that belongs to another dataset, recipe or version.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -51,7 +51,7 @@ class BadSampleError(RuntimeError):
 
 
 class ClusterError(RuntimeError):
-    """A Ray cluster that cannot be reached, or with unsuitable workers; the text says what to do.
+    """A Ray cluster that cannot be reached, or whose workers are unsuitable; the message says what to do.
 
     Example:
         >>> from dali_pipes.integrations.ray.consistency import require_same_versions
@@ -62,18 +62,18 @@ class ClusterError(RuntimeError):
 
 
 class DecodeError(RuntimeError):
-    """Encoded bytes that do not decode to the picture that their header describes."""
+    """Encoded bytes that cannot be decoded to the image that their header describes."""
 
 
 def error_text(error: Exception) -> str:
-    """Return the text of another library's error, after the name of its class unless the texts of that are sentences."""
+    """Return the text of another library's error, with the name of its class unless the text is a sentence."""
     text = str(error)
     is_sentence = isinstance(error, (OSError, ValueError, SyntaxError)) and text
     return text if is_sentence else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 class MissingPackageError(ImportError):
-    """An optional package that the chosen decoder or engine needs and that is not installed.
+    """An optional package, needed by the chosen decoder or engine, that is not installed.
 
     Example:
         >>> try:

@@ -1,19 +1,19 @@
-"""Refuse foreign packages with the names of ours: `readers`, for example, is a name that others use, too."""
+"""Raise if another package has the name of one of ours: `readers`, for example, is a common name."""
 
 import importlib.util
 from pathlib import Path
 
-# The folder of all our packages. Ray unpacks each of its py_modules into a folder of its own.
+# The folder of all our packages. Ray unpacks each of its py_modules into a separate folder.
 HOME = Path(__file__).resolve().parent.parent
 if HOME.name.startswith("_ray_pkg_"):
     HOME = HOME.parent
 
 
 def check(name: str) -> None:
-    """Refuse a package that is not in the folder of this one.
+    """Raise if a package is not in the folder of this one.
 
     Raises:
-        ImportError: Python would import this name from elsewhere.
+        ImportError: Python would import the package from elsewhere.
     """
     spec = importlib.util.find_spec(name)
     paths = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or [])]

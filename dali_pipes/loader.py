@@ -1,4 +1,4 @@
-"""Loader: what a training script loops over, and the state of its run."""
+"""Loader: yields the batches of a training, and saves and restores the position of its run."""
 
 import logging
 from collections.abc import Generator, Iterable, Mapping
@@ -66,64 +66,68 @@ _log = logging.getLogger(f"gpu_aug.{__name__}")
 
 
 class Loader:
-    """Decodes and augments a dataset; iterating it is one epoch.
+    """Decodes and augments a dataset; each loop over it is one epoch.
 
-    Samples, their order and their augmentation parameters depend on the dataset, the recipe, the seed and the epoch
-    only: not on engine, device, decoder, batch size, number of ranks or threads. The first loop is epoch 0, and every
-    further loop the next one, also after a loop that was left early, unless its state is loaded. So
+    Samples, their order and their augmentation parameters depend only on the dataset, the recipe, the seed and the
+    epoch, not on engine, device, decoder, batch size, number of ranks or threads. The first loop is epoch 0, and every
+    further loop is the next epoch, even if the previous loop was left early, unless its state is loaded. So
     ``next(iter(loader))`` uses up an epoch; `peek` does not.
 
     A Loader is for training: it shuffles, and its batches are full. `Loader.eval` makes one for evaluation.
 
     Args:
-        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or an object with its interface.
+        dataset: The result of `readers.open_dataset`, also with ``format="stream"``, or an object with its interface.
             `Clips` of a dataset of videos, their selections and mixtures, and LeRobot datasets give clips of T frames.
-        recipe: The operations on each image; all frames of a clip are treated alike. `Views` make several pictures of
+        recipe: The operations on each image; all frames of a clip get the same ones. `Views` make several pictures of
             each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels` soft. All
-            images of a view must end with one size. A `Schedule` has recipes by epoch. With `buckets` or `sizes` a
+            images of a view must have one final size. A `Schedule` has recipes by epoch. With `buckets` or `sizes`: a
             function of the size (height, width) that returns one of these.
-        batch_size: Samples per rank and step; with `buckets` also one for each size, as from
+        batch_size: Samples per rank and step; with `buckets` also a dictionary with one for each size, as from
             ``buckets.batch_sizes(pixels=...)``.
-        buckets: Sizes from which each sample gets the one that suits its shape; all samples of a step, on all ranks, have
-            one size. `last_batch` holds for each bucket. Sizes that the data does not list are read from the headers once.
-        sizes: Sizes that change within an epoch, for training at several scales; after a resume with another batch size
-            the step before the next change can be smaller.
-        device: Where batches are returned and the engine runs. "auto" takes a GPU if there is one: torch's current one,
-            or before torch.cuda.set_device that of LOCAL_RANK, as torchrun sets it.
-        decoder: "cpu" is our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for videos. "cuda" decodes
-            baseline JPEGs on a GPU to the same bits as "cpu"; in the first epoch the CPU reads each file's codes once, and
-            seek points are stored in the cache folder. "dali" is NVIDIA DALI. Both leave other files to the CPU. "auto" takes
-            what was measured to be fastest, see `explain`. `from_dali(pipeline)` decodes with your own DALI pipeline.
-        engine: What carries out the recipe; "auto" takes "fused", and Kornia for images that are not RGB.
+        buckets: Sizes from which each sample gets the one that best suits its shape; all samples of a step, on all
+            ranks, have one size. `last_batch` applies to each bucket. Sizes that the data does not list are read from
+            the headers once.
+        sizes: Sizes that change within an epoch, for multi-scale training; after a resume with another batch size, the
+            step before the next change can be smaller.
+        device: Where batches are returned and the engine runs. "auto" uses a GPU if there is one: torch's current
+            device, or before torch.cuda.set_device that of LOCAL_RANK, as set by torchrun.
+        decoder: "cpu" is our own decoder for baseline JPEGs, OpenCV for other images and FFmpeg for videos. "cuda"
+            decodes baseline JPEGs on a GPU to exactly the same pixels as "cpu"; in the first epoch the CPU reads each
+            file's codes once, and stores seek points in the cache folder. "dali" is NVIDIA DALI. Both leave other files
+            to the CPU. "auto" uses the decoder that was measured to be fastest, see `explain`. `from_dali(pipeline)`
+            decodes with your own DALI pipeline.
+        engine: The implementation that runs the recipe; "auto" uses "fused", and Kornia for images that are not RGB.
         seed: Seed of the order and the draws, at least 0. Two runs with the default see the same order and draws.
-        shuffle: "global" permutes the epoch, "none" keeps the dataset's order, and "block" permutes blocks of neighbouring
-            samples and mixes the samples of a few open blocks, for storage that is best read in large pieces;
-            `BlockShuffle` sets how many. Streams take "none" or "block", which permutes their shards and shuffles in a buffer.
-        rank: Rank of this process among `world_size`. None asks at the first use (`len`, a loop, a state): torch's process
-            group, else Ray Train, else RANK and WORLD_SIZE in the environment, as torchrun sets them, else it is 0 of 1; what
-            they say later must not contradict that. One dimension of a DeviceMesh, such as ``mesh["dp"]``, shares each step
-            among its processes; processes that differ in other dimensions get the same samples, and audit and ledger are
-            written by those in one mesh with process 0.
-        world_size: Number of processes that share each step. If `rank` and `world_size` are given they hold whatever the
-            process group says, for example fewer than it has, for models that are spread over processes.
-        dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe normalises; uint8 is for
-            recipes that do not.
-        last_batch: What happens to an incomplete last batch: "drop" leaves it out, "partial" returns it smaller, and "pad"
+        shuffle: "global" permutes the epoch, "none" keeps the dataset's order, and "block" permutes blocks of
+            neighbouring samples and mixes the samples of a few open blocks, for storage that is best read in large
+            pieces; `BlockShuffle` sets the number of samples. For streams "none" or "block", which permutes their
+            shards and shuffles in a buffer.
+        rank: Rank of this process among `world_size`. With None it is found on first use (`len`, a loop, a state): from
+            torch's process group, else Ray Train, else RANK and WORLD_SIZE in the environment, as set by torchrun, else
+            it is 0 of 1. These must not contradict it later. One dimension of a DeviceMesh, such as ``mesh["dp"]``,
+            shares each step among its processes; processes that differ in other dimensions get the same samples, and
+            audit and ledger are written by the processes that share a mesh with process 0.
+        world_size: Number of processes that share each step. Given values of `rank` and `world_size` override the
+            process group; for example `world_size` may be smaller, for models that are spread over several processes.
+        dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe normalises; uint8
+            requires a recipe that does not.
+        last_batch: Handling of an incomplete last batch: "drop" leaves it out, "partial" returns it smaller, and "pad"
             fills it with repeated samples for which `batch.valid` is False.
         on_bad_sample: "raise", "replace" by another sample of the dataset, or "skip", which makes the batch smaller,
             possibly empty. The mean loss of an empty batch is NaN, so write ``if len(batch) == 0: continue``, or use
             "replace" if all ranks must step together. The number of steps is the same on every rank.
-        max_bad_samples: The run stops when more different samples are bad on this rank. None is 1 % of the dataset, at least
-            100, but at most half of it.
-        num_threads: Threads that decode and augment, of all helper processes together. None is the number of cores this
-            process may use, divided by LOCAL_WORLD_SIZE (ranks on this machine, set by torchrun and Ray Train) unless the
-            process is bound to some of the cores.
+        max_bad_samples: The run stops when more different samples than this are bad on this rank. None is 1 % of the
+            dataset, at least 100, but at most half of it.
+        num_threads: Threads that decode and augment, in all helper processes together. None is the number of cores that
+            this process may use, divided by LOCAL_WORLD_SIZE (ranks on this machine, set by torchrun and Ray Train)
+            unless the process is bound to some of the cores.
         fields: Further fields of the samples for `batch.fields`: names, such as ``["caption"]``, read as text (``json``
-            as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to what it reads:
+            as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to its first argument:
             ``{"caption": str, "meta": "json", "tokens": tokenize}``. A sample with an unreadable field is bad.
-        workers: `RayWorkers`, which make the same batches on other machines of a Ray cluster; see docs/clusters.md. Needs
-            decoder="cpu", and data and a recipe that can be pickled, on paths or URLs that those machines reach.
-        images: `ImageOptions`: which fields are images, their channels and depth, maps, targets, the largest image.
+        workers: `RayWorkers`, which make the same batches on other machines of a Ray cluster; see docs/clusters.md.
+            They need decoder="cpu", and data and a recipe that can be pickled, with paths or URLs that those machines
+            can reach.
+        images: `ImageOptions`: the fields with images, their channels and depth, maps, targets, the largest image.
         execution: `Execution`: helper processes, batches prepared ahead, exact or fast decoding, memory format.
         monitoring: `Monitoring`: audit, ledger, metrics, and the heartbeat between ranks.
 
@@ -131,16 +135,15 @@ class Loader:
         device: The chosen device.
         decoder: The chosen decoder.
         engine: The chosen engine.
-        steps: The steps of an epoch. A new value holds from the next loop on. No other attribute can be set: make another
-            Loader.
+        steps: The steps of an epoch. Setting it takes effect with the next loop. Other attributes cannot be set: make
+            another Loader.
 
     Raises:
-        LoaderError: An argument that cannot work; the text says what would. Later: a rank or world size that contradicts
+        LoaderError: An argument is invalid; the message says what is allowed. Later: a rank or world size contradicts
             the one in use.
-        MissingPackageError: A decoder that is not installed.
-        gpu_aug.RecipeError: A recipe whose images can have different sizes; in a loop, one that cannot move the targets of
-            the data.
-        gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
+        MissingPackageError: The decoder is not installed.
+        gpu_aug.RecipeError: The recipe's images can have different sizes; in a loop, it cannot move the targets of the data.
+        gpu_aug.EngineError: The engine cannot run the recipe exactly.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -189,7 +192,7 @@ class Loader:
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self._ranks = ranks = Ranks(rank, world_size)
         ranks.warn_of_files(monitoring.audit, monitoring.ledger, stacklevel=4)
-        # What cannot work is refused now, though the first use settles the rank.
+        # Invalid ranks raise here, although the rank is only fixed on first use.
         process = ranks.guess()
         limit = options.bad_sample_limit(len(order))
         ledger = monitoring.ledger if ranks.writes else None
@@ -205,7 +208,7 @@ class Loader:
         self._meter = meter = LoopMeter(recorder, setup.threads_of_all)
         self._production = Production(setup, steps)
         self._epochs = epochs = Epochs()
-        # The callables of metrics hold meter and epochs, not the loader, which could not be freed then.
+        # The callables refer to meter and epochs, not to the loader: a reference cycle would delay freeing it.
         metrics = Metrics(
             as_metrics(monitoring.metrics), lambda scope: meter.stats(scope, epochs.epoch)
         )
@@ -226,22 +229,22 @@ class Loader:
     ) -> Self:
         """Make a loader for evaluation: every sample once, in the dataset's order, on any number of ranks.
 
-        All ranks take the same number of steps. Count the valid rows, and add up both numbers over the ranks::
+        All ranks take the same number of steps. Count the valid rows, and sum both numbers over the ranks::
 
             right += (scores.argmax(1) == batch.labels).cpu()[batch.valid].sum()
             total += batch.valid.sum()
 
         Args:
-            dataset: As for Loader; no mixture by weights.
+            dataset: As for Loader, except a weighted mixture.
             recipe: As for Loader; it should draw nothing at random.
             batch_size: As for Loader.
-            last_batch: "partial" lets the last batch of a rank be smaller, possibly empty; "pad" gives all batches one
-                size, with rows that are not valid.
+            last_batch: "partial" allows the last batch of a rank to be smaller, possibly empty; "pad" gives all batches
+                the same size, with rows that are not valid.
             options: The other keywords of Loader except `shuffle`. on_bad_sample="skip" leaves bad samples out of the
-                counts, "replace" is not allowed.
+                counts; "replace" is not allowed.
 
         Raises:
-            LoaderError: As Loader, or samples would be left out or come twice.
+            LoaderError: As for Loader, or samples would be left out or repeated.
         """
         require_evaluation_options(last_batch, options)
         options |= {"batch_size": batch_size, "shuffle": "none", "last_batch": last_batch}
@@ -251,10 +254,10 @@ class Loader:
         return loader
 
     def __len__(self) -> int:
-        """Return the steps of a full epoch, on this and every other rank.
+        """Return the number of steps of a full epoch, which is the same on every rank.
 
         Raises:
-            TypeError: The number is known only at the end of a stream.
+            TypeError: The data is a stream of unknown length.
         """
         if self.steps.length == UNKNOWN:
             raise TypeError(
@@ -264,7 +267,7 @@ class Loader:
         return self.steps.num_steps()
 
     def __iter__(self) -> Generator[Batch]:
-        """Begin the next epoch with the first batch, or continue from a loaded state.
+        """Start the next epoch when the first batch is requested, or continue from a loaded state.
 
         A loop that yields no batch does not count as an epoch: trainers make such loops.
         """
@@ -272,7 +275,7 @@ class Loader:
         return self._loop()
 
     def _loop(self) -> Generator[Batch]:
-        """Yield the batches of the next loop, and close it as soon as it is left."""
+        """Yield the batches of the next loop, and close it as soon as the caller leaves it."""
         loop = self._begin()
         try:
             for batch in loop:
@@ -287,10 +290,10 @@ class Loader:
                 loop.close()
 
     def _begin(self) -> Generator[Batch]:
-        """Return the next loop: the next epoch, or the rest of one whose state was loaded."""
+        """Start the next loop: the next epoch, or the rest of the epoch of a loaded state."""
         process, epochs, steps = self._ranks.settle(), self._epochs, self.steps
         epochs.warn_of_a_short_loop(steps.length)
-        is_next_epoch = epochs.began  # of the same attempt
+        is_next_epoch = epochs.began  # the next epoch belongs to the same attempt
         number = epochs.begin(steps)
         if not is_next_epoch:
             consumed = steps.consumed_ranges(epochs.consumed)
@@ -301,10 +304,10 @@ class Loader:
         return loop
 
     def peek(self) -> Batch:
-        """Return the first batch of the next loop, without beginning that loop.
+        """Return the first batch of the next loop, without starting that loop.
 
         State, epoch, audit and ledger do not change, and the loop makes the batch again. Before the loader's first use
-        (len, a loop, its state) the batch is that of the present rank, which is not settled yet.
+        (len, a loop, its state), the rank is not fixed; the batch is that of the present rank.
 
         Raises:
             BadSampleError: As in that loop.
@@ -316,7 +319,7 @@ class Loader:
         try:
             source.start(plan)
             batch = batch_of(*source.take(), self._setup, self._ledger.judge)
-            if self._epochs.running_loop() is None:  # a running loop keeps its own
+            if self._epochs.running_loop() is None:  # a running loop keeps its production
                 self._production.keep(source)
         finally:
             self._production.stop(source)
@@ -327,20 +330,21 @@ class Loader:
     def replay(self, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
         """Make one row of a batch again, with its draws and the picture after each operation.
 
-        The same decoder and engine as in a loop make it, so on a CPU the row is bit-identical; on a GPU it may differ by
-        rounding, as libraries choose algorithms by the batch size. The picture after an operation is what the loader would
-        return if the recipe ended there. A `BatchFunction` gets this row and its possible partners in mixing only. State
-        and statistics do not change.
+        The decoder and engine are those of a loop, so on a CPU the row is bit-identical; on a GPU it may differ by
+        rounding, because libraries choose algorithms by batch size. The picture after an operation is the one that the
+        loader would return if the recipe ended there. A `BatchFunction` only gets this row and its possible mixing
+        partners. State and statistics do not change.
 
         Args:
             index: Index of the sample in the dataset, as in `batch.indices`.
             epoch: Number of the epoch, as in `Loader.epoch`.
-            repeat: Which occurrence of the sample in the epoch, from 0: mixtures by weights repeat samples.
-            view: Which of several views.
+            repeat: Number of the occurrence of the sample in the epoch, from 0: weighted mixtures repeat samples.
+            view: Number of the view, if there are several.
 
         Raises:
-            LoaderError: The epoch has fewer occurrences of the sample; a stream; a pipeline of `from_dali`.
-            BadSampleError: The sample is bad, so that no batch has it.
+            LoaderError: The epoch has fewer occurrences of the sample; or the data is a stream; or the decoder is a
+                pipeline of `from_dali`.
+            BadSampleError: The sample is bad, so no batch contains it.
 
         Example:
             >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -353,22 +357,22 @@ class Loader:
     def headroom(
         self, step: TrainingStep, *, steps: int = 20, rounds: int = 5, kept: int = 4
     ) -> Headroom:
-        """Measure the speed-up of training if its input took no time.
+        """Measure the speedup of training if its input took no time.
 
-        Your training step runs in turns on batches from memory, which stand for an infinitely fast input, and on the first
-        batches of the next epochs, fresh from the loader, so that a drift of the machine cancels out. The step trains, also
+        Your training step runs alternately on batches from memory, which stand for an infinitely fast input, and on
+        fresh first batches of the next epochs, so that a drift of the machine cancels out. The step really trains, also
         on repeated samples: give it a spare model. State, epoch, audit, ledger and statistics do not change. Call it on
         all ranks: each makes the same number of steps.
 
         Args:
-            step: Your training step: takes a `Batch`, and must not change it in place.
-            steps: Steps per turn.
-            rounds: Turns of each kind.
-            kept: Batches in memory.
+            step: Your training step: takes a `Batch`, which it must not change in place.
+            steps: Number of steps in one measurement.
+            rounds: Number of measurements of each kind.
+            kept: Number of batches in memory.
 
         Raises:
-            LoaderError: An argument that is not allowed, a step that changes its batch, an epoch without a batch, or a
-                loop is using the pipeline of `from_dali`.
+            LoaderError: An argument is not allowed, the step changes its batch, an epoch has no batch, or a loop is
+                using the pipeline of `from_dali`.
             BadSampleError: As in a loop.
 
         Example:
@@ -396,7 +400,7 @@ class Loader:
 
     @property
     def steps(self) -> AnySteps:
-        """The steps of an epoch on this rank. Reading it settles the rank."""
+        """The steps of an epoch on this rank. Reading it fixes the rank."""
         process = self._ranks.settle()
         if self._steps is None:
             self._audit.require_own_file(process)
@@ -409,21 +413,21 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the current loop; before it, the epoch of the next one."""
+        """The epoch of the latest loop; before any loop, or after loading a state, that of the next loop."""
         return self._epochs.epoch
 
     @property
     def batch_sampler(self) -> SimpleNamespace:
-        """Where Lightning sets the epoch: it calls ``loader.batch_sampler.sampler.set_epoch(epoch)``.
+        """An object on which Lightning sets the epoch: it calls ``loader.batch_sampler.sampler.set_epoch(epoch)``.
 
-        After a state was loaded, the loader counts epochs itself and ignores that.
+        After a state was loaded, the loader counts epochs itself and ignores these calls.
         """
         # Not `loader.sampler`, which Lightning's overfit_batches would report as replaced.
         return SimpleNamespace(sampler=self._epochs)
 
     @property
     def dataset(self) -> NoReturn:
-        """Refuse code that would build a torch DataLoader, without the recipe, from this (``accelerate.skip_first_batches``).
+        """Raise, to stop code that would build a torch DataLoader without the recipe (``accelerate.skip_first_batches``).
 
         Raises:
             AttributeError: Always.
@@ -435,12 +439,12 @@ class Loader:
         )
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next loop this epoch; the position within it, from a loaded state, is kept."""
+        """Set the epoch of the next loop; the position within it, from a loaded state, does not change."""
         require_epoch(epoch)
         self._epochs.choose(int(epoch))
 
     def state_dict(self) -> LoaderState:
-        """Return the position of the run: what the loop received, not what is prefetched."""
+        """Return the position of the run: the samples that the loop received, not prefetched ones."""
         self._ranks.settle()
         consumed = self._epochs.consumed
         state: dict[str, Any] = {
@@ -457,9 +461,9 @@ class Loader:
         return cast(LoaderState, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next loop continue where the state was taken, on any number of ranks.
+        """Make the next loop continue at a saved state, on any number of ranks.
 
-        If fewer samples are left in the epoch than one step of this loader takes, the next epoch follows. To change the
+        If the epoch has fewer samples left than one step of this loader takes, the next epoch follows. To change the
         recipe on purpose, put its fingerprint into the state: ``{**state, "recipe": recipe.fingerprint}``.
 
         Raises:
@@ -481,7 +485,7 @@ class Loader:
 
     @property
     def bad_samples(self) -> list[BadRecord]:
-        """The records of the ledger: bad samples on this rank, and damaged clips that were kept."""
+        """The records of the ledger: bad samples on this rank, and damaged clips that were still used."""
         return list(self._ledger.records)
 
     @property
@@ -490,15 +494,15 @@ class Loader:
         return self._audit.tally
 
     def stats(self, scope: Scope = "epoch") -> Stats:
-        """Return what the stages did, what the training loop waited for and which stage limits it; print it.
+        """Return statistics: the work of the stages, the waiting of the training loop, and its bottleneck. Print them.
 
-        Loops that run at the same time count together.
+        Loops that run at the same time are counted together.
 
         Args:
-            scope: "epoch" is the current loop, or the last one; "run" is everything since the loader was made.
+            scope: "epoch" is the current loop, or the last one; "run" is all loops since the loader was made.
 
         Raises:
-            LoaderError: Another scope.
+            LoaderError: The scope is unknown.
         """
         require_one_of("scope", scope, ("epoch", "run"))
         return replace(
@@ -506,11 +510,11 @@ class Loader:
         )
 
     def ranks(self) -> RankTable:
-        """Return the progress of all ranks that report, and which of them are late; print it."""
+        """Return the progress of all ranks that send reports, and which of them are late. Print it."""
         return self._watch.ranks(self._ranks.expected())
 
     def explain(self) -> str:
-        """Return what was chosen and why, and what happens to an image, one line each."""
+        """Return a text with all choices and their reasons, and the stages of an image, one per line."""
         machines = self._production.machines
         return "\n".join(explain(self._setup, self._expected, machines))
 
@@ -550,7 +554,7 @@ class Loader:
 
     @property
     def _expected(self) -> AnySteps:
-        """The steps in use; before the first use, those of the present rank, without settling it."""
+        """The steps in use; before the first use, those of the present rank, without fixing it."""
         if self._steps is not None:
             return self.steps
         return self._setup.steps(self._ranks.expected())

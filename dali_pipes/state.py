@@ -1,4 +1,4 @@
-"""State of a run: a small dictionary that belongs to one dataset, recipe and seed, and how two of them differ."""
+"""The state of a run: a small dictionary that belongs to one dataset, recipe and seed, and the comparison of states."""
 
 import hashlib
 import zlib
@@ -19,21 +19,21 @@ from readers import Dataset
 from readers.order.shuffle import AnyOrder
 from readers.plural import counted
 
-# Changes only if the order or the draws of a given seed change: then no older state fits.
+# Increased only if the order or the draws of a given seed change: then older states are invalid.
 VERSION = 1
 
-# Positions of an order that its check looks at: a few microseconds, whatever the length.
+# Positions that `order_check` covers: takes a few microseconds, whatever the length.
 _PROBES = 64
-# Lengths in characters. An error stays readable:
+# Lengths in characters that keep an error readable:
 _HASH_IN_ERROR, _LINES_IN_ERROR = 12, 8
-# ... and a state below 2 kB of JSON, so that it fits beside a model in any checkpoint:
+# ... and keep a state below 2 kB of JSON, so that it fits into any checkpoint:
 _ARGUMENT, _LINE, _DATASET, _RECIPE = 48, 160, 300, 1260
-# Sizes that are listed before "and 3 more".
+# Number of sizes that are listed before "and 3 more".
 _MOST_SIZES = 5
 
 
 class About(TypedDict):
-    """Dataset and recipe in words. They explain a difference; they are never compared to find one.
+    """Descriptions of dataset and recipe. They explain a difference, but are never compared to find one.
 
     Attributes:
         dataset: One line.
@@ -45,16 +45,16 @@ class About(TypedDict):
 
 
 class RunIdentity(TypedDict):
-    """Entries of a state that must be equal to those of the loader that loads it.
+    """The entries of a state that must equal those of the loader that loads it.
 
     Attributes:
-        version: Version of the state and of the order and draws behind it.
+        version: Version of the state, and of the order and draws of a seed.
         dataset: Fingerprint of the dataset.
         length: Positions in an epoch.
         recipe: Fingerprint of the recipe.
         seed: Seed of the order and the draws.
         shuffle: Name of the order.
-        order: 16 hex digits over some positions of epoch 0; see `order_check`.
+        order: 16 hex digits: a digest of some positions of epoch 0; see `order_check`.
     """
 
     version: int
@@ -67,18 +67,18 @@ class RunIdentity(TypedDict):
 
 
 class LoaderState(RunIdentity):
-    """Everything a run needs to resume, on any number of ranks and with any batch size.
+    """Everything that a run needs to resume, on any number of ranks and with any batch size.
 
-    Less than 2 kB of JSON and one number per bucket, however long the run, the dataset or the recipe. States of earlier
-    versions lack `order`, `about` and `attempt`, and load all the same.
+    It has less than 2 kB of JSON plus one number per bucket, whatever the size of the run, the dataset or the recipe.
+    States of earlier versions without `order`, `about` and `attempt` can be loaded.
 
     Attributes:
-        epoch: Counts from 0.
+        epoch: Number of the epoch, from 0.
         consumed: Positions of the epoch's order that all ranks together have received.
         buckets: The same for each bucket, in the order of their sizes, if samples are in buckets.
-        about: Dataset and recipe in words, to explain a difference; not compared.
+        about: Descriptions of dataset and recipe, to explain a difference; not compared.
         stream: Where reading resumes in a stream; see `StreamSteps.state`.
-        attempt: Name of the start of the run that saved it, for its audit; "" without one. Not compared.
+        attempt: Name of the attempt that saved it, for its audit; "" without one. Not compared.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -101,7 +101,7 @@ def identity_of(setup: Setup) -> RunIdentity:
     return {
         "version": VERSION,
         "dataset": options.dataset.fingerprint,
-        "length": len(order),  # also if replaced steps end an epoch earlier
+        "length": len(order),  # the full length, even if replaced steps end an epoch earlier
         "recipe": setup.fetcher.variants.fingerprint,
         "seed": setup.fetcher.seed,
         "shuffle": order.name,
@@ -110,7 +110,7 @@ def identity_of(setup: Setup) -> RunIdentity:
 
 
 def order_check(order: AnyOrder) -> str:
-    """Return 16 hex digits over 64 positions of epoch 0 of an order, which distinguish it from almost all others."""
+    """Return 16 hex digits: a digest of 64 positions of epoch 0, which differs for almost all other orders."""
     positions = np.unique(np.linspace(0, len(order) - 1, _PROBES).astype(np.int64))
     digest = hashlib.sha256()
     for array in order.places(0, positions):
@@ -121,12 +121,12 @@ def order_check(order: AnyOrder) -> str:
 def check_state(
     state: Mapping[str, Any], own: Mapping[str, Any], lengths: Sequence[int] = ()
 ) -> tuple[int, Consumed]:
-    """Compare a saved state with a loader's own and return its epoch and consumed count.
+    """Compare a saved state with a loader's own state, and return its epoch and consumed positions.
 
     Args:
         state: The saved state.
         own: The loader's present state; only the entries of `RunIdentity` are compared.
-        lengths: Samples in each bucket, if there are buckets.
+        lengths: Number of samples in each bucket, if there are buckets.
 
     Raises:
         StateMismatchError: The state is incomplete or damaged, or belongs to another run.
@@ -178,7 +178,7 @@ def _check_position(
 
 
 def consumed_in(state: Mapping[str, Any]) -> Consumed:
-    """Return the consumed positions of a state that fits."""
+    """Return the consumed positions of a valid state."""
     return tuple(state["buckets"]) if "buckets" in state else int(state["consumed"])
 
 
@@ -194,7 +194,7 @@ def _require(is_possible: bool, fault: str) -> None:
 
 
 def _are_counts(values: Sequence[Any], most: Sequence[int]) -> bool:
-    """Whether values are integers from 0 to `most`; True is none, which an edited file may have."""
+    """Return whether values are integers from 0 to `most`; True does not count, although an edited file may have it."""
     return len(values) == len(most) and all(
         type(value) is int and 0 <= value <= limit
         for value, limit in zip(values, most, strict=True)
@@ -202,15 +202,15 @@ def _are_counts(values: Sequence[Any], most: Sequence[int]) -> bool:
 
 
 def _is_equal(theirs: Any, ours: Any) -> bool:
-    """Whether two entries are equal and of one type: True is not 1."""
+    """Return whether two entries are equal and have the same type: True does not equal 1."""
     return type(theirs) is type(ours) and bool(theirs == ours)
 
 
 def _shown(value: Any) -> str:
-    """Return a value as an error shows it."""
+    """Return a value as text for an error."""
     try:
         return f"{value!r:.80}"
-    except ValueError:  # an int of thousands of digits
+    except ValueError:  # an int with thousands of digits
         return f"a {type(value).__name__}"
 
 
@@ -220,19 +220,19 @@ def _describe_difference(name: str, state: Mapping[str, Any], own: Mapping[str, 
         words = "they follow from length, seed, shuffle with its blocks, weights of a mixture, and version"
     else:
         words = explain_difference(name, state.get("about"), own["about"])
-    if name in ("dataset", "recipe", "order"):  # hashes
+    if name in ("dataset", "recipe", "order"):  # these entries are hashes
         theirs, ours = str(theirs)[:_HASH_IN_ERROR], str(ours)[:_HASH_IN_ERROR]
     plain = f"{name} is {_shown(theirs)} in the state and {_shown(ours)} here"
     return f"{plain} ({words})" if words else plain
 
 
 def explain_difference(name: str, theirs: Any, ours: Mapping[str, Any]) -> str:
-    """Return the lines that differ in what a state and a loader say of their "dataset" or "recipe"; "" if none do.
+    """Return the lines that differ between a state's and a loader's description of "dataset" or "recipe"; "" if none do.
 
     Args:
-        name: The entry of `About`; for others there are no words.
+        name: The entry of `About`; other names have no description.
         theirs: The entry `about` of a state, which can be missing or damaged.
-        ours: That of the loader.
+        ours: The entry `about` of the loader.
     """
     try:
         lines = [[about[name]] if name == "dataset" else about[name] for about in (theirs, ours)]
@@ -245,14 +245,14 @@ def explain_difference(name: str, theirs: Any, ours: Mapping[str, Any]) -> str:
 
 
 def describe_dataset(dataset: Dataset) -> str:
-    """Return the repr of a dataset, or its class and length if it has none of its own."""
+    """Return the repr of a dataset, or its class and length if it has no own repr."""
     if type(dataset).__repr__ is not object.__repr__:
         return _cut(repr(dataset), _DATASET)
     return f"{type(dataset).__name__} of {counted(len(dataset), 'sample')}"
 
 
 def describe_recipe(variants: Variants) -> list[str]:
-    """Return a line for each operation, as ``HorizontalFlip(p=0.3)``, without arguments at their defaults."""
+    """Return a line for each operation, like ``HorizontalFlip(p=0.3)``, without arguments that have their default."""
     schedule, lines = variants.schedules[0], list[str]()
     if variants.sizes is not None:
         lines.append(f"sizes {shown_sizes(variants.sizes.sizes)}, of which the first has:")
@@ -267,14 +267,14 @@ def describe_recipe(variants: Variants) -> list[str]:
 
 
 def steps_of(variants: Variants) -> str:
-    """Return the names of the first recipe's operations, of views those of the first."""
+    """Return the names of the first recipe's operations; for views, those of the first view."""
     views = variants.views[0].recipes
     names = ", ".join(type(operation).__name__ for operation in views[0].operations)
     return _cut(f"{len(views)} views, first {names}" if len(views) > 1 else names, _LINE)
 
 
 def shown_sizes(sizes: Sequence[tuple[int, int]]) -> str:
-    """Return sizes as 448x576, height first, and how many more there are."""
+    """Return sizes as text such as 448x576 (height first); long lists end with the number of further sizes."""
     shown = " ".join(f"{height}x{width}" for height, width in sizes[:_MOST_SIZES])
     return shown + (f" and {len(sizes) - _MOST_SIZES} more" if len(sizes) > _MOST_SIZES else "")
 

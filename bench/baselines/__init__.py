@@ -1,5 +1,5 @@
-"""Pipelines of other libraries, written as their users write them; bench/compare/contestants.py lists them.
+"""Pipelines of other libraries, written like their users write them; bench/compare/contestants.py lists them.
 
-images.py and videos.py have those in torch's DataLoader or in threads, dali.py and torchvision_cuda.py those that bring
-their own loop, ceiling.py decodes only, and peers/ has those that need packages of their own.
+images.py and videos.py have pipelines in torch's DataLoader or in threads, dali.py and torchvision_cuda.py have
+libraries with their own loop, ceiling.py only decodes, and peers/ has pipelines that need additional packages.
 """

@@ -1,4 +1,4 @@
-"""Decoding alone: the upper bound for pipelines that decode whole images, or these clips with these libraries."""
+"""Decoding alone: the upper bound for pipelines that decode full images, or these clips with these libraries."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,14 +20,14 @@ from dali_pipes.video.packets import plan_runs
 from readers import Sample, read_header
 from readers.storage.blob.mmap_pages import map_file
 
-_CHUNK = 4  # images per task of a thread, as one costs some 20 us
+_CHUNK = 4  # images per task of a thread, because a task costs about 20 us
 _TRIAL_SECONDS, _NUM_TRIALS = 0.3, 3
 
 
 def start(task: Task) -> Pipeline:
-    """Decode every image whole by the fastest library there is, and forget it.
+    """Decode every image in full with the fastest available library, and drop it.
 
-    Every decoder is tried for a moment, in turns. Batches have their length and no pixels.
+    Every decoder is tried for a moment, in turns. Batches have their length but no pixels.
     """
     decoders = {"OpenCV on threads": _on_threads(task)}
     if not available_decoders()["dali"]:
@@ -42,7 +42,7 @@ def start(task: Task) -> Pipeline:
             finish=partial(synchronise, task.device),
         )
 
-    # DALI knows fewer formats; a refusal leaves the others.
+    # DALI supports fewer formats; if it refuses, the other decoders remain.
     tried = measure_in_turns(
         {name: partial(take_trial, batches) for name, batches in decoders.items()},
         seconds=_TRIAL_SECONDS,
@@ -59,7 +59,7 @@ def start(task: Task) -> Pipeline:
 
 
 def _on_threads(task: Task) -> Iterator[torch.Tensor]:
-    """Decode with OpenCV, or with Pillow where it is missing."""
+    """Decode with OpenCV, or with Pillow if it is not installed."""
     num_chunks = -(-task.batch_size // _CHUNK)
 
     def decode_chunk(number: int) -> None:
@@ -76,7 +76,7 @@ def _on_threads(task: Task) -> Iterator[torch.Tensor]:
 
 
 def libavcodec(task: Task) -> Pipeline:
-    """Decode the packets that the frames need: no container, no colours, no resizing."""
+    """Decode the packets that the frames need: without container, colour conversion or resizing."""
     note = (
         "the packets from each keyframe on, without those that no wanted frame needs; one thread per clip; "
         "frames stay as YUV in the decoder's memory"
@@ -85,10 +85,10 @@ def libavcodec(task: Task) -> Pipeline:
 
 
 def torchcodec(task: Task) -> Pipeline:
-    """Decode whole frames as RGB: no resizing.
+    """Decode full frames to RGB without resizing.
 
     Raises:
-        Unable: torchcodec does not load.
+        Unable: torchcodec cannot be loaded.
     """
     load_torchcodec()
     seek = seek_mode(task.clips)
@@ -100,13 +100,13 @@ def _decoding(task: Task, decode: Callable[[Clip], object], note: str) -> Pipeli
     batches = threaded_batches(
         lambda position: decode(task.clips[position]), task.batch_size, task.num_threads
     )
-    # Of their length and without pixels.
+    # Batches with their length but without pixels.
     lengths = (torch.empty(len(clips), 0) for clips in batches)
     return Pipeline(lengths, note, NUM_AHEAD, NUM_AHEAD + 1)
 
 
 def decode_packets(clip: Clip) -> int:
-    """Decode what a clip needs, as our loader does, and count its frames.
+    """Decode the packets of a clip like our loader, and return the number of its frames.
 
     Raises:
         RuntimeError: Frames are missing.

@@ -1,4 +1,4 @@
-"""DALI alone, as its own examples write it: DALI reads, shuffles, chooses clips and draws by itself."""
+"""DALI alone, as in its own examples: DALI reads, shuffles, chooses clips and draws random numbers itself."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from gpu_aug import ColorJitter, RandomResizedCrop, Recipe, Resize
 
 Decode = Literal["cpu", "mixed"]
 
-_NUM_AHEAD = 3  # DALI's default prefetch_queue_depth, and the batch that its iterator holds
+_NUM_AHEAD = 3  # DALI's default prefetch_queue_depth of 2, plus the batch that its iterator holds
 _SHUFFLED = 1024  # clips; DALI's default for reading images
 _NUM_CLIPS_LOOKED_AT = 64
 
@@ -23,7 +23,7 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
     """Start `fn.readers.file`, an image decoder, and DALI's own augmentations.
 
     Raises:
-        Unable: DALI is missing, the batches are for another device than it decodes on, or the recipe is not like
+        Unable: DALI is not installed, the batches are for another device than it decodes on, or the recipe is not like
             the presets.
     """
     if decode == "mixed" and task.device.type != "cuda":
@@ -31,7 +31,7 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
     recipe = task.recipe
     first, *rest = recipe.operations
     crop = first if decode == "cpu" and isinstance(first, RandomResizedCrop) else None
-    if crop is not None:  # DALI's decoder crops, so only the resize remains
+    if crop is not None:  # DALI's decoder crops, so only the resize is left
         recipe = Recipe([Resize(recipe.fixed_size, antialias=crop.antialias), *rest])
         note = "fn.decoders.image_random_crop, then fn.resize, antialiased"
     else:
@@ -54,7 +54,7 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
 
 
 def decode_batches(task: Task) -> Iterator[torch.Tensor]:
-    """Decode whole images and do nothing else, on the GPU where the batches are for one; yield batches without pixels."""
+    """Only decode full images, on the GPU if the batches are for a GPU; yield batches without pixels."""
     device = "mixed" if task.device.type == "cuda" else "cpu"
     pipeline = _build(task, lambda: (_decode(_files(task)[0], device),))
     while True:
@@ -66,10 +66,10 @@ def start_videos(task: Task) -> Pipeline:
     """Start `fn.readers.video` on a GPU, `fn.experimental.readers.video` on the CPU, and DALI's augmentations.
 
     Raises:
-        Unable: DALI is missing, does not read these videos here, or the recipe is not like the presets.
+        Unable: DALI is not installed, cannot read these videos here, or the recipe is not like the presets.
     """
     on_gpu, stride = task.device.type == "cuda", _stride(task)
-    # The batch that was handed over, by the names of the graph's outputs.
+    # The batch that was handed over last, by the names of the graph's outputs.
     last: dict[str, torch.Tensor] = {}
 
     def outputs() -> tuple[Any, Any, Any]:
@@ -92,7 +92,7 @@ def start_videos(task: Task) -> Pipeline:
     def batches() -> Iterator[torch.Tensor]:
         check_dali_recipe(task.recipe)
         try:
-            with hushed():  # a line for every video that it does not read
+            with hushed():  # DALI prints a line for every video that it cannot read
                 found = _batches(task, outputs, ["clips", "labels", "frames"])
                 last.update(next(found))
         except RuntimeError as error:
@@ -118,7 +118,7 @@ def start_videos(task: Task) -> Pipeline:
 
 
 def _build(task: Task, outputs: Callable[[], tuple[Any, ...]]) -> Any:
-    """Build a DALI pipeline for the task's batches, threads and device from a function that adds its graph.
+    """Build a DALI pipeline with the task's batch size, threads and device; a function adds its graph.
 
     Raises:
         Unable: DALI is missing.
@@ -138,16 +138,16 @@ def _build(task: Task, outputs: Callable[[], tuple[Any, ...]]) -> Any:
 def _batches(
     task: Task, outputs: Callable[[], tuple[Any, ...]], names: list[str]
 ) -> Iterator[dict[str, torch.Tensor]]:
-    """Return batches of DALI's iterator for PyTorch, by the names of a graph's outputs."""
+    """Yield batches of DALI's PyTorch iterator, with the names of a graph's outputs."""
     pipeline = _build(task, outputs)
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
-    # Without a size it never ends, so no epoch ends while the clock runs.
+    # Without a size the iterator never ends, so no epoch ends during a measurement.
     return (batch[0] for batch in DALIGenericIterator([pipeline], names))
 
 
 def _files(task: Task) -> Any:
-    """Graph nodes that read encoded files, shuffled, and their labels."""
+    """Return graph nodes that read encoded files, shuffled, and their labels."""
     from nvidia.dali import fn
 
     files = [str(path) for path in task.files]
@@ -155,7 +155,7 @@ def _files(task: Task) -> Any:
 
 
 def _decode(encoded: Any, device: str, crop: RandomResizedCrop | None = None) -> Any:
-    """Graph nodes that decode images, or random crops of them."""
+    """Return a graph node that decodes images, or random crops of them."""
     from nvidia.dali import fn, types
 
     if crop is None:
@@ -166,10 +166,10 @@ def _decode(encoded: Any, device: str, crop: RandomResizedCrop | None = None) ->
 
 
 def _stride(task: Task) -> int:
-    """The one distance between the frames of all clips.
+    """Return the distance between frames, which must be equal for all clips.
 
     Raises:
-        Unable: There are several, where a clip is longer than its video.
+        Unable: There are several distances, because a clip is longer than its video.
     """
     frames = task.clips.frames[:_NUM_CLIPS_LOOKED_AT]
     steps = np.unique(np.diff(frames, axis=1))
@@ -182,7 +182,7 @@ def _stride(task: Task) -> int:
 
 
 def _reason(error: RuntimeError) -> str:
-    """The sentence of DALI's report that says what happened."""
+    """Return the sentence of DALI's report that describes the error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     behind = lines.index("encountered:") + 1 if "encountered:" in lines[:-1] else 0
     return lines[behind][:200] if lines else "no reason given"

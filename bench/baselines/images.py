@@ -1,4 +1,4 @@
-"""Other people's ways from an image file to an augmented batch, written as their users write them."""
+"""Other libraries' pipelines from an image file to an augmented batch, written like their users write them."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ class TorchvisionPil(Baseline):
         self.transform = v2.Compose(torchvision_transforms(recipe, before_float=[v2.PILToTensor()]))
 
     def load(self, item: Path) -> torch.Tensor:
-        """Open as torchvision's ImageFolder does, and transform."""
+        """Open an image like torchvision's ImageFolder, and transform it."""
         from PIL import Image
 
         with Image.open(item) as image:
@@ -36,7 +36,7 @@ class TorchvisionPil(Baseline):
 
 
 class TorchvisionV2(TorchvisionPil):
-    """Pillow decodes, torchvision's v2 transforms work on tensors, as its documentation advises."""
+    """Pillow decodes, torchvision's v2 transforms work on tensors, as its documentation recommends."""
 
     note = "Pillow, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
 
@@ -73,7 +73,7 @@ class OpencvAlbumentations(Baseline):
 
 
 class Kornia(Baseline):
-    """OpenCV reads and resizes to one size in the workers, Kornia augments the whole batch."""
+    """OpenCV reads and resizes to one size in the workers, Kornia augments the full batch."""
 
     worker_init = staticmethod(one_opencv_thread)
 
@@ -88,7 +88,7 @@ class Kornia(Baseline):
         )
 
     def load(self, item: Path) -> torch.Tensor:
-        """Read and bring to the common size: uint8 [3, side, side]."""
+        """Read and resize to the common size: uint8 [3, side, side]."""
         import cv2
 
         size = (self._side, self._side)
@@ -108,7 +108,7 @@ def _imread(path: Path) -> NDArray[np.uint8]:
 
 
 def _common_side(recipe: Recipe) -> int:
-    """The recipe's own resize, or an eighth more than its result: 256 for 224."""
+    """Return the side of the recipe's own resize, or an eighth more than its output: 256 for 224."""
     for step in recipe.operations:
         if isinstance(step, Resize):
             size = step.size or step.max_size or 256

@@ -1,4 +1,4 @@
-"""A library's own way from a file to a tensor, in the worker processes of torch's DataLoader, or in threads."""
+"""Another library's pipeline from a file to a tensor, in worker processes of torch's DataLoader or in threads."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -13,23 +13,23 @@ from bench.compare.task import Pipeline, Task
 from bench.compare.threads import NUM_AHEAD, threaded_batches
 from gpu_aug import Recipe
 
-_NUM_SAMPLES_MIN = 200_000  # as many as no comparison takes, so that no epoch ends within it
+_NUM_SAMPLES_MIN = 200_000  # more than any comparison needs, so that no epoch ends during it
 
 
 def one_opencv_thread(worker: int) -> None:  # noqa: ARG001 - in every worker alike
-    """Keep OpenCV to one thread, as is recommended for worker processes."""
+    """Limit OpenCV to one thread, as recommended for worker processes."""
     import cv2
 
     cv2.setNumThreads(0)
 
 
 class Baseline(ABC):
-    """A user's Dataset: what it does with one image or clip, and with the batch that was made of them.
+    """The Dataset of a library's users: loads an image or clip, and finishes batches.
 
     Attributes:
-        note: What differs from our way.
-        transform: Its library's augmentation of what was decoded.
-        worker_init: What its users do at the start of a DataLoader worker.
+        note: Differences from our pipeline.
+        transform: The library's augmentation of decoded images.
+        worker_init: Called at the start of a DataLoader worker.
     """
 
     note: str
@@ -37,29 +37,29 @@ class Baseline(ABC):
     worker_init: Callable[[int], None] | None = None
 
     def __init__(self, recipe: Recipe) -> None:
-        """Translate the recipe into torchvision's transforms of tensors; other libraries replace this.
+        """Translate the recipe to torchvision transforms of tensors; subclasses for other libraries override this.
 
         Raises:
-            Unable: The recipe has an operation that is not translated.
+            Unable: The recipe has an operation without a translation.
         """
         self.transform = torchvision_compose(recipe)
 
     @abstractmethod
     def load(self, item: Any) -> torch.Tensor:
-        """Turn the path of an image, or a `Clip`, into a tensor [3, height, width], or [T, 3, height, width]."""
+        """Convert the path of an image, or a `Clip`, to a tensor [3, height, width] or [T, 3, height, width]."""
 
     def finish(self, batch: torch.Tensor) -> torch.Tensor:
-        """Complete a batch that has arrived on the device, if anything is left to do."""
+        """Complete a batch that has arrived on the device, if necessary."""
         return batch
 
     def adjust(self, task: Task) -> None:  # noqa: B027 - most have none that matters
-        """Find out which of its settings is the fastest, where one matters."""
+        """Find the fastest setting of the library, if one matters."""
 
     @classmethod
     def in_processes(cls, task: Task) -> Pipeline:
         """Start a DataLoader whose workers stay alive."""
         num_ahead = NUM_AHEAD * task.num_threads
-        # What was prefetched, and then the batches that the workers begin all at once.
+        # The prefetched batches, and the batches that all workers then start at once.
         return cls._start(_from_processes, task, num_ahead, num_ahead + task.num_threads)
 
     @classmethod
@@ -88,7 +88,7 @@ def _from_processes(library: Baseline, items: "_Items", task: Task) -> Iterator[
     loader = DataLoader(
         items,
         batch_size=task.batch_size,
-        shuffle=task.plan is None,  # the plan is shuffled
+        shuffle=task.plan is None,  # a plan is shuffled already
         num_workers=task.num_threads,
         pin_memory=task.device.type == "cuda",
         drop_last=True,
@@ -102,15 +102,15 @@ def _from_processes(library: Baseline, items: "_Items", task: Task) -> Iterator[
 
 def _from_threads(library: Baseline, items: "_Items", task: Task) -> Iterator[torch.Tensor]:
     if library.worker_init is not None:
-        library.worker_init(0)  # OpenCV's number of threads is that of the process
-    # As in a DataLoader's worker: torch takes no threads of its own.
+        library.worker_init(0)  # OpenCV's number of threads is a setting of the process
+    # As in a DataLoader worker: torch uses one thread.
     begin = partial(torch.set_num_threads, 1)
     for rows in threaded_batches(items.__getitem__, task.batch_size, task.num_threads, begin):
         yield torch.stack([tensor for tensor, _ in rows])
 
 
 class _Items(Dataset[tuple[torch.Tensor, int]]):
-    """The task's images or clips, over and over."""
+    """The task's images or clips, repeated."""
 
     def __init__(self, library: Baseline, task: Task) -> None:
         self._library, self._dtype = library, task.dtype
@@ -127,6 +127,6 @@ class _Items(Dataset[tuple[torch.Tensor, int]]):
             file = position % len(self._files)
             tensor, label = self._library.load(self._files[file]), self._labels[file]
         if tensor.is_floating_point():
-            # Image by image in the worker: 491 images/s; in its collate 469, in the trainer 452.
+            # Converted per image in the worker: 491 images/s; in the worker's collate 469, in the trainer 452.
             tensor = tensor.to(self._dtype)
         return tensor, label

@@ -18,10 +18,10 @@ _NOTE = (
 
 
 def start(task: Task) -> Pipeline:
-    """Start threads that read files; the loop's thread decodes, augments and hands over.
+    """Start threads that read files; the loop's thread decodes, augments and returns batches.
 
     Raises:
-        Unable: The batches are not for a GPU, a file is no JPEG, or the recipe is not like the presets.
+        Unable: The batches are not for a GPU, a file is not a JPEG, or the recipe is not like the presets.
     """
     if task.device.type != "cuda":
         raise Unable(f"decodes on a CUDA device, and the batches are for {task.device.type}")
@@ -32,10 +32,10 @@ def start(task: Task) -> Pipeline:
 
 
 def batches_of(task: Task) -> Iterator[torch.Tensor]:
-    """Yield batches on any device; others than a GPU are for tests.
+    """Yield batches on any device; devices other than a GPU are for tests.
 
-    What draws is called for every image, as a call for a batch would draw once for all of it; the type and
-    normalising follow on the batch.
+    Random transforms are called per image, because a call for a batch would draw once for all images. The change of
+    dtype and Normalize run on the batch.
     """
     from torchvision.io import ImageReadMode, decode_jpeg, read_file
 
@@ -53,7 +53,7 @@ def batches_of(task: Task) -> Iterator[torch.Tensor]:
 
 
 def _split(recipe: Recipe) -> tuple[Any, Any]:
-    """Split into transforms per image and transforms per batch, which begin at the change of dtype."""
+    """Split a recipe into transforms per image and transforms per batch, which start at the change of dtype."""
     from torchvision.transforms import v2
 
     steps = torchvision_transforms(recipe, before_float=[])

@@ -1,6 +1,6 @@
-"""Our recipes in the words of other libraries, as their users would write them.
+"""Translate our recipes to other libraries, as their users would write them.
 
-Only what the baselines need: the operations of the presets. A baseline that lacks one is Unable.
+Only the operations of the presets are translated. If one is missing in a library, its baseline is Unable.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,17 +24,17 @@ from gpu_aug import (
 )
 
 Make = Callable[[Any, Any], Any]
-"""Makes a transform of a library from its module and our operation; None where it has no such setting."""
+"""Makes a transform of a library, given its module and our operation; None if the library has no such setting."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """An operation in the words of libraries that have one transform for it; None where this is not written.
+    """The translations of an operation to libraries that have one transform for it; None if it is not translated.
 
     Attributes:
-        torchvision: Makes it from torchvision.transforms.v2.
-        albumentations: Makes it from albumentations.
-        kornia: Makes it from kornia.augmentation.
+        torchvision: Makes the transform from torchvision.transforms.v2.
+        albumentations: Makes the transform from albumentations.
+        kornia: Makes the transform from kornia.augmentation.
     """
 
     torchvision: Make | None
@@ -86,10 +86,10 @@ _WORDS: Mapping[type[Operation], Words] = {
 
 
 def _translate(operations: Sequence[Operation], module: Any, library: str) -> list[Any]:
-    """Translate operations into transforms of a library, an attribute of `Words`.
+    """Translate operations to transforms of a library; `library` is an attribute of `Words`.
 
     Raises:
-        Unable: One of them is not translated.
+        Unable: An operation is not translated.
     """
     transforms = []
     for step in operations:
@@ -106,11 +106,11 @@ def _factors(jitter: ColorJitter) -> tuple[Any, ...]:
 
 
 def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[Any]:
-    """Translate into torchvision v2 transforms.
+    """Translate to torchvision v2 transforms.
 
     Args:
-        recipe: To translate.
-        before_float: What turns an opened image into a tensor, if it is not one yet.
+        recipe: The recipe to translate.
+        before_float: Transforms that convert an opened image to a tensor, if it is not one yet.
     """
     from torchvision.transforms import v2
 
@@ -122,14 +122,14 @@ def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[A
 
 
 def torchvision_compose(recipe: Recipe) -> Any:
-    """Translate into a transform of uint8 tensors [..., 3, height, width], with one draw for each call."""
+    """Translate to a transform of uint8 tensors [..., 3, height, width], with one draw per call."""
     from torchvision.transforms import v2
 
     return v2.Compose(torchvision_transforms(recipe, before_float=[]))
 
 
 def albumentations_compose(recipe: Recipe) -> Any:
-    """Translate into an Albumentations 2 pipeline from uint8 [height, width, 3] to a tensor [3, height, width]."""
+    """Translate to an Albumentations 2 pipeline from uint8 [height, width, 3] to a tensor [3, height, width]."""
     import albumentations as A
     from albumentations.pytorch import ToTensorV2
 
@@ -140,19 +140,19 @@ def albumentations_compose(recipe: Recipe) -> Any:
 
 
 def kornia_modules(recipe: Recipe) -> list[Any]:
-    """Translate into Kornia augmentations for a float batch; the batch has one size already."""
+    """Translate to Kornia augmentations for a float batch of images that have one size already."""
     import kornia.augmentation as K
 
-    # The worker's resize to one size takes the place of a Resize.
+    # The worker's resize to one size replaces a Resize.
     steps = [step for step in recipe.operations if not isinstance(step, Resize)]
     return _translate(steps, K, "kornia")
 
 
 def check_dali_recipe(recipe: Recipe) -> None:
-    """Accept what the presets look like: at most one change of size, as the first step, and Normalize as the last.
+    """Check that a recipe is like the presets: at most one change of size, first, and Normalize last.
 
     Raises:
-        Unable: The recipe is another, or has an operation that is not translated.
+        Unable: The recipe has another form, or an operation that is not translated.
     """
     *steps, last = recipe.operations
     for step in steps:
@@ -171,12 +171,12 @@ def check_dali_recipe(recipe: Recipe) -> None:
 def dali_steps(data: Any, recipe: Recipe, device: torch.device, *, layout: str = "CHW") -> Any:
     """Add a recipe that `check_dali_recipe` accepts to a DALI graph, with one draw for all frames of a clip.
 
-    Sizes change where the data are decoded; the rest happens on the batch's device.
+    Sizes change on the device of the decoder; the other operations run on the batch's device.
 
     Args:
-        data: Node of uint8 images or clips.
-        recipe: To translate.
-        device: Where the batch has to arrive.
+        data: Graph node of uint8 images or clips.
+        recipe: The recipe to translate.
+        device: The device of the batch.
         layout: "CHW" for images, "FCHW" for clips.
     """
     from nvidia.dali import fn, types

@@ -1,4 +1,4 @@
-"""Other people's ways from a video file to the augmented frames of a clip, written as their users write them."""
+"""Other libraries' pipelines from a video file to augmented clips, written like their users write them."""
 
 import importlib
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from bench.compare.task import Task, Unable
 from gpu_aug import Recipe
 from readers.video.info import UNSPECIFIED_MATRIX
 
-_BT601 = 5  # of ITU-T H.273; what FFmpeg takes where a video does not say how its colours were made
+_BT601 = 5  # number in ITU-T H.273; FFmpeg's choice if a video does not state its matrix
 _NUM_TRIED = 4  # clips on which torchcodec's approximate seeking is checked
 _WITHOUT_FFMPEG = (
     "torchcodec finds no FFmpeg libraries: install FFmpeg, for example with apt install ffmpeg"
@@ -32,7 +32,7 @@ class _ClipBaseline(Baseline):
     decode: Callable[[Clip], NDArray[np.uint8]]
 
     def load(self, item: Clip) -> torch.Tensor:
-        """Decode and transform with torchvision's v2 transforms."""
+        """Decode a clip, and transform it with torchvision's v2 transforms."""
         return self.transform(torch.from_numpy(self.decode(item)).permute(0, 3, 1, 2))
 
 
@@ -42,7 +42,7 @@ class PyavTorchvision(_ClipBaseline):
     note = "av.open, seek, decode to the last frame, to_ndarray of those wanted, then transforms.v2 on uint8 clips"
 
     def decode(self, clip: Clip) -> NDArray[np.uint8]:
-        """Decode from the keyframe before the clip, or from the beginning where seeking misses frames."""
+        """Decode from the keyframe before the clip, or from the beginning if seeking misses frames."""
         import av
 
         wanted = set(clip.pts.tolist())
@@ -78,7 +78,7 @@ class OpencvAlbumentations(_ClipBaseline):
         return self._compose(images=self.decode(item))["images"]
 
     def decode(self, clip: Clip) -> NDArray[np.uint8]:
-        """Seek by the number of the first frame, or read from the beginning where seeking misses frames."""
+        """Seek to the number of the first frame, or read from the beginning if seeking misses frames."""
         import cv2
 
         wanted = set(clip.frames.tolist())
@@ -123,13 +123,13 @@ class TorchcodecTorchvision(_ClipBaseline):
         return self.transform(torchcodec_frames(item, self._seek))
 
     def adjust(self, task: Task) -> None:
-        """Choose the way of seeking."""
+        """Choose the seek mode."""
         self._seek = seek_mode(task.clips)
         self.note += f"; {self._seek} seeking"
 
 
 def upright(frame: Any) -> NDArray[np.uint8]:
-    """Convert a frame of PyAV to RGB, turned as its video says: uint8 [height, width, 3]."""
+    """Convert a PyAV frame to RGB, turned as its video states: uint8 [height, width, 3]."""
     matrix = int(frame.colorspace)
     colours = _BT601 if matrix == UNSPECIFIED_MATRIX else matrix
     rgb = frame.reformat(format="rgb24", src_colorspace=colours).to_ndarray()
@@ -137,10 +137,10 @@ def upright(frame: Any) -> NDArray[np.uint8]:
 
 
 def load_torchcodec() -> Any:
-    """Import torchcodec's decoders of videos.
+    """Import and return torchcodec's video decoders.
 
     Raises:
-        Unable: It is missing, or finds no FFmpeg; its wheel brings none.
+        Unable: torchcodec is not installed, or finds no FFmpeg, which its wheel does not include.
     """
     try:
         decoders = importlib.import_module("torchcodec.decoders")
@@ -166,9 +166,9 @@ def torchcodec_frames(clip: Clip, seek: str) -> torch.Tensor:
 
 
 def seek_mode(plan: ClipPlan) -> str:
-    """Return torchcodec's faster way of seeking where it shows the right frames of the first clips, else the other one.
+    """Return torchcodec's faster seek mode if it returns the right frames of the first clips, else the other one.
 
-    "approximate" reads no packets before it seeks, so it is never the slower one; "exact" is torchcodec's default.
+    "approximate" reads no packets before it seeks, so it is never slower; "exact" is torchcodec's default.
     """
     for clip in plan.first(_NUM_TRIED):
         try:

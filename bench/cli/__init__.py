@@ -6,13 +6,13 @@ from importlib import import_module
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and leave the process with its exit code.
+    """Run the command and exit the process with its exit code.
 
     Args:
-        arguments: What follows the program's name; None means those of this process.
+        arguments: The arguments after the program's name; None means those of this process.
     """
     try:
-        import_module("dali_pipes.foreign_packages")  # finds those that hide ours
+        import_module("dali_pipes.foreign_packages")  # raises if other packages hide ours
     except ImportError as error:
         sys.exit(f"gpu-aug: {error}")
     from bench.cli.app import app

@@ -1,4 +1,4 @@
-"""All commands put together. Each imports what it needs when it is called, so that help is shown without torch."""
+"""The tree of commands. Each command imports its modules when it is called, so that help does not load torch."""
 
 from importlib import metadata
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from bench.cli import bench, machine, prepare, recipe, runs
 from bench.cli.groups import spread_groups
 from bench.output.errors import DEBUG_FLAG, BenchError
 
-# Commands of earlier versions, and what to do instead.
+# Removed commands of earlier versions, and what to do instead.
 _REMOVED = {
     "gpu-aug": {
         "tile": "train from the originals, after gpu-aug index DATA --seek-points; tiled copies are still read"
@@ -30,13 +30,13 @@ _REMOVED = {
 
 
 class _Group(typer.core.TyperGroup):
-    """A group that says of a removed command what to do instead."""
+    """A group of commands that says for a removed command what to do instead."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name, or None if no command has it.
+        """Return the command with a name; None if there is none.
 
         Raises:
-            BenchError: It was removed.
+            BenchError: The command was removed.
         """
         if instead := _REMOVED.get(self.name or "", {}).get(cmd_name):
             raise BenchError(f"{cmd_name} was removed: {instead}")
@@ -92,7 +92,7 @@ def _print_version(is_asked: bool) -> None:
 def _options(
     debug: Annotated[
         bool, typer.Option(DEBUG_FLAG, help="Show tracebacks; allowed anywhere.")
-    ] = False,  # taken out of the arguments before they get here
+    ] = False,  # removed from the arguments before they are parsed
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True),

@@ -22,8 +22,10 @@ def compare(
     data: Data,
     *,
     recipe: AnyRecipe = None,
-    seconds: Annotated[float, typer.Option(help="Measured time per pipeline, in all.")] = 10.0,
-    rounds: Annotated[int, typer.Option(help="Turns per pipeline that the time is cut into.")] = 5,
+    seconds: Annotated[float, typer.Option(help="Total measured time per pipeline.")] = 10.0,
+    rounds: Annotated[
+        int, typer.Option(help="Number of turns per pipeline, which share the measured time.")
+    ] = 5,
     batch_size: BatchSize = None,
     frames: FrameOptions,
     source: SourceOptions,
@@ -45,7 +47,7 @@ def compare(
         ),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Only the row of this name; repeatable.")
+        list[str] | None, typer.Option(help="Measure only the row with this name; repeatable.")
     ] = None,
     json: Json = None,
 ) -> None:
@@ -74,20 +76,23 @@ def compare(
 
 def read(
     data: Data,
-    seconds: Annotated[float, typer.Option(help="Measured time per reader, warm, in all.")] = 10.0,
-    rounds: Annotated[int, typer.Option(help="Turns per reader that the time is cut into.")] = 5,
-    cold_rounds: Annotated[int, typer.Option(help="Turns with an empty page cache.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Total measured time per reader, warm.")] = 10.0,
+    rounds: Annotated[
+        int, typer.Option(help="Number of turns per reader, which share the measured time.")
+    ] = 5,
+    cold_rounds: Annotated[int, typer.Option(help="Number of turns with an empty page cache.")] = 3,
     batch_size: Annotated[int, typer.Option(help="Samples per batch.")] = 256,
     size: Annotated[
-        str, typer.Option(help="How much of DATA to read; it is repeated where it has less.")
+        str, typer.Option(help="How much of DATA to read; DATA is repeated if it is smaller.")
     ] = "512MiB",
     threads: Threads = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Only this format (files, tar, ...); repeatable.")
+        list[str] | None,
+        typer.Option(help="Measure only this format (files, tar, ...); repeatable."),
     ] = None,
     json: Json = None,
 ) -> None:
-    """Read the samples of DATA in shuffled order from every format, beside the formats' own libraries."""
+    """Read the samples of DATA in shuffled order from every format, with our readers and the formats' own libraries."""
     from bench.reading.read import ReadSettings, read_and_show
     from readers.prepare.packing import size_from
 
@@ -107,16 +112,17 @@ def micro(
     name: Annotated[str, typer.Argument(metavar="NAME", help="ops, decode, overhead or scale.")],
     data: Annotated[
         str | None,
-        typer.Argument(
-            metavar="DATA", help="Photographs; those that scikit-image ships when left out."
-        ),
+        typer.Argument(metavar="DATA", help="Photographs; default: those that scikit-image ships."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(help="Measured time per line of the table, in all.")
+        float, typer.Option(help="Total measured time per line of the table.")
     ] = 2.0,
-    rounds: Annotated[int, typer.Option(help="Turns that the time is cut into.")] = 5,
+    rounds: Annotated[
+        int, typer.Option(help="Number of turns, which share the measured time.")
+    ] = 5,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny inputs and one short turn, to see that it works.")
+        bool,
+        typer.Option("--quick", help="Use tiny inputs and one short turn, to check that it works."),
     ] = False,
     json: Json = None,
 ) -> None:
@@ -126,7 +132,7 @@ def micro(
 
     decode: each kind of file in full, smaller, and crops, by our decoder and others, on one thread.
 
-    overhead: what the loader does besides decoding and augmenting, and how long it holds Python's lock.
+    overhead: the loader's work besides decoding and augmenting, and how long it holds the GIL.
 
     scale: the loader's cost by threads, batch size, image size and dataset length.
     """
@@ -142,7 +148,7 @@ def make_videos(
     seconds: Annotated[float, typer.Option(help="Length of each video.")] = 10.0,
     seed: Seed = 0,
 ) -> None:
-    """Make videos: a camera that moves over real photographs, H.264 with x264's default settings."""
+    """Make videos: a camera moves over real photographs, H.264 with x264's default settings."""
     from bench.compare.make_videos import make_and_show
 
     make_and_show(folder, size, count=count, seconds=seconds, seed=seed)

@@ -1,4 +1,4 @@
-"""Output of `gpu-aug cache`: what lies in the cache folder, and what was removed."""
+"""Output of `gpu-aug cache`: the contents of the cache folder, and removed files."""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"))
 
 
 def print_kinds(kinds: Sequence[Kind]) -> None:
-    """Print a line for each kind, and what becomes of a removal below it."""
+    """Print a line for each kind of files, and below it the effect of removing them."""
     folder = cache_folder()
     print_line(f"the cache folder is {folder} (GPU_AUG_CACHE chooses another one)")
     rows = []
@@ -31,7 +31,7 @@ def print_kinds(kinds: Sequence[Kind]) -> None:
 
 
 def print_removed(removed: Sequence[Removed]) -> None:
-    """Print what was removed and what was not."""
+    """Print which files were removed and which were kept."""
     for one in removed:
         print_line(f"{one.name}: removed {counted(one.files, 'file')}, {decimal(one.bytes)}")
         if one.kept:
@@ -42,7 +42,7 @@ def print_removed(removed: Sequence[Removed]) -> None:
 
 
 def ago(seconds: float) -> str:
-    """Say how long ago something was, in the largest unit of which there is a whole one."""
+    """Return a time span as text, in the largest unit that fits at least once."""
     for length, name in _UNITS:
         if seconds >= length:
             return f"{counted(int(seconds // length), name)} ago"

@@ -1,4 +1,4 @@
-"""Who carries out the tasks of a preparation, from the options of a command."""
+"""Choose who runs the tasks of a preparation, from the options of a command."""
 
 import re
 from collections.abc import Iterator
@@ -11,19 +11,20 @@ from bench.output.errors import BenchError, show_plainly
 from readers.prepare.job import ArrayTask, Executor, LocalExecutor
 from readers.prepare.workers import checked_workers
 
-INTERRUPTED = 130  # as shells count Ctrl-C
+INTERRUPTED = 130  # exit code of Ctrl-C in shells
 
 
 def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor | None:
-    """Return what the options ask for; None for all of the work on this machine.
+    """Return the executor that the options request; None to do all work on this machine.
 
     Args:
-        options: Those of the command.
-        num_workers: Processes here, or most tasks that a cluster has at a time; all that it can run when None.
+        options: The command's options.
+        num_workers: Number of processes here, or largest number of tasks that a cluster has at a time; with None as
+            many as it can run.
 
     Raises:
-        BenchError: Options that do not go together.
-        PrepareError: A task that is not one of its job's, or fewer than one worker.
+        BenchError: The options contradict each other.
+        PrepareError: The task's number is not one of the job, or there is less than one worker.
     """
     most = None if num_workers is None else checked_workers(num_workers)
     is_ray, has_task = options.on == "ray", options.task is not None
@@ -58,10 +59,10 @@ def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor 
 
 @contextmanager
 def told_when_interrupted(remains: str) -> Iterator[None]:
-    """Make Ctrl-C one line on standard error that says what remains and how to go on, and exit code 130.
+    """On Ctrl-C, print one line on standard error that says what is kept and how to continue; exit with code 130.
 
     Args:
-        remains: What is kept, and what to do.
+        remains: What is kept, and how to continue.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Options that belong together, as one argument of a command."""
+"""Groups of options, as a single argument of a command."""
 
 from collections.abc import Callable
 from dataclasses import is_dataclass
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes each field of its dataclass arguments as an argument of its own.
+    """Return a command that has each field of its dataclass arguments as a separate argument.
 
-    Typer makes an option of each argument of a function; a dataclass whose fields are annotated as such arguments
+    Typer makes an option of each argument of a function. A dataclass whose fields are annotated like such arguments
     then stands for a group of options, which several commands can share.
     """
     parameters: list[Parameter] = []

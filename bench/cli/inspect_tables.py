@@ -1,4 +1,4 @@
-"""The findings of `gpu-aug inspect`, as tables and as JSON."""
+"""The findings of `gpu-aug inspect` as tables and as JSON."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ from readers.video import FRAMES_CODEC
 from readers.video.info import peculiarity_lines
 
 _MOST_FIELDS = 15
-_MOST_CLASSES = 5  # largest, and smallest
+_MOST_CLASSES = 5  # number of the largest, and of the smallest classes
 _MOST_BAD = 20
 _BAR = 24
 
 
 def print_inspection(source: str, found: Inspection) -> None:
-    """Print everything."""
+    """Print all findings."""
     print_facts(_facts(source, found))
     if found.fields:
         columns = ("field", ">in", ">smallest", ">median", ">95 %", ">largest")
@@ -57,14 +57,14 @@ def print_inspection(source: str, found: Inspection) -> None:
 
 
 def print_part(found: Inspection, task: str) -> None:
-    """Print what a task of an array job did."""
+    """Print the findings of one task of an array job."""
     bad, of = counted(found.num_bad, "bad sample"), counted(found.length or 0, "sample")
     text = f"task {task}: {found.num_looked_at:,} of {of} looked at, {bad}"
     print_line(f"{text}; --merge tells of all of them when all tasks have ended")
 
 
 def to_dict(source: str, found: Inspection) -> dict[str, object]:
-    """The same for JSON: all classes, and at most 10,000 bad samples."""
+    """Return the findings for JSON: all classes, and at most 10,000 bad samples."""
     names = found.dataset.class_names
     labels = {label: count for label, count in found.labels.items() if label >= 0}
     return {
@@ -217,7 +217,7 @@ def _labels(found: Inspection) -> str:
 def _fields(found: Inspection) -> Iterator[list[str]]:
     most = sorted(found.fields.items(), key=lambda item: -item[1].count)
     for name, spread in most[:_MOST_FIELDS]:
-        # Never rounded up to all or down to none.
+        # Never rounded up to 100 % or down to 0 %.
         share = min(max(100 * spread.count / max(found.num_looked_at, 1), 0.1), 99.9)
         is_in_all = spread.count == found.num_looked_at
         middle, high = (f"{spread.about}{decimal(spread.percentile(one))}" for one in (50, 95))
@@ -252,7 +252,7 @@ def _print_doubled(doubled: tuple[int, int], found: Inspection) -> None:
 
 
 def _print_listed(bad_samples: list[BadSample], number: int, noun: str) -> None:
-    """Print the first of some, and how many there are."""
+    """Print the first bad samples, and the number of all."""
     for bad in bad_samples[:_MOST_BAD]:
         what = f" ({bad.stage}): {bad.reason}"
         text = Text.assemble((printable(bad.key), "bold"), (what, "yellow"))

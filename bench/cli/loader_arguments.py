@@ -1,4 +1,4 @@
-"""What `gpu-aug run` and `gpu-aug tune` hand to a loader, and write down of it."""
+"""The arguments that `gpu-aug run` and `gpu-aug tune` pass to a loader and record in their results."""
 
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,17 @@ def loader_arguments(
     clips: SampledClipOptions,
     source: SourceOptions,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Open data and return the arguments of a `Loader` over them, and their description for a result.
+    """Open data, and return the arguments of a `Loader` and their description for a result.
 
     Args:
         data: A source as for `readers.open_dataset`.
-        recipe: A preset or a file; None takes the usual one.
-        asked: Options. Those that have their default are not among the arguments.
-        clips: Which clips of videos.
-        source: How the data are opened.
+        recipe: A preset or a file; None uses the default preset.
+        asked: The options. Those with their default are not among the arguments.
+        clips: How clips are taken from videos.
+        source: How the data is opened.
 
     Raises:
-        BenchError: An argument that is not allowed; other errors come from the packages themselves.
+        BenchError: An argument is not allowed; other errors come from the packages themselves.
     """
     how = source.asked()
     chosen_clips = clip_settings(data, how, **clips.asked())
@@ -51,7 +51,7 @@ def loader_arguments(
         given["dtype"] = dtype_from(asked.dtype)
     given.setdefault("batch_size", max(1, min(usual_batch_size(chosen_clips), len(dataset))))
     if not random_steps(make_variants(made, None).recipes):
-        given["last_batch"] = "partial"  # a recipe for evaluation leaves nothing out
+        given["last_batch"] = "partial"  # an evaluation must not leave samples out
     plain = {key: str(of) if isinstance(of, Path) else of for key, of in vars(asked).items()}
     described = {
         **plain,

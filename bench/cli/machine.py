@@ -1,4 +1,4 @@
-"""The commands about this machine and what is stored on it: warm, cache and doctor."""
+"""Commands for this machine and its cache: warm, cache and doctor."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from bench.cli.options import Processes
 
 
 def warm(workers: Processes = None) -> None:
-    """Compile all of our functions beforehand, for this processor: in a container, when it is built."""
+    """Compile all of our functions ahead for this processor, for example when a container is built."""
     from pathlib import Path
 
     from bench.output.progress import samples_bar
@@ -37,7 +37,7 @@ def cache(
         ),
     ] = None,
 ) -> None:
-    """Say what the cache folder holds, what it takes, when it was last used and what its removal costs."""
+    """Show the contents of the cache folder, their size and last use, and the cost of removing them."""
     from bench.cli.cache_tables import print_kinds, print_removed
     from dali_pipes.machine import cache_folder as caches
 
@@ -48,7 +48,7 @@ def cache(
 
 
 def doctor() -> None:
-    """Say what this machine has, what will be used, and what is missing and how to get it."""
+    """Show what this machine has, what will be used, what is missing and how to get it."""
     from rich.text import Text
 
     from bench.cli.tables import print_facts
@@ -69,7 +69,7 @@ def doctor() -> None:
 
 
 def _torchcodec() -> str:
-    """Whether torchcodec loads, which comparisons use."""
+    """Return whether torchcodec can be loaded; comparisons use it."""
     from bench.baselines.videos import load_torchcodec
     from bench.compare.task import Unable
     from dali_pipes.machine.description import versions

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,51 +27,51 @@ BatchSize = Annotated[
     int | None, typer.Option(help="Images per batch (default 64), or clips (default 8).")
 ]
 Split = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Which split of DATA, where it has several.")
+    str | None, typer.Option(metavar="NAME", help="The split of DATA, if it has several.")
 ]
 Options = Annotated[
     list[str] | None,
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="An option of open_dataset, such as image=photo or \"classes=['cat', 'dog']\"; may come several times.",
+        help="An option of open_dataset, such as image=photo or \"classes=['cat', 'dog']\"; repeatable.",
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 Seed = Annotated[int, typer.Option(help="Seed of the order and of all random draws.")]
 Threads = Annotated[
-    int | None, typer.Option(help="Worker threads or processes; the machine's cores when left out.")
+    int | None,
+    typer.Option(help="Number of worker threads or processes; default: the number of cores."),
 ]
 Workers = Annotated[
-    int | None, typer.Option(help="Number of threads; the machine's cores when left out.")
+    int | None, typer.Option(help="Number of threads; default: the number of cores.")
 ]
 Processes = Annotated[
-    int | None, typer.Option(help="Number of processes; the machine's cores when left out.")
+    int | None, typer.Option(help="Number of processes; default: the number of cores.")
 ]
 AllowPipe = Annotated[
-    bool, typer.Option("--allow-pipe", help="Let DATA be pipe:COMMAND, which is run.")
+    bool,
+    typer.Option("--allow-pipe", help="Allow DATA of the form pipe:COMMAND; the command is run."),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How DATA is opened, as far as it does not tell that itself."""
+    """How DATA is opened, as far as it cannot be detected."""
 
     format: Annotated[
         str | None,
-        typer.Option(
-            help="Format of the data, where its name does not tell it, such as frame-folder."
-        ),
+        typer.Option(help="Format of the data if it is not detected, such as frame-folder."),
     ] = None
     split: Split = None
     option: Options = None
 
     def asked(self) -> dict[str, Any]:
-        """The keyword arguments of `readers.open_dataset`.
+        """Return the keyword arguments of `readers.open_dataset`.
 
         Raises:
-            BenchError: One of them is not NAME=VALUE.
+            BenchError: An option is not of the form NAME=VALUE.
         """
         from bench.output.arguments import source_options
 
@@ -80,27 +80,27 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class ExecutionOptions:
-    """Where a preparation is carried out."""
+    """Where the tasks of a preparation run."""
 
     on: Annotated[
         str, typer.Option(help="local, or ray for a cluster (pip install 'gpu-aug\\[ray]').")
     ] = "local"
     ray_address: Annotated[
         str | None,
-        typer.Option(help="HOST:PORT of the cluster; RAY_ADDRESS, or this machine when left out."),
+        typer.Option(help="HOST:PORT of the cluster; default: RAY_ADDRESS, or this machine."),
     ] = None
     task: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Be task I of the N of an array job, counted from 0."),
+        typer.Option(metavar="I/N", help="Run task I of N of an array job, counted from 0."),
     ] = None
     merge: Annotated[
-        bool, typer.Option("--merge", help="See that all tasks are done, and put them together.")
+        bool, typer.Option("--merge", help="Check that all tasks are done, and merge their parts.")
     ] = False
 
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """Which frames of videos make a clip."""
+    """Which frames of videos form a clip."""
 
     num_frames: Annotated[
         int | None, typer.Option(help="Videos: frames per clip (default 16).")
@@ -113,13 +113,13 @@ class FrameOptions:
     ] = None
 
     def asked(self) -> dict[str, Any]:
-        """Every option by its name, as `bench.compare.clips.clip_settings` takes them."""
+        """Return every option by name, as `bench.compare.clips.clip_settings` takes them."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class ClipOptions(FrameOptions):
-    """Also what becomes of videos that are too short or damaged."""
+    """FrameOptions, and the handling of videos that are too short or damaged."""
 
     padding: Annotated[
         str | None,
@@ -128,14 +128,14 @@ class ClipOptions(FrameOptions):
     on_damaged_video: Annotated[
         str | None,
         typer.Option(
-            help="Damaged videos: raise makes their clips bad samples, truncate takes what can be read."
+            help="Damaged videos: raise makes their clips bad samples, truncate uses the readable part."
         ),
     ] = None
 
 
 @dataclass(frozen=True)
 class SampledClipOptions(ClipOptions):
-    """Also which clips of a video are taken."""
+    """ClipOptions, and the choice of clips in a video."""
 
     sampling: Annotated[
         str | None,
@@ -149,7 +149,7 @@ class SampledClipOptions(ClipOptions):
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """Arguments for `dali_pipes.Loader`; `gpu-aug tune` tries values for those that are left out."""
+    """Arguments of `dali_pipes.Loader`; `gpu-aug tune` tries values for those that are not given."""
 
     device: Device = "auto"
     decoder: Annotated[str, typer.Option(help="auto, dali, cpu or cuda.")] = "auto"
@@ -167,13 +167,13 @@ class TuneOptions:
     threads: Threads = None
     prefetch: Annotated[
         int | None,
-        typer.Option(help="Batches that the loader makes ahead; chosen when left out."),
+        typer.Option(help="Number of batches that the loader makes ahead; default: automatic."),
     ] = None
 
 
 @dataclass(frozen=True)
 class RunOptions(TuneOptions):
-    """Also how long to go on, and what is written."""
+    """TuneOptions, and the length of the run and its output files."""
 
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data (default 1).")] = (
         None
@@ -187,13 +187,13 @@ class RunOptions(TuneOptions):
     ledger: Annotated[
         Path | None, typer.Option(help="Append a line of JSON for every bad sample.")
     ] = None
-    helper_process: Annotated[
-        bool, typer.Option(help="Let the loader work in a process of its own.")
-    ] = False
+    helper_process: Annotated[bool, typer.Option(help="Run the loader in a separate process.")] = (
+        False
+    )
     step_ms: Annotated[
         float | None,
         typer.Option(
-            help="Play a training step of this many milliseconds: sleep, as a CPU waits while a GPU computes."
+            help="Simulate a training step of this many milliseconds, by sleeping like a CPU that waits for a GPU."
         ),
     ] = None
     log: Annotated[
@@ -205,7 +205,7 @@ class RunOptions(TuneOptions):
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write when each thread did what, for Perfetto and chrome://tracing; .gz compresses it."
+            help="Write a trace of all threads, for Perfetto and chrome://tracing; .gz compresses it."
         ),
     ] = None
     json: Json = None

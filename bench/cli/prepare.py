@@ -1,4 +1,4 @@
-"""The commands that prepare DATA: pack, inspect and index."""
+"""Commands that prepare DATA: pack, inspect and index."""
 
 from typing import Annotated, Any, cast
 
@@ -24,19 +24,23 @@ def pack(
         str,
         typer.Argument(
             metavar="DST",
-            help="The folder of the shards, or a URL (s3://bucket/train); may hold a part of them.",
+            help="The folder of the shards, or a URL (s3://bucket/train); it may already contain a part of them.",
         ),
     ],
     format: Annotated[str, typer.Option(help="tar (WebDataset) or parquet.")] = "tar",
     shard_size: Annotated[str, typer.Option(help="Largest size of a shard.")] = "256MB",
     shuffle: Annotated[
         int | None,
-        typer.Option(metavar="SEED", help="Mix samples and classes; in order when left out."),
+        typer.Option(
+            metavar="SEED", help="Shuffle the samples with this seed; default: keep their order."
+        ),
     ] = None,
     allow_pipe: AllowPipe = False,
     source_format: Annotated[
         str | None,
-        typer.Option(help="Format of DATA; stream reads tars of any server front to back."),
+        typer.Option(
+            help="Format of DATA; stream reads tar files of any server from front to back."
+        ),
     ] = None,
     split: Split = None,
     option: Options = None,
@@ -44,7 +48,7 @@ def pack(
     *,
     execution: ExecutionOptions,
 ) -> None:
-    """Pack DATA into shards with their indexes and seek points; a second run goes on with the first."""
+    """Pack DATA into shards with indexes and seek points; a second run continues the first."""
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.prepare_tables import print_packing
     from bench.output.progress import samples_bar
@@ -57,7 +61,7 @@ def pack(
         packed = packing.pack(
             source,
             destination,
-            format=cast("Any", format),  # which is judged there
+            format=cast("Any", format),  # checked by the callee
             shard_size=shard_size,
             shuffle=shuffle,
             finder=FINDER,
@@ -76,7 +80,7 @@ def inspect(
     data: Data,
     *,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Look at every sample and decode every image.")
+        bool, typer.Option("--verify", help="Read every sample and decode every image.")
     ] = False,
     source: SourceOptions,
     allow_pipe: AllowPipe = False,
@@ -87,11 +91,11 @@ def inspect(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="--verify: what was found, part by part, to go on from; all of --task I/N and --merge share it.",
+            help="--verify: folder of partial results, to continue from; all --task I/N and --merge must share it.",
         ),
     ] = None,
 ) -> None:
-    """Say what is in DATA: fields, sizes, shapes, classes, and what is broken (exit code 1)."""
+    """Show what DATA contains: fields, sizes, shapes, classes, and bad samples (exit code 1)."""
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.inspect_tables import print_inspection, print_part, to_dict
     from bench.output.arguments import check_writable
@@ -115,10 +119,10 @@ def inspect(
         if parts
         else "nothing was kept; give --verify --parts FOLDER to keep what is found and go on from there"
     )
-    dataset = open_source(data, allow_pipe=allow_pipe, **asked)  # whose warnings are seen
+    dataset = open_source(data, allow_pipe=allow_pipe, **asked)  # its warnings are printed
     with told_when_interrupted(remains), hushed(), samples_bar() as bar:
         found = inspection.inspect(
-            # Elsewhere it is opened anew, so that a machine that does not see it says so.
+            # On other machines it is opened again, so that a machine that cannot reach it raises.
             data if executor else dataset,
             verify=CHECKS if verify else None,
             num_workers=workers,
@@ -128,7 +132,7 @@ def inspect(
             on_progress=bar,
             **(asked if executor else {}),
         )
-    if execution.task is not None:  # the merged result tells of bad samples
+    if execution.task is not None:  # the merged result reports bad samples
         print_part(found, execution.task)
         return
     print_inspection(data, found)
@@ -148,22 +152,22 @@ def index(
         bool,
         typer.Option(
             "--publish",
-            help="Put indexes of shards in object stores beside them, for all machines.",
+            help="Store indexes of shards in object stores next to the shards, for all machines.",
         ),
     ] = False,
     seek_points: Annotated[
         bool,
         typer.Option(
             "--seek-points",
-            help="Also read every JPEG once, and store where in it decoding can begin: crops are then decoded faster.",
+            help="Also read every JPEG once and store its seek points: crops are then decoded faster.",
         ),
     ] = False,
     checkpoints: Annotated[bool, typer.Option("--checkpoints", hidden=True)] = False,
 ) -> None:
-    """Build the indexes that DATA needs to be read at random; a second run goes on with the first.
+    """Build the indexes for random access to DATA; a second run continues the first.
 
-    Videos are looked through as well. Bad ones are named, and are no failure: an index says which they are.
-    (gpu-aug inspect has exit code 1 for them.)
+    Videos are checked, too. Bad videos are listed but do not fail the command: the index records them. (gpu-aug inspect
+    has exit code 1 for them.)
     """
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.prepare_tables import print_indexing

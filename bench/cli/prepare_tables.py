@@ -1,4 +1,4 @@
-"""Output of `gpu-aug index` and `gpu-aug pack`: indexes, seek points, properties of videos, and what was packed."""
+"""Output of `gpu-aug index` and `gpu-aug pack`: indexes, seek points, properties of videos, and packed shards."""
 
 from collections import Counter
 from pathlib import Path
@@ -21,12 +21,12 @@ from readers.storage.index import FoundIndex
 from readers.video import VideoError, VideoIndex
 from readers.video.info import peculiarity_lines
 
-_MOST_VIDEOS = 3  # bad ones that are named, for each reason
-_MOST_SAMPLES = 5  # bad ones that are named
+_MOST_VIDEOS = 3  # bad videos that are listed for each reason
+_MOST_SAMPLES = 5  # bad samples that are listed
 
 
 def print_indexing(source: str, found: Indexing, task: str | None) -> None:
-    """Print everything; of a task of an array job its part."""
+    """Print all results; for a task of an array job, its part."""
     if found.shards:
         _print_shards(found)
     if task is not None:
@@ -44,7 +44,7 @@ def print_indexing(source: str, found: Indexing, task: str | None) -> None:
 
 
 def _print_shards(indexing: Indexing) -> None:
-    """Print what was built, how fast, and where the indexes lie."""
+    """Print the number of indexes that were built, their speed and their locations."""
     found, seconds = indexing.shards, indexing.seconds
     built = [(blob, index) for blob, index in found if index.built]
     work = "none, all were there"
@@ -63,7 +63,7 @@ def _print_shards(indexing: Indexing) -> None:
 
 
 def _print_seek_points(found: SeekPointCounts) -> None:
-    """Print how many images have seek points, where these lie, and why the others have none."""
+    """Print how many images have seek points, where these are stored, and why others have none."""
     text = f"seek points: of {found.found:,} of {counted(found.looked_at, 'image')}, {decimal(found.num_bytes)}"
     if found.paths:
         text += f", in {name_some(found.paths[:1], len(found.paths) - 1)}"
@@ -94,7 +94,7 @@ def _where(found: list[tuple[Blob, FoundIndex]]) -> str:
 
 
 def _print_videos(dataset: Dataset, index: VideoIndex) -> None:
-    """Print what the videos are, and which are bad."""
+    """Print properties of the videos, and the bad ones."""
     print_facts(_facts(index))
     _, samples = np.unique(index.videos, return_index=True)
     bad: dict[str, list[int]] = {}
@@ -134,10 +134,10 @@ def _facts(index: VideoIndex) -> list[tuple[str, str]]:
 
 
 def print_packing(source: str, destination: str, packed: Packing, task: str | None) -> None:
-    """Print everything; of a task of an array job its part.
+    """Print all results; for a task of an array job, its part.
 
     Raises:
-        BenchError: The source breaks off.
+        BenchError: The source ends early.
     """
     size = f"{counted(packed.num_samples, 'sample')} in {counted(packed.num_shards, 'shard')}"
     if task is not None:
@@ -154,7 +154,7 @@ def print_packing(source: str, destination: str, packed: Packing, task: str | No
     before, after = packed.totals.source_bytes, packed.totals.bytes
     growth = (after - before) / max(before, 1)
     print_line(f"size: {decimal(before)} before, {decimal(after)} after ({growth:+.2%})")
-    if breaks := packed.breaks:  # not one sample is missing, but all that came behind it
+    if breaks := packed.breaks:  # all samples after this position are missing
         raise BenchError(
             f"{source} breaks off in {len(breaks)} places, the first at "
             f"{printable(breaks[0]['key'])}: what could be read is packed; mend the source and pack it "

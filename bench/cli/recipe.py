@@ -19,7 +19,7 @@ def show(
         str, typer.Argument(metavar="NAME|FILE", help="A preset, or a YAML or JSON file.")
     ],
 ) -> None:
-    """Print a recipe as a table: operations, arguments, and what each costs on every engine."""
+    """Print a recipe as a table: operations, arguments, and the cost of each on every engine."""
     from bench.cli.recipe_tables import print_recipe
 
     print_recipe(recipe)
@@ -31,10 +31,11 @@ def convert(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The recipe to write, .yaml or .json.")],
     keep_foreign: Annotated[
-        bool, typer.Option(help="Keep what has no equal here as a step that runs on the CPU.")
+        bool,
+        typer.Option(help="Keep operations without an equivalent as steps that run on the CPU."),
     ] = False,
 ) -> None:
-    """Convert an Albumentations pipeline to a recipe, and say what was kept, changed and refused."""
+    """Convert an Albumentations pipeline to a recipe, and show what was kept, changed and refused."""
     import warnings
     from collections import Counter
 
@@ -52,7 +53,7 @@ def convert(
     if out.suffix.lower() not in SUFFIXES:
         raise BenchError(f"a recipe's name must end in {' or '.join(SUFFIXES)}, got {out}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the table says it
+        warnings.simplefilter("ignore")  # the table shows them
         recipe, lines = converting.convert(pipeline, strict=not keep_foreign)
     rows = [
         (line.path.removeprefix("Compose > "), Text(line.outcome, _STYLES[line.outcome]), line.note)

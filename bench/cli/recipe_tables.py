@@ -1,4 +1,4 @@
-"""A recipe as a table: its operations, which engines carry them out, and what they cost."""
+"""A recipe as a table: its operations, the engines that support them, and their cost."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
@@ -39,7 +39,7 @@ def _rows(recipe: Recipe) -> Iterator[list[str]]:
 
 
 def _arguments(operation: Operation) -> str:
-    """The fields that have no default, or another value than it."""
+    """Return the fields that have no default, or a value that differs from it."""
     words = []
     for field in fields(operation):
         value = getattr(operation, field.name)

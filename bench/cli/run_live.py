@@ -1,4 +1,4 @@
-"""What `gpu-aug run` counts and shows while it runs: rows that change on a terminal, else a line now and then."""
+"""Counts and live display of `gpu-aug run`: changing rows on a terminal, otherwise a line at intervals."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,30 +18,31 @@ from dali_pipes.monitoring.stage_stats import shown_name
 from gpu_aug.compiled.clock import clock
 from readers.plural import counted
 
-_WINDOW_SECONDS = 2.0  # over which "now" is meant
+_WINDOW_SECONDS = 2.0  # window of the values that are shown as "now"
 _LINE_SECONDS = 10.0
-_REFRESHES = 4  # per second
+_REFRESHES = 4  # of the display, per second
 
 
-_STRETCH_SECONDS = 1.0  # long enough for several batches, short enough to see a slow one
+_STRETCH_SECONDS = 1.0  # length of an interval: several batches, but a slow one is still visible
 
 
 @dataclass
 class Tally:
-    """The rate in stretches of a second; all else stands in the loader's statistics."""
+    """The rate in intervals of a second; all other numbers are in the loader's statistics."""
 
     images: int = 0
     turns: list[Turn] = field(default_factory=list)
     began: float = field(default_factory=clock)
     seconds: float = 0.0
-    _stretch: tuple[int, float] | None = None  # the images before it, and when it began
+    # Number of images before the interval, and its start time.
+    _stretch: tuple[int, float] | None = None
 
     def add(self, num_images: int) -> None:
         """Count a batch."""
         now = clock()
         self.images += num_images
         self.seconds = now - self.began
-        if self._stretch is None:  # the first batch pays for the start
+        if self._stretch is None:  # the first batch includes the start
             self._stretch = (self.images, now)
         before, began = self._stretch
         if now - began >= _STRETCH_SECONDS:
@@ -50,10 +51,10 @@ class Tally:
 
     @property
     def rate(self) -> Measurement:
-        """Images per second in stretches of a second after the first batch.
+        """Images per second, in intervals of a second after the first batch.
 
-        A run that is too short for one goes by all of its time: batches that were made beside the first one would
-        count as if they took none.
+        A run that is too short for an interval is measured over all of its time: otherwise batches that were made along
+        with the first one would seem to take no time.
         """
         return Measurement(tuple(self.turns or [Turn(self.images, self.seconds)]))
 
@@ -65,13 +66,13 @@ def batches_of(
     steps: int | None,
     on_epoch: Callable[[Stats], None] = lambda _: None,
 ) -> Iterator[Batch]:
-    """Take batches, epoch after epoch.
+    """Yield batches, epoch after epoch.
 
     Args:
-        loader: Where they come from.
-        epochs: None means one epoch, or with `steps` as many as those take.
-        steps: Batches in all; None means whole epochs.
-        on_epoch: Gets the statistics of each epoch at its end, also where it is left before.
+        loader: The loader.
+        epochs: Number of epochs; None means one epoch, or with `steps` as many as those need.
+        steps: Total number of batches; None means full epochs.
+        on_epoch: Called with the statistics of each epoch at its end, also if the epoch is left early.
     """
     taken = 0
     for epoch in count():
@@ -88,7 +89,7 @@ def batches_of(
 
 
 def num_steps(loader: Loader, *, epochs: int | None, steps: int | None) -> int:
-    """Number of batches that `batches_of` will take."""
+    """Return the number of batches that `batches_of` will yield."""
     whole = len(loader) * (epochs or 1)
     if steps is None:
         return whole
@@ -96,7 +97,7 @@ def num_steps(loader: Loader, *, epochs: int | None, steps: int | None) -> int:
 
 
 def work_shares(stats: Stats) -> dict[str, float | None]:
-    """Which part of the loader's work each of read, decode, augment and copy was; None before there is any."""
+    """Return the shares of read, decode, augment and copy in the loader's work; None before there is any."""
     seconds = {
         name: sum(stats.stages[stage].busy_seconds for stage in stages)
         for name, stages in STAGE_GROUPS.items()
@@ -106,14 +107,14 @@ def work_shares(stats: Stats) -> dict[str, float | None]:
 
 
 class RunView:
-    """Shows a loader that is run.
+    """Displays a running loader.
 
     Args:
         loader: The loader.
-        console: Where it is shown.
-        total: Batches that the run will take.
+        console: The console to display on.
+        total: Number of batches of the run.
         unit: "images" or "clips".
-        step_ms: How long a training step is played; None where nothing trains.
+        step_ms: Length of the simulated training step; None without one.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class RunView:
         self._next_line = clock() + _LINE_SECONDS
 
     def live(self) -> Live:
-        """Return what shows the rows on a terminal while it is entered."""
+        """Return a context manager that shows the rows on a terminal."""
         return Live(
             console=self._console,
             get_renderable=self.render,
@@ -134,7 +135,7 @@ class RunView:
         )
 
     def update(self) -> None:
-        """Print a line where there is no terminal, every ten seconds."""
+        """Without a terminal, print a line every ten seconds."""
         if not self._console.is_terminal and clock() >= self._next_line:
             self._next_line = clock() + _LINE_SECONDS
             print_line("; ".join(f"{name}: {text}" for name, text in self._facts()))
@@ -150,7 +151,7 @@ class RunView:
         seconds, now = latest[0] - self._before[0], latest[1] - self._before[1]
         epoch, run = self._loader.stats("epoch"), latest[1]
         yield f"epoch {epoch.epoch}", f"{run.steps:,} of {counted(self._total, 'batch')}"
-        is_first = not epoch.queue.asked  # its first batches tell nothing yet
+        is_first = not epoch.queue.asked  # its first batches are not meaningful yet
         epoch = run if is_first else epoch
         yield "rate", self._rates(now, epoch, "run" if is_first else "epoch")
         shares = stage_shares(seconds, now).items()
@@ -177,11 +178,11 @@ class RunView:
 
 
 def stage_shares(seconds: float, stats: Stats) -> dict[str, float]:
-    """Return the part of the threads' time that each stage took, of those that took any, and the part that is left.
+    """Return the share of the threads' time for each stage that took any, and the idle share.
 
     Args:
-        seconds: How long all threads were there.
-        stats: What happened meanwhile.
+        seconds: Available seconds of all threads together.
+        stats: The statistics for that time.
     """
     busy = {name: stats.stages[name].busy_seconds for name in STAGES}
     available = max(seconds * stats.num_threads, 1e-9, sum(busy.values()))
@@ -190,7 +191,7 @@ def stage_shares(seconds: float, stats: Stats) -> dict[str, float]:
 
 
 def bad_in_words(loader: Loader) -> str:
-    """Say how many different samples were bad, "" where none was; an epoch meets each of them again."""
+    """Return a text with the number of different bad samples; "" if there were none. Each epoch finds the same ones again."""
     met = [record.index for record in loader.bad_samples]
     num_different = len(set(met))
     times = f", met {len(met):,} times" if len(met) > num_different else ""
@@ -198,7 +199,7 @@ def bad_in_words(loader: Loader) -> str:
 
 
 def waiting_in_words(stats: Stats) -> str:
-    """Say how long the training loop waited, and for which stages."""
+    """Return a text with the waiting time of the training loop, and the stages that it waited for."""
     if not stats.queue.asked:
         return "for the first batch"
     owed = sorted(stats.late.items(), key=lambda part: -part[1])

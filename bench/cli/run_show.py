@@ -1,4 +1,4 @@
-"""One loader over one dataset, with its speed shown as it goes."""
+"""`gpu-aug run`: run one loader over one dataset and show its speed."""
 
 import time
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _MOST_STEP_MS = 3_600_000
 
 
 def _check(settings: RunOptions) -> None:
-    """Refuse a step of no time, files that cannot be written, or one file for two of them."""
+    """Raise for a training step of no time, files that cannot be written, or two outputs with the same file."""
     step_ms = settings.step_ms
     if step_ms is not None and not 0 < step_ms <= _MOST_STEP_MS:
         raise BenchError(
@@ -54,14 +54,14 @@ def run_epochs(
     clips: SampledClipOptions,
     source: SourceOptions,
 ) -> None:
-    """Run a loader, show its progress, print a summary and write it down; see `loader_arguments`.
+    """Run a loader, show its progress, print a summary and write the results; see `loader_arguments`.
 
     Raises:
-        BenchError: An argument that cannot work; other errors come from the packages themselves.
+        BenchError: An argument is invalid; other errors come from the packages themselves.
     """
     _check(asked)
     arguments, described = loader_arguments(data, recipe, asked, clips, source)
-    # The loader itself would choose whether there are helper processes; here no option means none.
+    # The loader's default chooses the number of helper processes; here, no option means no processes.
     arguments = with_settings(
         arguments, {"ledger": asked.ledger, "helper_process": asked.helper_process}
     )
@@ -89,7 +89,7 @@ def run_epochs(
 def _run(
     loader: Loader, asked: RunOptions, described: Mapping[str, Any], unit: str, tally: Tally
 ) -> None:
-    """Take the batches and count them in `tally`, which an interrupt leaves as it was then."""
+    """Take the batches and count them in `tally`, which stays valid after an interrupt."""
     long = {"epochs": asked.epochs, "steps": asked.steps}
     total, console, log = num_steps(loader, **long), Console(), None
     with ExitStack() as stack:
@@ -152,12 +152,12 @@ def _print_summary(loader: Loader, tally: Tally, unit: str, step_ms: float | Non
 
 
 def verdict(stats: Stats, unit: str, step_ms: float | None) -> str:
-    """Say in one sentence what limits a run.
+    """Return a sentence that says what limits a run.
 
     Args:
-        stats: Of the whole run.
+        stats: The statistics of the full run.
         unit: "images" or "clips".
-        step_ms: How long a training step was played; None where nothing trained.
+        step_ms: Length of the simulated training step; None without one.
     """
     if step_ms is not None:
         played = f"with a training step of {step_ms:g} ms, played by sleeping"

@@ -1,4 +1,4 @@
-"""The commands that read DATA through a recipe: run, tune, preview, report and audit."""
+"""Commands that read DATA through a recipe: run, tune, preview, report and audit."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +28,7 @@ def run(
     clips: SampledClipOptions,
     source: SourceOptions,
 ) -> None:
-    """Run a loader over DATA, show what it does as it goes, and say what limits it."""
+    """Run a loader over DATA, show its speed, and report its bottleneck."""
     from bench.cli.run_show import run_epochs
 
     run_epochs(data, recipe, loader, clips, source)
@@ -39,19 +39,19 @@ def tune(
     *,
     recipe: AnyRecipe = None,
     step_ms: Annotated[
-        float | None, typer.Option(help="How long a training step takes, in milliseconds.")
+        float | None, typer.Option(help="Length of a training step, in milliseconds.")
     ] = None,
     images_per_second: Annotated[
         float | None,
-        typer.Option(help="What the training asks for, instead of --step-ms; clips for videos."),
+        typer.Option(help="Speed of the training, instead of --step-ms; in clips for videos."),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="About how long to measure.")] = 60.0,
+    seconds: Annotated[float, typer.Option(help="Approximate duration.")] = 60.0,
     loader: TuneOptions,
     clips: SampledClipOptions,
     source: SourceOptions,
     json: Json = None,
 ) -> None:
-    """Find out what limits a loader over DATA, and what to change."""
+    """Find the bottleneck of a loader over DATA, and faster settings."""
     from bench.tune.command import tune_and_show
 
     aim = {"step_ms": step_ms, "images_per_second": images_per_second, "seconds": seconds}
@@ -71,16 +71,16 @@ def report(
         "report.html"
     ),
     verify: Annotated[
-        bool, typer.Option("--verify", help="Look at every sample and decode every image.")
+        bool, typer.Option("--verify", help="Read every sample and decode every image.")
     ] = False,
     log_only: Annotated[
-        bool, typer.Option("--log-only", help="Of a log: leave the data alone that it names.")
+        bool, typer.Option("--log-only", help="For a log: do not read its data.")
     ] = False,
     opened: SourceOptions,
     allow_pipe: AllowPipe = False,
     workers: Workers = None,
 ) -> None:
-    """Write one HTML page about a run or about data, which loads nothing and can be sent to others."""
+    """Write one HTML page about a run or about data; the page loads nothing and can be sent to others."""
     from bench.report.write import Asked, write_report
 
     asked = Asked(verify, log_only, opened.asked(), allow_pipe, workers)
@@ -96,7 +96,7 @@ def preview(
     ),
     count: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of images (default 6), or clips (default 4)."),
+        typer.Option(min=1, help="Number of images (default 6) or clips (default 4)."),
     ] = None,
     draws: Annotated[
         int | None,
@@ -107,42 +107,40 @@ def preview(
         ),
     ] = None,
     epoch: Annotated[
-        int, typer.Option(min=0, max=4_294_966_295, help="The first epoch that is shown.")
+        int, typer.Option(min=0, max=4_294_966_295, help="The first epoch to show.")
     ] = 0,
     engine: Annotated[
         str | None,
-        typer.Option(help="fused, kornia or albumentations; the loader's choice when left out."),
+        typer.Option(help="fused, kornia or albumentations; default: the loader's choice."),
     ] = None,
     engines: Annotated[
         bool,
         typer.Option(
             "--engines",
-            help="Instead: one draw on every decoder and engine, and how far they are apart.",
+            help="Show one draw on every decoder and engine instead, with their differences.",
         ),
     ] = False,
     animate: Annotated[
         Path | None,
         typer.Option(
-            help="Videos: also write a moving picture of the first clip, .webp, .gif or .png."
+            help="Videos: also write an animation of the first clip, .webp, .gif or .png."
         ),
     ] = None,
     channels: Annotated[
-        int | None, typer.Option(help="Images: channels as they are stored (default 3).")
+        int | None, typer.Option(help="Images: number of stored channels (default 3).")
     ] = None,
     depth: Annotated[
-        str | None, typer.Option(help="Images: 8 (the default), 16 or float32, as they are stored.")
+        str | None, typer.Option(help="Images: stored depth: 8 (default), 16 or float32.")
     ] = None,
     image: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FIELD", help="Images: the field that holds one; several times for several."
-        ),
+        typer.Option(metavar="FIELD", help="Images: a field with an image; repeatable."),
     ] = None,
     clips: ClipOptions,
     source: SourceOptions,
     seed: Seed = 0,
 ) -> None:
-    """Draw originals beside what training sees in several epochs, and what was drawn; of videos, strips of frames."""
+    """Draw originals next to the images of training in several epochs, with their draws; for videos, strips of frames."""
     from bench.compare.clips import clip_settings, usual_recipe
     from bench.output.arguments import schedule_from
     from bench.output.errors import BenchError
@@ -173,11 +171,12 @@ def audit(
         typer.Argument(metavar="B", help="Audit files of another run, to compare them."),
     ] = None,
 ) -> None:
-    """Say whether a run handed over each sample exactly once; or whether two runs handed over the same ones.
+    """Check that a run handed over each sample exactly once, or that two runs handed over the same samples.
 
-    The files are what Monitoring(audit='run-{rank}.jsonl') wrote, on any number of ranks and after any number of
-    resumes: steps that were done again after one count once. Of two runs it says whether they had the same samples in the
-    same order, and if not, where they part; where one goes on from a state of the other, both are checked as one run. Exit code 1 if the answer is no.
+    The files are those of Monitoring(audit='run-{rank}.jsonl'), from any number of ranks and after any number of
+    resumes: steps that were repeated after a resume count once. Two runs are compared: whether they had the same
+    samples in the same order, and if not, the first difference. If one run continued from a state of the other, both
+    are checked as one run. Exit code 1 if the answer is no.
     """
     from bench.output.text import print_line
     from dali_pipes.runs.audit_check import check_audit

@@ -13,7 +13,7 @@ from readers.plural import counted
 _MOST_KINDS = 3
 
 Row = Sequence[str | Text]
-"""Cells of a table. A text is no markup."""
+"""Cells of a table. A str is printed as text, not as markup."""
 
 
 def print_table(
@@ -27,11 +27,11 @@ def print_table(
     """Print rows under their headings.
 
     Args:
-        columns: Headings. One that begins with ">" marks a column of numbers, aligned to the right.
-        rows: A cell for each column. An empty row draws a line.
-        title: Stands above the table.
-        caption: Stands below it.
-        console: Where it is printed; standard output when None.
+        columns: Headings. A heading that begins with ">" marks a column of numbers, which is right-aligned.
+        rows: One cell per column. An empty row draws a line.
+        title: Printed above the table.
+        caption: Printed below the table.
+        console: The console; None is standard output.
     """
     table = plain_table(title=title, caption=caption, title_justify="left", caption_justify="left")
     for heading in columns:
@@ -47,7 +47,7 @@ def print_table(
 
 
 def fact_table(facts: Iterable[Row]) -> Table:
-    """Return a table of subjects and what is to be said of each."""
+    """Return a table of subjects and facts about them."""
     table = plain_table(show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -64,12 +64,12 @@ def _add_rows(table: Table, rows: Iterable[Row]) -> None:
 
 
 def print_facts(facts: Iterable[Row]) -> None:
-    """Print subjects, and what is to be said of each."""
+    """Print subjects and facts about them."""
     Console().print(fact_table(facts))
 
 
 def print_first(texts: Sequence[str], most: int, where: str = "") -> None:
-    """Print the first of some warnings, how many more there are, and where these are."""
+    """Print the first warnings, the number of further ones, and where to find them."""
     for text in texts[:most]:
         print_line(text, "yellow")
     if len(texts) > most:

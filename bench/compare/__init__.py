@@ -1,5 +1,5 @@
 """The comparison of our pipelines with baselines.
 
-contestants.py lists who takes part; ours.py and bench/baselines say what each does. compare.py lets them take turns, each
-in a process of its own (process.py is our side of it, serve.py the other), and report.py prints and writes the result.
+contestants.py lists the participants; ours.py and bench/baselines define them. compare.py lets them take turns, each in
+its own process (process.py is our side of it, serve.py the other side), and report.py prints and writes the result.
 """

@@ -1,4 +1,4 @@
-"""A check, before the clock runs, that each contestant returns the requested frames."""
+"""A check before the measurement that each contestant returns the requested frames."""
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -12,28 +12,27 @@ from bench.compare.task import Pipeline, Task, Unable
 from gpu_aug import Normalize, Recipe, Resize
 
 COLOUR_TOLERANCE = 4 / 255
-"""Mean difference of squares of 8 x 8 pixels that is due to how libraries round and resize colours."""
+"""Mean difference of squares of 8 x 8 pixels that different rounding and resizing of colours can cause."""
 
 PIXEL_TOLERANCE = 20 / 255
-"""More than another colour matrix makes (up to some 12/255): other pixels than those of the frame."""
+"""More than another colour matrix causes (up to about 12/255): the pixels belong to other frames."""
 
 _NUM_CLIPS, _NUM_THREADS = 2, 2
-_DISTINCT = 1 / 255  # neighbouring frames that differ less cannot be told apart
+_DISTINCT = 1 / 255  # neighbouring frames that differ less cannot be distinguished
 _BLOCK = 8
 _MEAN, _STD = (0.45, 0.45, 0.45), (0.225, 0.225, 0.225)
 
 
 def check_frames(start: Callable[[Task], Pipeline], task: Task) -> str:
-    """Let a contestant make a few clips without anything random, and compare them with the videos.
+    """Let a contestant make a few clips without random operations, and compare them with the videos.
 
-    The videos are decoded by PyAV from their first frame to the last one that is wanted, so nothing is
-    taken from our index but the numbers of the frames.
+    PyAV decodes the videos from their first frame to the last needed one, so only the frame numbers come from our index.
 
     Returns:
-        What has to be noted: that colours are converted differently; "" if they are not.
+        A note if colours are converted differently; "" otherwise.
 
     Raises:
-        Unable: It shows other frames, or other pixels.
+        Unable: The contestant returns other frames, or other pixels.
     """
     recipe = Recipe([Resize(task.recipe.fixed_size), Normalize(_MEAN, _STD)])
     rehearsal = replace(
@@ -45,7 +44,7 @@ def check_frames(start: Callable[[Task], Pipeline], task: Task) -> str:
     )
     pipeline = start(rehearsal)
     batch = next(pipeline.batches).cpu()
-    # A reader that chooses by itself says what it chose.
+    # A reader that chooses clips by itself reports its choice.
     clips = pipeline.shown() if pipeline.shown else rehearsal.clips.first(rehearsal.batch_size)
     if isinstance(pipeline.batches, Generator):
         pipeline.batches.close()
@@ -62,13 +61,13 @@ def compare_clip(frames: torch.Tensor, clip: Clip) -> float:
 
     Args:
         frames: float32 [T, 3, height, width] in [0, 1], resized.
-        clip: Says which frames these should be.
+        clip: The clip with the expected frames.
 
     Returns:
-        The largest mean difference of a frame, in means of 8 x 8 pixels.
+        The largest mean difference of a frame, computed on means of 8 x 8 pixels.
 
     Raises:
-        Unable: A frame differs by more than PIXEL_TOLERANCE, or its neighbour in the video fits better.
+        Unable: A frame differs by more than PIXEL_TOLERANCE, or a neighbouring frame of the video fits better.
     """
     height, width = frames.shape[-2:]
     around = {number + step for number in clip.frames.tolist() for step in (-1, 0, 1)}
@@ -82,7 +81,7 @@ def compare_clip(frames: torch.Tensor, clip: Clip) -> float:
                 continue
             if _difference(frame, shown[other]) <= right:
                 raise Unable(f"shows frame {other}, or one like it, where it should show {what}")
-        # Means of squares, in which it does not show whether resizing was antialiased.
+        # Means of squares, which do not depend on whether resizing was antialiased.
         blocks = _difference(F.avg_pool2d(frame, _BLOCK), F.avg_pool2d(shown[number], _BLOCK))
         if not blocks <= PIXEL_TOLERANCE:
             raise Unable(

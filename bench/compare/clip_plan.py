@@ -1,4 +1,4 @@
-"""The clips of a race: the same frames of the same videos in the same order for all contestants."""
+"""The clips of a comparison: the same frames of the same videos in the same order for all contestants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from readers.labels.label_vector import class_number
 from readers.video import VideoError, VideoInfo
 
 MAX_VIDEOS = 256
-"""So many are taken, spread evenly: enough to be typical, few enough to stay in memory."""
+"""Largest number of videos, spread evenly over the data: enough to be typical, few enough to stay in memory."""
 
 NUM_CLIPS = 20_000
-"""More than a race takes, so that no epoch ends while the clock runs."""
+"""More clips than a comparison needs, so that no epoch ends during a measurement."""
 
 _NO_KEYFRAME = "does not begin with a keyframe, and libraries number its frames differently"
 
@@ -31,9 +31,9 @@ class Clip(NamedTuple):
 
     Attributes:
         path: The video's file.
-        info: What is known of it.
-        frames: int64 [T], their numbers in the order of presentation.
-        label: Class number of the video, 0 where it has none.
+        info: Metadata of the video.
+        frames: int64 [T], frame numbers in presentation order.
+        label: Class number of the video; 0 without a label.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class ClipPlan:
     """The order of the clips, as in our loader's first epoch.
 
     Attributes:
-        clips: What our loader reads.
+        clips: The clips for our loader.
         files: The file of each video.
         labels: The class number of each video.
         videos: int64 [n], the video at each position.
@@ -66,23 +66,23 @@ class ClipPlan:
     frames: NDArray[np.int64]
 
     def __getitem__(self, position: int) -> Clip:
-        """The clip at a position; after the last position the first one comes again."""
+        """Return the clip at a position; positions repeat after the last one."""
         position %= len(self.videos)
         return self.clip(int(self.videos[position]), self.frames[position])
 
     def clip(self, video: int, frames: NDArray[np.int64]) -> Clip:
-        """Some frames of a video, of which both are given by their numbers."""
+        """Return a clip of a video, given by its number and its frame numbers."""
         info = self.clips.info(video)
         assert isinstance(info, VideoInfo)
         return Clip(self.files[video], info, frames, self.labels[video])
 
     def first(self, count: int) -> list[Clip]:
-        """The clips at the first positions."""
+        """Return the first clips."""
         return [self[position] for position in range(count)]
 
     @property
     def num_frames(self) -> int:
-        """T, the frames of a clip."""
+        """Number of frames of a clip, T."""
         return int(self.frames.shape[1])
 
 
@@ -95,22 +95,22 @@ def make_plan(
     num_clips: int = NUM_CLIPS,
     how: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[ClipPlan, list[str]]:
-    """Open videos, leave out those that are damaged, and choose random clips.
+    """Open videos, leave out damaged ones, and choose random clips.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        settings: How long clips are, and how far their frames are apart.
+        settings: Length of clips, and the distance of their frames.
         seed: Seed of the order and of the frames.
-        folder: Where videos go that are not files already, such as those in tar shards.
-        num_clips: So many at least.
+        folder: Folder for videos that are not files yet, such as those in tar shards.
+        num_clips: Smallest number of clips.
         how: Keyword arguments of `readers.open_dataset`.
 
     Returns:
-        The plan, and why videos were left out for everybody, one sentence each.
+        The plan, and one sentence for each video that was left out for all contestants.
 
     Raises:
         readers.ReadersError: There is nothing to read.
-        BenchError: Not one video is sound.
+        BenchError: No video is sound.
     """
     videos, left_out = open_sound_videos(source, settings, most=MAX_VIDEOS, how=how)
     probe = settings.clips(videos)
@@ -130,5 +130,5 @@ def make_plan(
 
 
 def _begins_with_keyframe(info: VideoInfo | VideoError) -> bool:
-    """Whether the first packet is a keyframe: libraries number frames differently where it is not."""
+    """Return whether the first packet is a keyframe; otherwise libraries number frames differently."""
     return isinstance(info, VideoInfo) and int(info.keyframes[0]) == 0

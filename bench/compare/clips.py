@@ -1,4 +1,4 @@
-"""Which clips the commands take out of videos."""
+"""The clips that the commands take from videos."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from readers.prepare.inspection.kind import holds_videos
 from readers.prepare.source import open_at_random
 
 _NUM_FRAMES, _STRIDE = 16, 4
-_NUM_CLIPS_LOOKED_AT = 3  # of each video: at its beginning, in its middle and at its end
+_NUM_CLIPS_LOOKED_AT = 3  # clips of each video that are checked: at its beginning, middle and end
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class ClipSettings:
 
     Attributes:
         num_frames: Frames of a clip.
-        stride: Take every Nth frame; None where there is `fps`, else 4.
+        stride: Take every Nth frame; None if `fps` is given, else 4.
         fps: Frames per second of the clip.
-        sampling: As for `Clips`, and so the others.
-        clips_per_video: For some ways of sampling.
-        padding: What becomes of a clip that is too long for its video.
-        on_damaged_video: What becomes of a video that breaks off.
+        sampling: As for `Clips`, like the following attributes.
+        clips_per_video: Number of clips per video, for some values of `sampling`.
+        padding: Handling of a clip that is longer than its video.
+        on_damaged_video: Handling of a video that breaks off.
     """
 
     num_frames: int = _NUM_FRAMES
@@ -54,18 +54,18 @@ class ClipSettings:
 
     @property
     def step(self) -> dict[str, Any]:
-        """The argument of `Clips` that says how far its frames are apart."""
+        """The argument of `Clips` for the distance of frames."""
         return {"stride": self.stride or _STRIDE} if self.fps is None else {"fps": self.fps}
 
     def clips(self, dataset: Dataset, **more: Any) -> Clips:
-        """Make clips of videos.
+        """Return the clips of a dataset of videos.
 
         Args:
             dataset: A dataset of videos.
-            more: Arguments of `Clips` that take the place of these settings.
+            more: Arguments of `Clips` that override these settings.
 
         Raises:
-            dali_pipes.LoaderError: An argument that cannot work.
+            dali_pipes.LoaderError: An argument is invalid.
         """
         how: dict[str, Any] = {
             "num_frames": self.num_frames,
@@ -80,16 +80,16 @@ class ClipSettings:
 def clip_settings(
     source: str, how: Mapping[str, Any] = MappingProxyType({}), **asked: Any
 ) -> ClipSettings | None:
-    """The requested settings if the data are videos, else None.
+    """Return the requested settings if the data are videos, else None.
 
     Args:
         source: A source as for `readers.open_dataset`.
         how: Keyword arguments of `readers.open_dataset`; none when left out.
-        asked: Attributes of `ClipSettings`; None for what was not asked for.
+        asked: Attributes of `ClipSettings`; None for those that were not requested.
 
     Raises:
         readers.ReadersError: There is nothing to read.
-        BenchError: The arguments cannot work, or are for videos alone.
+        BenchError: The arguments are invalid, or only apply to videos.
     """
     given = {name: value for name, value in asked.items() if value is not None}
     if holds_videos(open_at_random(source, **how)):
@@ -102,37 +102,37 @@ def clip_settings(
 
 
 def usual_recipe(clips: ClipSettings | None) -> str:
-    """The default preset."""
+    """Return the default preset."""
     return "imagenet_train" if clips is None else "video_train"
 
 
 def usual_batch_size(clips: ClipSettings | None) -> int:
-    """The default batch size: smaller for clips, which have some megabytes each."""
+    """Return the default batch size: smaller for clips, which have several megabytes each."""
     return 64 if clips is None else 8
 
 
 def usual_dtype(clips: ClipSettings | None) -> str:
-    """The default dtype of the batches of a comparison."""
+    """Return the default dtype of the batches of a comparison."""
     return "bfloat16" if clips is None else "float32"
 
 
 def open_sound_videos(
     source: str, settings: ClipSettings, *, most: int, how: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Subset, list[str]]:
-    """Open videos spread evenly over a dataset, without those that are damaged: some clips of each are decoded.
+    """Open videos spread evenly over a dataset, without damaged ones: some clips of each video are decoded.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        settings: How long clips are, and how far their frames are apart.
-        most: So many videos at most.
+        settings: Length of clips, and the distance of their frames.
+        most: Largest number of videos.
         how: Keyword arguments of `readers.open_dataset`.
 
     Returns:
-        The videos, and what is wrong with the others, one sentence each.
+        The videos, and one sentence for each video that is not sound.
 
     Raises:
         readers.ReadersError: There is nothing to read.
-        BenchError: Not one of them is sound.
+        BenchError: No video is sound.
     """
     dataset = open_at_random(source, **how)
     count = min(len(dataset), most)

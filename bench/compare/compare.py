@@ -1,4 +1,4 @@
-"""Each of our pipelines against its baselines: interleaved, repeated, with equal settings."""
+"""Compare each of our pipelines with its baselines: interleaved, repeated, with equal settings."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 
 _DTYPES = ("bfloat16", "float32")
 _REST_SECONDS_MAX = 3.0
-_FIRST_RATE = 300.0  # items per second, until the first turn tells
+_FIRST_RATE = 300.0  # items per second, assumed until the first turn
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Settings:
     """Settings of a comparison.
 
     Attributes:
-        seconds: Measured time per contestant, over all rounds.
+        seconds: Measured time per contestant, summed over all rounds.
         rounds: Turns of each contestant; every turn gives one run.
         batch_size: Images, or clips, in a batch.
         device: "cpu", "cuda" or "auto".
-        num_threads: Worker threads or processes; None takes the cores.
+        num_threads: Worker threads or processes; None uses the number of cores.
         seed: Seed of the shuffling and the draws.
-        only: Names of rows; empty means all.
-        dtype: Data type of the batches: "bfloat16", as people train, or "float32".
+        only: Names of rows to measure; empty for all.
+        dtype: Data type of the batches: "bfloat16", as in typical training, or "float32".
         peers: Names of baselines; ("all",), ("none",), or empty for those whose packages are
             installed.
-        clips: How clips are taken out of the data, where these are videos; None for images.
+        clips: How clips are taken from videos; None for images.
         how: Keyword arguments of `readers.open_dataset`.
     """
 
@@ -67,7 +67,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("seconds", "rounds", "batch_size", "num_threads"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < inf:  # not a number is neither
+            if value is not None and not 0 < value < inf:  # NaN fails this comparison, too
                 raise BenchError(
                     f"{name} must be greater than 0, got {value}: leave it out to get the default"
                 )
@@ -80,11 +80,11 @@ class Settings:
 
 
 def contestants_of(settings: Settings) -> list[Contestant]:
-    """Choose who takes part.
+    """Return the contestants that take part.
 
     Raises:
-        BenchError: The settings have a name that is none.
-        dali_pipes.LoaderError: There is no such device.
+        BenchError: The settings contain an unknown name.
+        dali_pipes.LoaderError: The device does not exist.
     """
     return choose(
         _everyone(settings),
@@ -95,18 +95,18 @@ def contestants_of(settings: Settings) -> list[Contestant]:
 
 
 def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress) -> Comparison:
-    """Run every contestant that this machine can run.
+    """Run every contestant that can run on this machine.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        recipe: What each carries out.
-        settings: How long, how often, and how big.
-        progress: Gets a line of text for every turn.
+        recipe: The recipe that each contestant runs.
+        settings: Durations, repetitions and sizes.
+        progress: Called with a line of text for every turn.
 
     Raises:
         readers.ReadersError: There is nothing to read.
-        BenchError: Nothing there decodes, or a setting is not for these data.
-        dali_pipes.LoaderError: There is no such device.
+        BenchError: Nothing in the data decodes, or a setting does not apply to these data.
+        dali_pipes.LoaderError: The device does not exist.
     """
     require_recipe(recipe, Recipe)
     contestants = contestants_of(settings)
@@ -137,7 +137,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
 def _task(
     source: str, recipe: Recipe, settings: Settings, folder: Path, progress: Progress
 ) -> tuple[Task, list[str]]:
-    """What everyone gets, and the images or videos left out."""
+    """Return the task for all contestants, and sentences about images or videos that were left out."""
     alike: dict[str, Any] = {
         "recipe": recipe,
         "batch_size": settings.batch_size,
@@ -162,7 +162,7 @@ def _open_contestants(
     stack: ExitStack,
     progress: Progress,
 ) -> Iterator[ContestantProcess]:
-    """Start all contestants, and yield those that make the required batches; the others are absent."""
+    """Start all contestants, and yield those that make the required batches; the others are recorded as absent."""
     progress("starting processes")
     processes: list[ContestantProcess] = []
     for contestant in contestants:
@@ -184,12 +184,12 @@ def _open_contestants(
 
 
 def _rest(process: ContestantProcess, task: Task, rate: float) -> None:
-    """Wait until a contestant has filled its queue and no longer takes the cores from the next one."""
+    """Wait until a contestant has filled its queue and leaves the cores to the next one."""
     time.sleep(min(_REST_SECONDS_MAX, process.num_ahead * task.batch_size / max(rate, 1.0)))
 
 
 def _drop(process: ContestantProcess, error: Exception, comparison: Comparison) -> None:
-    """End a contestant that failed, and note why."""
+    """End a contestant that failed, and record the reason."""
     process.close()
     comparison.absent.append(Absent.because(process.name, process.kind, error))
 

@@ -1,4 +1,4 @@
-"""Who takes part in a comparison: one line each."""
+"""The list of contestants of a comparison, one per line."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ FIRST_EPOCH = " (first epoch)"
 
 @dataclass(frozen=True)
 class Contestant:
-    """A pipeline that is started in a process of its own.
+    """A pipeline that runs in its own process.
 
     Attributes:
-        name: As it is printed.
-        kind: Ours ("engine"), somebody else's ("baseline"), or an upper bound ("ceiling").
-        start: "module:function", imported in that process: gets a `Task` and the options, returns a `Pipeline`.
+        name: Name in the output.
+        kind: Ours ("engine"), another library's ("baseline"), or an upper bound ("ceiling").
+        start: "module:function", imported in that process: takes a `Task` and the options, and returns a `Pipeline`.
         options: Further arguments of `start`.
-        peer: A key of `PEERS` where it needs packages that gpu-aug does not depend on; else "".
-        needs_gpu: Whether it works on a CUDA device only.
+        peer: A key of `PEERS` if it needs packages that gpu-aug does not depend on; else "".
+        needs_gpu: Whether it works only on a CUDA device.
     """
 
     name: str
@@ -88,16 +88,16 @@ VIDEOS: tuple[Contestant, ...] = (
 def choose(
     everyone: Sequence[Contestant], *, on_gpu: bool, peers: Sequence[str], only: Sequence[str]
 ) -> list[Contestant]:
-    """Choose who takes part.
+    """Return the contestants that take part.
 
     Args:
         everyone: IMAGES or VIDEOS.
         on_gpu: Whether batches are made for a CUDA device.
-        peers: Names of baselines or keys of `PEERS`; ("all",) or ("none",); empty for those whose packages are there.
+        peers: Names of baselines or keys of `PEERS`; ("all",) or ("none",); empty for those whose packages are installed.
         only: Names of rows; empty for all.
 
     Raises:
-        BenchError: There is no such name.
+        BenchError: A name is unknown.
     """
     names = [one.name for one in everyone]
     baselines = [one for one in everyone if one.kind == "baseline"]
@@ -126,6 +126,6 @@ def choose(
 
 
 def missing_peers(contestants: Sequence[Contestant]) -> list[str]:
-    """Return the keys of `PEERS` that some contestants need and that have to be installed, each once."""
+    """Return the keys of `PEERS` that some contestants need and that are not installed, without duplicates."""
     needed = {one.peer for one in contestants}
     return [name for name in PEERS if name in needed and not is_ready(name)]

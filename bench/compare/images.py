@@ -25,10 +25,10 @@ from readers.prepare.source import open_at_random
 from readers.sample import Payload
 
 MAX_IMAGES = 2048
-"""So many are looked at, spread evenly: enough to be typical, and small enough to stay in memory."""
+"""Largest number of images, spread evenly over the data: enough to be typical, and small enough to stay in memory."""
 
 _COMMON_FORMATS = ("bmp", "jpeg", "png", "tiff", "webp")
-_NUM_SAMPLES_MIN = 200_000  # more than any comparison takes
+_NUM_SAMPLES_MIN = 200_000  # more than any comparison needs
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Images:
     """Images in two forms.
 
     Attributes:
-        dataset: For our loader: the images over and over.
-        files: For the others: each image once, as a file.
-        labels: A class number for each file, 0 where the data has none.
-        left_out: Why images were left out for everybody, one sentence each.
+        dataset: For our loader: the images, repeated.
+        files: For other libraries: each image once, as a file.
+        labels: A class number for each file; 0 without a label.
+        left_out: One sentence for each reason why images were left out for all contestants.
     """
 
     dataset: Dataset
@@ -49,18 +49,18 @@ class Images:
 
 
 def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyType({})) -> Images:
-    """Open a dataset, keep the images that decode, and give each of them a file.
+    """Open a dataset, keep the images that decode, and provide each as a file.
 
-    An image that does not decode, or that a library does not read, stops a baseline, so it is left out for everybody.
+    An image that does not decode, or that a library cannot read, would stop a baseline, so it is left out for all.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        folder: Where images go that are not files already, such as those in tar shards.
+        folder: Folder for images that are not files yet, such as those in tar shards.
         how: Keyword arguments of `readers.open_dataset`; none when left out.
 
     Raises:
         readers.ReadersError: There is nothing to read.
-        BenchError: Not one image decodes.
+        BenchError: No image decodes.
     """
     dataset = open_at_random(source, **how)
     sound, left_out = take_decodable_samples(dataset, most=MAX_IMAGES)
@@ -68,7 +68,7 @@ def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyT
         with ThreadPoolExecutor(usable_cores()) as pool:
             reasons = list(pool.map(refusal, sound))
         if all(reasons) and refusal is _refusal_of_torchvision:
-            break  # a folder of BMP files, of which its row says that it does not read them
+            break  # for example a folder of BMP files; the row of that library states that it cannot read them
         pairs = list(zip(sound, reasons, strict=True))
         left_out += [f"{sample.key}: {reason}" for sample, reason in pairs if reason]
         sound = [sample for sample, reason in pairs if not reason]
@@ -92,10 +92,10 @@ def require_sound(
     most: int,
     images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> tuple[list[Sample], list[str]]:
-    """Samples that decode, and the errors of others; see `dali_pipes.preview.take_decodable_samples`.
+    """Return samples that decode, and the errors of others; see `dali_pipes.preview.take_decodable_samples`.
 
     Raises:
-        BenchError: Not one decodes.
+        BenchError: No sample decodes.
     """
     samples, left_out = take_decodable_samples(dataset, most=most, images=images)
     if not samples:
@@ -104,7 +104,7 @@ def require_sound(
 
 
 class Repeated:
-    """Some samples of a dataset, over and over, so that an epoch is long."""
+    """Some samples of a dataset, repeated, so that an epoch is long."""
 
     def __init__(
         self, dataset: Dataset, picks: NDArray[np.int64], *, length: int = _NUM_SAMPLES_MIN
@@ -123,7 +123,7 @@ class Repeated:
 
     @property
     def fingerprint(self) -> str:
-        """Over the dataset's own, and which samples are repeated how often."""
+        """A digest of the dataset's fingerprint, the samples and the number of their repetitions."""
         parts = f"{self._dataset.fingerprint} {self._length}".encode() + self._picks.tobytes()
         return hashlib.sha256(parts).hexdigest()[:32]
 
@@ -137,14 +137,14 @@ class Repeated:
 
 
 def _refusal(sample: Sample) -> str:
-    """Say why DALI, Pillow or OpenCV would stop at an image; "" if none does."""
+    """Return why DALI, Pillow or OpenCV would stop at an image; "" if none would."""
     import cv2
 
     data = bytes(sample.image or b"")
     image_format = read_header(data).format
-    if image_format not in _COMMON_FORMATS:  # one GIF ends DALI's pipeline
+    if image_format not in _COMMON_FORMATS:  # a single GIF ends DALI's pipeline
         return "not every pipeline reads its format"
-    if image_format == "jpeg":  # sound ones are read by all, and trying takes long
+    if image_format == "jpeg":  # all libraries read sound JPEGs, and trying takes long
         return ""
     try:
         with Image.open(BytesIO(data)) as image:
@@ -156,7 +156,7 @@ def _refusal(sample: Sample) -> str:
 
 
 def _refusal_of_torchvision(sample: Sample) -> str:
-    """Say that torchvision.io does not read an image; "" if it does."""
+    """Return a sentence if torchvision.io cannot read an image; "" if it can."""
     from torchvision.io import ImageReadMode, decode_image
 
     data = bytes(sample.image or b"")
@@ -170,10 +170,10 @@ def _refusal_of_torchvision(sample: Sample) -> str:
 
 
 def as_file(sample: Sample, data: Payload | None, source: str, folder: Path) -> Path:
-    """Return the file of a sample's image or video, written into a folder where it is in a shard or a table.
+    """Return the file of a sample's image or video; it is written into a folder if it is in a shard or a table.
 
     Raises:
-        BenchError: No field holds the data, for example of frames that are files each.
+        BenchError: No field holds the data, for example if each frame is a separate file.
     """
     own = Path(source) / sample.key
     if own.is_file():

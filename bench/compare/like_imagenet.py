@@ -1,7 +1,7 @@
-"""``python -m bench.compare.like_imagenet SOURCE OUT``: photographs as ImageNet has them, made of larger ones.
+"""``python -m bench.compare.like_imagenet SOURCE OUT``: make photographs like those of ImageNet from larger ones.
 
-ImageNet's are of 0.2 megapixels and 110 kB; a third of these have full colour resolution, and those stay progressive
-that are.
+Those of ImageNet have 0.2 megapixels and 110 kB. A third of the output has full colour resolution, and progressive
+JPEGs stay progressive.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ _QUALITIES = range(50, 99)
 
 
 def make_like_imagenet(source: Path, out: Path) -> int:
-    """Write a JPEG for each of a folder's JPEGs that is large enough; the same source gives the same files.
+    """Write a JPEG for each JPEG of a folder that is large enough; the same source gives the same files.
 
     Args:
         source: A folder of JPEGs, at any depth.
-        out: Gets one file for each RGB photograph of 0.2 megapixels or more, scaled to that size, at the highest
-            quality from 50 to 98 with which it takes at most 130 kB.
+        out: Receives one file for each RGB photograph of at least 0.2 megapixels, scaled to that size, with the highest
+            quality from 50 to 98 at which it takes at most 130 kB.
 
     Returns:
         The number of files.
@@ -58,8 +58,8 @@ def make_like_imagenet(source: Path, out: Path) -> int:
 
 
 def _largest(image: Image.Image, options: Mapping[str, Any]) -> bytes:
-    """Encode at the highest quality that fits, the lowest if none does."""
-    # The search begins behind the lowest quality, which is taken without a look at its size.
+    """Encode at the highest quality that fits; at the lowest one if none fits."""
+    # The search starts after the lowest quality, which is used whatever its size.
     num_fitting = bisect_right(
         _QUALITIES, _MOST_BYTES, lo=1, key=lambda quality: len(_encoded(image, quality, options))
     )
@@ -73,7 +73,7 @@ def _encoded(image: Image.Image, quality: int, options: Mapping[str, Any]) -> by
 
 
 def digest(folder: Path) -> str:
-    """Digest the names and bytes of a folder's files, so that a set of photographs can be told from another one.
+    """Return a digest of the names and bytes of a folder's files, to distinguish sets of photographs.
 
     Returns:
         The first 32 hexadecimal digits of a SHA-256.

@@ -1,4 +1,4 @@
-"""Videos without a download: a camera that moves over the photographs that scikit-image ships."""
+"""Make videos without a download: a camera moves over the photographs that scikit-image ships."""
 
 import re
 from collections.abc import Iterator
@@ -17,16 +17,16 @@ from readers.plural import counted
 
 FPS = 25
 
-_ROOM = 1.6  # how many times as large as a frame the photograph is
-_NOISE = 2.0  # of a camera, standard deviation of 255
-_SHAKE = 1.5  # of a hand, pixels of 256
+_ROOM = 1.6  # size of the photograph relative to a frame
+_NOISE = 2.0  # camera noise: standard deviation, of 255
+_SHAKE = 1.5  # hand shake: pixels, of 256
 
 
 def make_and_show(folder: Path, size: str, *, count: int, seconds: float, seed: int) -> None:
-    """Make videos, as `make_videos` does, and say so; the size is text such as "340x256", width and height.
+    """Make videos with `make_videos` and print a summary; `size` is text such as "340x256", width and height.
 
     Raises:
-        BenchError: A number that cannot work, scikit-image or PyAV is missing, or the folder cannot be written.
+        BenchError: A number is invalid, scikit-image or PyAV is not installed, or the folder cannot be written.
     """
     found = re.fullmatch(r"(\d+)x(\d+)", size)
     if found is None:
@@ -49,17 +49,17 @@ def make_videos(
     """Write class folders of MP4 files, H.264 with x264's default settings, 25 frames per second.
 
     Args:
-        folder: Gets one folder per class.
+        folder: Receives one folder per class.
         size: (height, width) in pixels, both even.
-        count: Videos in all.
-        seconds: Length of each.
+        count: Number of videos.
+        seconds: Length of each video.
         seed: The same seed gives the same pictures.
 
     Returns:
-        The files.
+        The paths of the files.
 
     Raises:
-        BenchError: A number that cannot work, scikit-image or PyAV is missing, or the folder cannot be written.
+        BenchError: A number is invalid, scikit-image or PyAV is not installed, or the folder cannot be written.
     """
     for name, value in (("count", count), ("seconds", seconds), ("size", min(size))):
         if not value > 0:
@@ -84,7 +84,7 @@ def make_videos(
 
 
 def _photograph(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """A photograph that is larger than a frame."""
+    """Return a photograph that is larger than a frame."""
     image = Image.open(path).convert("RGB")
     scale = _ROOM * max(size[0] / image.height, size[1] / image.width)
     return np.asarray(ImageOps.scale(image, scale, Image.Resampling.LANCZOS))
@@ -93,7 +93,7 @@ def _photograph(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
 def _walk(
     still: NDArray[np.uint8], size: tuple[int, int], count: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.uint8]]:
-    """Frames along a smooth way, with a shaking hand and noise."""
+    """Yield frames along a smooth path, with hand shake and noise."""
     room = np.array(still.shape[:2]) - size
     turns, phases = rng.uniform(0.4, 1.2, (2, 2)), rng.uniform(0, 2 * np.pi, (2, 2))
     for number in range(count):
@@ -117,7 +117,7 @@ def _encode(path: Path, frames: Iterator[NDArray[np.uint8]], size: tuple[int, in
         stream.pix_fmt = "yuv420p"
         for number, pixels in enumerate(frames):
             frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
-            # The encoder would convert it in several threads, which now and then gives other pixels.
+            # Converted here: the encoder would use several threads, which occasionally gives different pixels.
             frame = frame.reformat(format="yuv420p")
             frame.pts, frame.time_base = number, Fraction(1, FPS)
             container.mux(stream.encode(frame))

@@ -1,4 +1,4 @@
-"""Our own loader as a contestant: once for every decoder and engine, and in a first epoch."""
+"""Our own loader as a contestant: for every decoder and engine, and in a first epoch."""
 
 from collections.abc import Iterator
 
@@ -19,16 +19,17 @@ from dali_pipes.jpeg.seek_points import FINDER, Known, from_stored, list_known
 from dali_pipes.preview.chosen_batches import Decoder, Engine
 from gpu_aug import EngineError
 
-_NUM_AHEAD = 4  # the loader's prefetch of 2, and those that its stages hold
+_NUM_AHEAD = 4  # the loader's prefetch of 2, plus the batches in its stages
 _NUM_DISCARD = 6
 
 
 class NewFiles(SeekPointMemory):
-    """Keeps what is found of JPEGs and does not find it again, so that each is new each time."""
+    """A store that never returns seek points, so that each JPEG is new each time."""
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
-        """See SeekPointStore."""
-        super().look_up(indices, digests)  # takes as long as of known files
+        """Return every file as unknown."""
+        # A real look-up, so that it takes as long as for known files.
+        super().look_up(indices, digests)
         return list_known([None] * len(indices))
 
 
@@ -39,12 +40,12 @@ def start(
 
     Args:
         task: What everyone gets.
-        decoder: As of the loader.
-        engine: As of the loader.
-        is_first_epoch: Whether no JPEG is ever known beforehand; otherwise all are, as in a second epoch.
+        decoder: As for Loader.
+        engine: As for Loader.
+        is_first_epoch: Whether no JPEG is known beforehand; otherwise all are, as in a second epoch.
 
     Raises:
-        Unable: The decoder or the engine is missing, or cannot carry out the recipe.
+        Unable: The decoder or the engine is not installed, or cannot run the recipe.
     """
     if reason := available_decoders()[decoder]:
         raise Unable(reason)
@@ -70,7 +71,7 @@ def start(
 
 
 def _known(task: Task) -> SeekPointMemory:
-    """Find the seek points of all files, as a first epoch does."""
+    """Return a store with the seek points of all files, as after a first epoch."""
     known = SeekPointMemory()
     for sample in task.dataset.fetch(range(len(task.files))):
         data = getattr(sample, "image", b"")

@@ -1,4 +1,4 @@
-"""A few hundred real photographs without a download: cut out of those that scikit-image ships."""
+"""Make a few hundred real photographs without a download: crops of those that scikit-image ships."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from PIL import Image, ImageOps
 
 from bench.output.errors import BenchError
 
-# Colour photographs inside the scikit-image wheel, by the class that they become.
+# Colour photographs inside the scikit-image wheel, by the class that they get.
 _SOURCES = {
     "astronaut": ("astronaut.png",),
     "cat": ("chelsea.png",),
@@ -19,18 +19,18 @@ _SOURCES = {
     "tissue": ("ihc.png",),
 }
 _QUALITIES = (75, 85, 90, 95)
-_SUBSAMPLINGS = ("4:2:0", "4:2:0", "4:4:4")  # most cameras' first
-_SHARE = (0.5, 1.0)  # of each side that is cut out
-_SCALE = (0.6, 1.4)  # of the cut, before it is encoded
+_SUBSAMPLINGS = ("4:2:0", "4:2:0", "4:4:4")  # the most common one of cameras first
+_SHARE = (0.5, 1.0)  # share of each side that is cut out
+_SCALE = (0.6, 1.4)  # scale of the crop before it is encoded
 _SIDE_MAX = 900
 
 
 def make_photographs(folder: Path, *, per_class: int = 30, seed: int = 0) -> int:
-    """Write class folders of JPEGs: random cuts of real photographs at several sizes and qualities.
+    """Write class folders of JPEGs: random crops of real photographs at several sizes and qualities.
 
     Args:
-        folder: Gets one folder per class.
-        per_class: Files in each.
+        folder: Receives one folder per class.
+        per_class: Number of files per class.
         seed: The same seed gives the same files.
 
     Returns:
@@ -55,7 +55,7 @@ def make_photographs(folder: Path, *, per_class: int = 30, seed: int = 0) -> int
 
 
 def shipped_photographs() -> dict[str, list[Path]]:
-    """The colour photographs inside the scikit-image wheel, by class.
+    """Return the colour photographs inside the scikit-image wheel, by class.
 
     Raises:
         BenchError: scikit-image is not installed, or ships none of them.

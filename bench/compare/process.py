@@ -14,8 +14,9 @@ from bench.compare.contestants import Contestant
 from bench.compare.task import Task, Unable
 from bench.timing import Busy, Turn
 
-_OPEN_SECONDS_MAX = 240.0  # conversion of the data and the first batch
-_TURN_SECONDS_MORE = 60.0  # what was prepared meanwhile is taken before the turn begins
+_OPEN_SECONDS_MAX = 240.0  # for conversion of the data and the first batch
+# In addition to the turn: batches that were prepared before it are taken first.
+_TURN_SECONDS_MORE = 60.0
 
 _START = """
 import sys
@@ -27,16 +28,16 @@ if __name__ == "__main__":
 
 
 class ContestantProcess(FarProcess):
-    """A contestant in a process of its own, so that its crash or hang ends nothing else and its CPU time is its own.
+    """A contestant in its own process, so that a crash or hang affects nothing else, and its CPU time is separate.
 
     Attributes:
-        note: What a reader has to know to compare fairly; known after `open`.
-        num_ahead: Batches that it prepares while it is not asked.
-        looks: How busy the machine was in each of its turns.
+        note: A note that a reader needs for a fair comparison; known after `open`.
+        num_ahead: Number of batches that it prepares without being asked.
+        looks: How busy the machine was in each turn.
     """
 
     def __init__(self, contestant: Contestant) -> None:
-        """Start the process, which imports what it needs while others are opened.
+        """Start the process; its imports run while other contestants are opened.
 
         Raises:
             Unable: Its packages are not installed.
@@ -54,11 +55,11 @@ class ContestantProcess(FarProcess):
         super().__init__([python, "-c", _START, root], {"NO_ALBUMENTATIONS_UPDATE": "1"})
 
     def open(self, task: Task) -> None:
-        """Start the pipeline and let it make a batch.
+        """Start the pipeline and let it make one batch.
 
         Raises:
-            Unable: It cannot carry out the task here.
-            PeerError: It failed, ended or does not answer.
+            Unable: The contestant cannot run the task on this machine.
+            PeerError: The process failed, ended or does not answer.
         """
         self._device = task.device
         path = self.folder / "task.pickle"
@@ -67,10 +68,10 @@ class ContestantProcess(FarProcess):
         self.note, self.num_ahead = answer["note"], answer["num_ahead"]
 
     def turn(self, seconds: float) -> Turn:
-        """Let it take batches for a while, by its own clock.
+        """Let the contestant take batches for some seconds, by its own clock.
 
         Raises:
-            PeerError: It failed, ended or does not answer.
+            PeerError: The process failed, ended or does not answer.
         """
         with Busy(self._device) as busy:
             answer = self.ask({"do": "turn", "seconds": seconds}, seconds + _TURN_SECONDS_MORE)
@@ -78,7 +79,7 @@ class ContestantProcess(FarProcess):
         return Turn(**answer)
 
     def ask(self, question: Mapping[str, object], seconds_max: float) -> dict[str, Any]:
-        """Ask as `FarProcess` does, and raise the error that an answer holds."""
+        """Send a request like `FarProcess`, and raise the error in the answer, if any."""
         answer = super().ask(question, seconds_max)
         if "error" in answer:
             raise (Unable if answer["unable"] else PeerError)(answer["error"])

@@ -37,14 +37,14 @@ from readers.plural import counted
 _OURS = "gpu-aug/"
 _COLOURS = {"engine": "green", "baseline": "", "ceiling": "dim"}
 _MOST_LEFT_OUT = 5
-# For the estimate: what a start takes, and a turn besides its measured time: a rest, and batches that are discarded.
+# For the estimate: seconds of a start, and of a turn in addition to its measured time (rest, discarded batches).
 _START_SECONDS, _BESIDE_TURN_SECONDS = 8.0, 4.0
 
 
 def compare_and_show(
     source: str, recipe: str, settings: Settings, *, json_path: Path | None
 ) -> Comparison:
-    """Compare, with a line of progress on a terminal; print the result and write it down."""
+    """Compare with a line of progress on a terminal; print the result and write it to a file."""
     check_writable(json_path)
     parsed = recipe_from(recipe)
     if isinstance(parsed, Views):
@@ -66,7 +66,7 @@ def compare_and_show(
 
 
 def expected_duration(settings: Settings) -> str:
-    """Say about how long a comparison takes where every contestant can take part; it is more where data are large."""
+    """Return about how long a comparison takes if every contestant can run; large data takes longer."""
     count = len(contestants_of(settings))
     start_seconds = _START_SECONDS + settings.rounds * _BESIDE_TURN_SECONDS
     minutes = count * (settings.seconds + start_seconds) / 60
@@ -78,7 +78,7 @@ def expected_duration(settings: Settings) -> str:
 
 
 def _install(settings: Settings, console: Console) -> None:
-    """Install the peers that were asked for and are missing, after saying which, where and how large."""
+    """Install the requested peers that are missing, after printing their names, location and size."""
     names = missing_peers(contestants_of(settings))
     if not names:
         return
@@ -89,7 +89,7 @@ def _install(settings: Settings, console: Console) -> None:
 
 
 def comparison_document(comparison: Comparison) -> dict[str, object]:
-    """The JSON of a comparison."""
+    """Return the JSON of a comparison."""
     return document(
         "bench compare",
         comparison.settings,
@@ -103,7 +103,7 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
 
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the table, who is absent and why, and the verdicts."""
+    """Print the table, the absent contestants with reasons, and the verdicts."""
     console.print(_table(comparison, with_runs=console.width >= TABLE_WIDTH))
     _print_ratios(comparison.rows, console)
     lines = [(f"{row.name}: {row.note}", "dim") for row in comparison.rows if row.kind != "engine"]
@@ -154,7 +154,7 @@ def _table(comparison: Comparison, *, with_runs: bool) -> Table:
 
 
 def _print_ratios(rows: list[Row], console: Console) -> None:
-    """Print how many times faster each of ours, in columns, is than each other row."""
+    """Print how many times faster each of our pipelines (in columns) is than each other row."""
     ours = [row for row in rows if row.kind == "engine"]
     others = [row for row in rows if row.kind != "engine"]
     if not ours or not others:
@@ -172,6 +172,6 @@ def _print_ratios(rows: list[Row], console: Console) -> None:
 
 
 def _print_parts() -> Callable[[str], None]:
-    """Return progress for where no terminal rewrites its line: it prints a line for every part that begins."""
+    """Return a progress function for output without a terminal: it prints a line when a part starts."""
     print_once = cache(partial(Console(stderr=True).print, style="dim"))
     return lambda text: print_once(text.partition(":")[0])

@@ -1,4 +1,4 @@
-"""The result of a comparison: rows with rates, and the contestants without one."""
+"""The result of a comparison: rows with rates, and contestants without a result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ RATIO_MEANING = (
 
 @dataclass(frozen=True)
 class Row:
-    """One contestant's result.
+    """The result of one contestant.
 
     Attributes:
-        measured: Turns, counted in images or clips.
-        note: What a reader has to know to compare fairly.
+        measured: Its turns, counted in images or clips.
+        note: A note that a reader needs for a fair comparison.
         num_frames: Frames of a clip; 0 for images.
-        busy: "percent of the cores", of the GPU and of its decoders, as far as they are known.
+        busy: "percent of the cores", of the GPU and of its decoders, as far as known.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Row:
 
 
 def rates_of(measured: Measurement, num_frames: int) -> dict[str, object]:
-    """Images per second; or clips per second, and frames per second."""
+    """Return images per second, or clips and frames per second."""
     scales = {"clips_per_second": 1, "frames_per_second": num_frames}
     return {
         name: {
@@ -64,7 +64,7 @@ class Absent:
 
     @classmethod
     def because(cls, name: str, kind: Kind, error: Exception) -> "Absent":
-        """Turn an error into a reason of one line."""
+        """Return an absent contestant with an error as a one-line reason."""
         return cls(name, kind, " ".join(str(error).split()))
 
 
@@ -73,10 +73,10 @@ class Comparison:
     """The result of a comparison.
 
     Attributes:
-        rows: Fastest first.
+        rows: The rows, fastest first.
         absent: Contestants that did not take part, or failed.
         missing_peers: Names of peers that could take part if they were installed.
-        settings: Settings shared by all.
+        settings: Settings shared by all contestants.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -86,18 +86,18 @@ class Comparison:
 
 
 def times(one: Row, other: Row) -> float:
-    """Ratio of the rates of two rows: the median over rounds of the ratio within a round."""
+    """Return the ratio of the rates of two rows: the median over rounds of the ratio within a round."""
     return ratio(one.measured, other.measured).median
 
 
 def fastest_baseline(rows: Sequence[Row]) -> Row | None:
-    """The baseline with the largest median of its runs: that median is the speed which the table shows."""
+    """Return the baseline with the largest median of its runs, which is the speed in the table; None without one."""
     baselines = (row for row in rows if row.kind == "baseline")
     return max(baselines, key=lambda row: row.measured.median, default=None)
 
 
 def ratios(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, object]]]:
-    """Ratios of ours to each other row, by the name of ours and the name of the other: "median", and "runs"."""
+    """Return the ratios of ours to each other row, by both names: "median" and "runs"."""
     ours = [row for row in rows if row.kind == "engine"]
     others = [row for row in rows if row.kind != "engine"]
     return {
@@ -107,7 +107,7 @@ def ratios(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, object]]]:
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
-    """How each of ours stands by the ratios within rounds, wins and losses in the same words."""
+    """Return a sentence about each of ours, by the ratios within rounds, with the same words for wins and losses."""
     ceiling = next((row for row in rows if row.kind == "ceiling"), None)
     best = fastest_baseline(rows)
     sentences = []

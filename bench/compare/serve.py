@@ -1,12 +1,12 @@
-"""The contestant's side: start its pipeline, time its batches, answer line by line.
+"""The contestant's side: start its pipeline, time its batches, and answer requests line by line.
 
-Each line, there and back, is one JSON object:
+Each request and each answer is a JSON object on one line:
 
     {"do": "open", "task": path}       {"note", "num_ahead"}
     {"do": "turn", "seconds": s}       the attributes of `bench.timing.Turn`
 
-or, whatever was asked, {"error", "unable"}: what went wrong, and whether the contestant says so itself rather than
-crashes. The end of the input ends the process and its workers.
+or, for any request, {"error", "unable"}: the error, and whether the contestant reported it (Unable) instead of
+crashing. The end of the input ends the process and its workers.
 """
 
 import gc
@@ -58,7 +58,7 @@ class _Server:
         if contestant.kind != "ceiling":
             check_batch(batch, task)
         gc.collect()
-        gc.freeze()  # what lives now lives on, and going through it would lengthen a turn
+        gc.freeze()  # existing objects stay alive; collecting them would lengthen a turn
         return {"note": self._pipeline.note + note, "num_ahead": self._pipeline.num_ahead}
 
     def _take_turn(self, seconds: float) -> dict[str, Any]:
@@ -72,10 +72,10 @@ class _Server:
 
 
 def check_batch(batch: torch.Tensor, task: Task) -> None:
-    """Check that a batch has the required form.
+    """Raise if a batch does not have the required form.
 
     Raises:
-        Unable: It has another one.
+        Unable: The batch has another form.
     """
     if (tuple(batch.shape), batch.dtype) != (task.shape, task.dtype):
         raise Unable(f"made {batch.dtype} {list(batch.shape)}, not {task.dtype} {list(task.shape)}")
@@ -84,8 +84,8 @@ def check_batch(batch: torch.Tensor, task: Task) -> None:
 
 
 def one_line(error: Exception) -> str:
-    """The type of an error and the sentence that says what happened."""
-    # A worker's error quotes a whole traceback, of which the last line says what happened.
+    """Return the type of an error, and the sentence that describes it."""
+    # A worker's error quotes a traceback, whose last line describes the error.
     lines = str(error).strip().splitlines() or [""]
     text = lines[-1] if "Traceback" in str(error) else " ".join(" ".join(lines).split())
     return f"{type(error).__name__}: {text}"[:300]

@@ -1,4 +1,4 @@
-"""What every contestant of a comparison gets, and what it makes of it."""
+"""The task of every contestant in a comparison, and the pipeline that it makes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ Kind = Literal["engine", "baseline", "ceiling"]
 
 
 class Unable(Exception):  # noqa: N818 - an answer, not a fault
-    """A contestant that cannot do this recipe on this machine; the text says why."""
+    """A contestant cannot run this recipe on this machine; the message says why."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """The same images or clips, recipe and threads for all contestants. It is pickled for their processes.
+    """The task: the same images or clips, recipe and threads for all contestants. It is pickled for their processes.
 
     Attributes:
-        dataset: What our loader reads: the samples over and over, so that no epoch ends while the clock runs (the
-            end of an epoch drains every pipeline).
-        files: The same images or videos, each once, for those who read files.
+        dataset: The data for our loader: the samples are repeated, so that no epoch ends during a measurement (the end
+            of an epoch drains every pipeline).
+        files: The same images or videos, each once, for contestants that read files.
         labels: A class number for each file.
-        recipe: What each carries out as its users would write it.
-        batch_size: Samples in every batch.
-        device: Where the batch has to arrive.
-        num_threads: Worker threads or worker processes.
-        seed: Seed of the shuffling and the draws.
+        recipe: The recipe; each contestant runs it as its users would write it.
+        batch_size: Number of samples per batch.
+        device: The device of the batches.
+        num_threads: Number of worker threads or processes.
+        seed: Seed of shuffling and draws.
         dtype: Data type of every batch; each pipeline chooses its own memory format.
-        plan: Which frames of which video make each clip; None where samples are images.
+        plan: The frames and videos of the clips; None if samples are images.
     """
 
     dataset: Dataset
@@ -49,32 +49,32 @@ class Task:
 
     @property
     def num_frames(self) -> int:
-        """Frames of a clip; 0 where samples are images."""
+        """Frames of a clip; 0 if samples are images."""
         return self.plan.num_frames if self.plan else 0
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of every batch: [batch_size, 3, height, width], of clips [batch_size, T, 3, height, width]."""
+        """Shape of every batch: [batch_size, 3, height, width]; for clips [batch_size, T, 3, height, width]."""
         clip = (self.num_frames,) if self.plan else ()
         return (self.batch_size, *clip, 3, *self.recipe.fixed_size)
 
     @property
     def clips(self) -> ClipPlan:
-        """The plan, where samples are clips."""
+        """The plan, if samples are clips."""
         assert self.plan is not None
         return self.plan
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A contestant at work.
+    """A running contestant.
 
     Attributes:
-        batches: Batches on the device, without an end; closing or dropping it stops threads and workers.
-        note: What a reader has to know to compare fairly.
-        num_ahead: Batches that it prepares while it is not asked.
-        num_discard: Batches to take before its rate is steady again after a pause.
-        shown: Returns the clips of the last batch, where a reader chooses them by itself.
+        batches: Endless batches on the device; closing or dropping the iterator stops threads and workers.
+        note: A note that a reader needs for a fair comparison.
+        num_ahead: Number of batches that it prepares without being asked.
+        num_discard: Number of batches to take after a pause before its rate is steady.
+        shown: Returns the clips of the last batch, if the reader chooses clips by itself; else None.
     """
 
     batches: Iterator[torch.Tensor]

@@ -1,4 +1,4 @@
-"""Work done by threads a few batches ahead of the consumer."""
+"""Call a function in threads, a few batches ahead of the consumer."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 NUM_AHEAD = 2
-"""Batches that lie ready or are under way: as many as a worker of torch's DataLoader has."""
+"""Batches that are ready or in progress: as many as per worker of torch's DataLoader."""
 
 
 def threaded_batches(
@@ -18,12 +18,12 @@ def threaded_batches(
     num_threads: int,
     begin: Callable[[], None] | None = None,
 ) -> Iterator[list[Item]]:
-    """Call a function for position after position, and yield its results in batches, without an end.
+    """Call a function for consecutive positions, and yield its results in batches, endlessly.
 
     Args:
-        work: Gets a position, counted from 0.
-        batch_size: Results in a batch.
-        num_threads: At least 1.
+        work: Takes a position, counted from 0.
+        batch_size: Number of results per batch.
+        num_threads: Number of threads, at least 1.
         begin: Called in each thread before its first position.
     """
     pool = ThreadPoolExecutor(num_threads, initializer=begin)

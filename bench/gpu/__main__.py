@@ -23,15 +23,15 @@ def gpu(
     part: Annotated[
         list[str] | None, typer.Option(help="a, b or c; repeatable; default all.")
     ] = None,
-    only: Annotated[list[str] | None, typer.Option(help="A single step; repeatable.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Run only this step; repeatable.")] = None,
     photos: Annotated[
         Path | None, typer.Option(help="A folder of JPEGs; default: those of scikit-image.")
     ] = None,
     seconds: Annotated[float, typer.Option(help="Time limit of each part.")] = SECONDS,
     rehearse: Annotated[bool, typer.Option(help="On the CPU, with small inputs.")] = False,
 ) -> None:
-    """Run the steps of a visit to a GPU one by one, go on past failures, and write the results after each step."""
-    # A visit that is ended from outside ends its step, too: that step runs in a group of its own.
+    """Run the steps of a GPU visit one by one, continue after failures, and write the results after each step."""
+    # A signal that ends the visit must end its step, too: the step runs in its own process group.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -50,9 +50,9 @@ def gpu(
 def _run(
     out: Path, data: Path, part: str, names: Sequence[str], seconds: float, *, rehearse: bool
 ) -> bool:
-    """Run one part, or single steps; return whether all of them were good.
+    """Run one part, or single steps; return whether all of them succeeded.
 
-    Few files are written, because machines that are lent hand back only a few (8 was the smallest limit met).
+    Few files are written, because borrowed machines return only a few (the smallest limit so far was 8).
     """
     result = out / f"result-{part or 'steps'}.json"
     log = result.with_suffix(".log")

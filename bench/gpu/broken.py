@@ -1,4 +1,4 @@
-"""Broken files of every kind, made of sound pictures."""
+"""Make broken files of every kind from sound pictures."""
 
 import io
 import struct
@@ -13,7 +13,7 @@ _COMMENT = b"\xff\xfe"  # decoders skip it
 
 
 def broken_files(sound: bytes) -> dict[str, bytes]:
-    """Make files by kind; the name says what was done. Some decode nevertheless, to wrong pixels.
+    """Return broken files by kind; the name says how the file was changed. Some of them decode, but to wrong pixels.
 
     Args:
         sound: A baseline JPEG with one scan and no thumbnail.
@@ -56,7 +56,7 @@ def broken_files(sound: bytes) -> dict[str, bytes]:
 
 
 def flipped(data: bytes, count: int) -> bytes:
-    """Flip single bits of a JPEG's scan, in bytes that are no part of a marker."""
+    """Flip single bits of a JPEG's scan, in bytes that are not part of a marker."""
     rng = np.random.default_rng(0)
     changed = bytearray(data)
     for at in rng.integers(_codes(data), len(data) - 2, count).tolist():
@@ -66,7 +66,7 @@ def flipped(data: bytes, count: int) -> bytes:
 
 
 def _again(sound: bytes, encoding: str, **options: Any) -> bytes:
-    """Encode the same picture by Pillow."""
+    """Encode the same picture with Pillow."""
     stream = io.BytesIO()
     with Image.open(io.BytesIO(sound)) as opened:
         opened.save(stream, encoding, **options)
@@ -74,13 +74,13 @@ def _again(sound: bytes, encoding: str, **options: Any) -> bytes:
 
 
 def _codes(data: bytes) -> int:
-    """Return the offset of the codes of a JPEG's first scan, behind its header."""
+    """Return the offset of the codes of a JPEG's first scan, after its header."""
     at = data.index(_SCAN) + 2
     return at + int.from_bytes(data[at : at + 2], "big")
 
 
 def _cut(data: bytes, share: float) -> bytes:
-    """Return the first share of the bytes; of a JPEG's, of those behind its header."""
+    """Return the first share of the bytes; for a JPEG, the share is counted after its header."""
     first = _codes(data) if data[:2] == b"\xff\xd8" else 0
     return data[: first + int((len(data) - first) * share)]
 
@@ -90,7 +90,7 @@ def _overwritten(data: bytes, at: int, new: bytes) -> bytes:
 
 
 def _random_half(data: bytes) -> bytes:
-    """Let a JPEG's scan go on with random bytes, which are no markers."""
+    """Replace the second half of a JPEG's scan by random bytes without markers."""
     middle = (_codes(data) + len(data)) // 2
     rng = np.random.default_rng(0)
     noise = rng.integers(0, 255, len(data) - 2 - middle, dtype=np.uint8)  # never 255

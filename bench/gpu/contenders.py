@@ -1,4 +1,4 @@
-"""What steps compare: our loader, DALI's own pipeline, and the training step of ResNet-50 that they feed."""
+"""The contenders of steps: our loader, DALI's own pipeline, and the training step of ResNet-50 that they feed."""
 
 import itertools
 from collections.abc import Callable, Generator, Iterator
@@ -18,7 +18,8 @@ from readers.cores import usable_cores
 
 Decoder = Literal["cuda", "dali", "cpu"]
 
-_SAMPLES = 500_000  # of an epoch: 10 s at 50,000 images/s, so that no measurement meets its end
+# Of an epoch: 10 s at 50,000 images/s, so that no epoch ends during a measurement.
+_SAMPLES = 500_000
 _BETWEEN_LOSSES = 8  # steps after which a training loop reads its loss
 
 
@@ -29,19 +30,19 @@ def decoders(scale: Scale) -> list[Decoder]:
 
 
 def loader_for(scale: Scale, data: Path, decoder: Decoder, **options: Any) -> Loader:
-    """Open our loader as people train with it, over photographs that are repeated for a long epoch.
+    """Return our loader with the settings of a training, over photographs that are repeated for a long epoch.
 
     Args:
         scale: Device and sizes.
         data: A folder of images.
-        decoder: See `Loader`; a rehearsal takes "cpu" in place of "cuda".
-        options: Arguments of `Loader`, by their plain names, that replace the usual ones.
+        decoder: See `Loader`; a rehearsal uses "cpu" instead of "cuda".
+        options: Arguments of `Loader`, by plain names, that override the usual ones.
     """
     if decoder == "cuda" and not scale.on_gpu:
         decoder = "cpu"
     files = open_dataset(data)
     repeats = -(-(_SAMPLES if scale.on_gpu else 2000) // len(files))
-    # A selection, as users make one: the reader's own batched path stays in use.
+    # A selection, which keeps the reader's own batched path in use.
     dataset = files.take(np.tile(np.arange(len(files)), repeats))
     usual: dict[str, Any] = {
         "recipe": Recipe.imagenet_train_jitter(size=scale.side),
@@ -55,7 +56,7 @@ def loader_for(scale: Scale, data: Path, decoder: Decoder, **options: Any) -> Lo
 
 
 def endless(loader: Loader) -> Iterator[Batch]:
-    """Yield the batches of one epoch after the other."""
+    """Yield the batches of epoch after epoch."""
     while True:
         yield from loader
 
@@ -63,16 +64,16 @@ def endless(loader: Loader) -> Iterator[Batch]:
 def dali_batches(
     data: Path, scale: Scale, load: float, *, batch_size: int | None = None
 ) -> "Generator[torch.Tensor, None, None]":
-    """Yield batches of a pipeline that crops, twists colours, flips and normalises, without end.
+    """Yield batches of a DALI pipeline that crops, jitters colours, flips and normalises, without end.
 
-    The comparison's baseline (bench/baselines/dali.py) decodes whole images and writes float32; this one decodes random
-    crops and writes float16, which is the fastest that DALI does.
+    The comparison's baseline (bench/baselines/dali.py) decodes full images and writes float32. This pipeline decodes
+    random crops and writes float16, which is DALI's fastest way.
 
     Args:
         data: A folder of JPEGs.
         scale: Device and sizes.
-        load: `hw_decoder_load`.
-        batch_size: Images in a batch; the scale's by default.
+        load: DALI's `hw_decoder_load`.
+        batch_size: Images per batch; None uses the scale's.
     """
     from nvidia.dali import Pipeline, fn, types
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
@@ -104,13 +105,13 @@ def dali_batches(
             std=[58, 57, 57],
         )
         pipeline.set_outputs(images)
-    # Without a size the iterator never ends, so that no end of an epoch drains it.
+    # Without a size the iterator never ends, so no end of an epoch drains it.
     for batch in DALIGenericIterator([pipeline], ["images"]):
         yield batch[0]["images"]
 
 
 def training_step(scale: Scale) -> Callable[[torch.Tensor], None]:
-    """Make a training step for images [b, 3, side, side]: ResNet-50 in bfloat16, channels last; in a rehearsal one layer."""
+    """Return a training step for images [b, 3, side, side]: ResNet-50 in bfloat16, channels last; in a rehearsal one layer."""
     from torchvision.models import resnet50
 
     torch.backends.cudnn.benchmark = scale.on_gpu  # the fastest convolutions for these shapes
@@ -135,7 +136,7 @@ def training_step(scale: Scale) -> Callable[[torch.Tensor], None]:
 
 
 def resident_batch(scale: Scale) -> torch.Tensor:
-    """Make a batch that stays on the device: bfloat16 [b, 3, side, side], channels last."""
+    """Return a batch that stays on the device: bfloat16 [b, 3, side, side], channels last."""
     shape = (scale.batch_size, 3, scale.side, scale.side)
     images = torch.randn(shape, device=scale.device, dtype=torch.bfloat16)
     return images.contiguous(memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""Step: the CUDA JPEG decoder: its bits beside the CPU decoder's, and its rates beside torchvision's."""
+"""Step: compare the CUDA JPEG decoder's pixels with the CPU decoder's, and its rates with torchvision's."""
 
 import time
 from collections import deque
@@ -43,18 +43,18 @@ _CALLS = 20
 
 
 class JpegBatch:
-    """A batch of one view, to be rendered on canvases full of a colour that no picture has.
+    """A batch of one view, rendered on canvases that are first filled with a colour that no picture has.
 
     Args:
         encoded: JPEGs.
-        side: Height and width of the crops, which are drawn as a training recipe does; None decodes full images.
-        device: Where the canvases are.
+        side: Height and width of the crops, which are drawn like in a training recipe; None decodes full images.
+        device: Device of the canvases.
         every: MCUs between the seek points that the decoder gets; 0 for none.
 
     Attributes:
         files: The JPEGs with their seek points.
-        wanted: Their crops, and where those go.
-        crops: The same crops as recipes draw them.
+        wanted: Their crops with the canvases.
+        crops: The same crops, as recipes draw them.
         canvases: uint8 [height, width, 3] each, on the device.
     """
 
@@ -87,11 +87,11 @@ class JpegBatch:
         return len(self.encoded)
 
     def plan(self, planner: Planner) -> LaunchPlan:
-        """Do the host's part."""
+        """Run the host's part."""
         return planner.plan(self.files, self.wanted)
 
     def render(self, kernels: Kernels) -> NDArray[np.int32]:
-        """Fill the canvases; return the status of each image, int32 [n]."""
+        """Render the canvases; return the status of each image, int32 [n]."""
         planned = self.plan(Planner(Arenas(pinned=kernels.device.type == "cuda")))
         launched = launch(planned, kernels)
         statuses, is_here = planned.statuses.copy(), planned.numbers >= 0
@@ -99,10 +99,10 @@ class JpegBatch:
         return statuses
 
     def difference(self, number: int) -> tuple[int, int]:
-        """Compare a canvas with what OpenCV and torch make of its file on the CPU.
+        """Compare a canvas with the result of OpenCV and torch on the CPU.
 
         Returns:
-            The largest difference, and that of the negative of the right pixels, as a control.
+            The largest difference and, as a control, the largest difference to the negative image.
         """
         import cv2
 
@@ -116,7 +116,7 @@ class JpegBatch:
 
 
 def _seek_points(encoded: Sequence[bytes], every: int) -> list[SeekPoints | None]:
-    """Find the seek points of baseline JPEGs; None for others."""
+    """Find the seek points of baseline JPEGs; None for other files."""
     if not every:
         return [None] * len(encoded)
     with ThreadPoolExecutor(usable_cores()) as pool:
@@ -125,7 +125,7 @@ def _seek_points(encoded: Sequence[bytes], every: int) -> list[SeekPoints | None
 
 
 def cuda_jpeg(scale: Scale, data: Path, rows: Rows) -> None:
-    """Check bits first; then measure full photographs, crops, and larger photographs."""
+    """Check pixels first; then measure full photographs, crops, and larger photographs."""
     began = time.perf_counter()
     kernels: Kernels = gpu_kernels(scale.device) if scale.on_gpu else CpuKernels()
     with rows.measure("compiling the kernels", "s") as row:
@@ -150,7 +150,7 @@ def cuda_jpeg(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _pictures(data: Path, restart: int) -> Iterator[bytes]:
-    """Yield small photographs of all samplings, odd sizes, qualities and turns."""
+    """Yield small photographs with all chroma samplings, odd sizes, qualities and orientations."""
     rng = np.random.default_rng(0)
     for number, image in enumerate(cut_photographs(data, (200, 200), 96)):
         height, width, quality = rng.integers((1, 1, 30), (201, 201, 101)).tolist()
@@ -174,7 +174,7 @@ def _check(rows: Rows, name: str, batch: JpegBatch, kernels: Kernels) -> None:
 
 
 def _check_damage(kernels: Kernels, encoded: list[bytes], rows: Rows) -> None:
-    """Damage the codes of every second file: its neighbours are right all the same, and the kernels notice most damage."""
+    """Damage the codes of every second file; its neighbours must stay right, and the kernels notice most damage."""
     with rows.check("damaged files among sound ones") as row:
         files = list(encoded)
         files[::2] = [flipped(data, 1 + len(data) // 200) for data in files[::2]]
@@ -187,14 +187,14 @@ def _check_damage(kernels: Kernels, encoded: list[bytes], rows: Rows) -> None:
 
 
 def _measure(rows: Rows, title: str, batch: JpegBatch, kernels: Kernels, scale: Scale) -> None:
-    """Measure the host's part, the kernels, the device alone, and all of it with several threads."""
+    """Measure the host's part, the kernels, the device alone, and everything with several threads."""
     plan = partial(batch.plan, Planner(Arenas(pinned=scale.on_gpu)))
     ask = partial(launch, plan(), kernels)
     with rows.measure(f"{title}: host", "us/image") as row:
         turns = [take_turn(plan, seconds=scale.seconds, count=lambda _: len(batch)) for _ in "abc"]
         row.put_runs([1e6 / turn.rate for turn in turns])
     with rows.measure(f"{title}: kernels", "ms") as row:
-        # A CPU has no kernels of its own, and does all of a launch before it returns.
+        # On a CPU, a launch does all of its work before it returns.
         spent_us = kernel_us(ask, _CALLS) if scale.on_gpu else {"all": host_us(ask, scale, 2)[0]}
         row.facts["us by kernel"] = spent_us
         row.put_runs([sum(spent_us.values()) / 1000])
@@ -206,7 +206,7 @@ def _measure(rows: Rows, title: str, batch: JpegBatch, kernels: Kernels, scale: 
 
 
 def _rate(row: Row, ask: Callable[[], Any], images: int, scale: Scale, discard: int) -> None:
-    # Three launches are held: the memory of one may be given out again only after the kernels that use it.
+    # Holds three launches: the memory of a launch may be reused only after the kernels that use it.
     held: deque[Any] = deque(maxlen=3)
     measure_rate(row, lambda: held.append(ask()), scale, count=lambda _: images, discard=discard)
 
@@ -214,12 +214,12 @@ def _rate(row: Row, ask: Callable[[], Any], images: int, scale: Scale, discard: 
 def _rate_together(
     row: Row, batch: JpegBatch, kernels: Kernels, threads: int, scale: Scale
 ) -> None:
-    """Let threads plan ahead, while one asks for the kernels."""
+    """Measure with threads that plan ahead, while one thread launches the kernels."""
     planners = [Planner(Arenas(pinned=scale.on_gpu)) for _ in range(2 * threads)]
     turns = cycle(planners)
     with ThreadPoolExecutor(threads) as pool:
-        # Two plans of each planner, all held at once: its arena then has its size, and so do the
-        # pools of pinned memory. On an H100 arenas that grew inside the clock cost up to 70 % of the rate.
+        # Two plans of each planner, all held at once, so that the arenas have their final size, and so have the
+        # pools of pinned memory. On an H100, arenas that grew during the measurement cost up to 70 % of the rate.
         list(pool.map(batch.plan, planners * 2))
         waiting = deque(pool.submit(batch.plan, next(turns)) for _ in planners[1:])
 
@@ -231,7 +231,7 @@ def _rate_together(
 
 
 def _torchvision(encoded: list[bytes], scale: Scale) -> Callable[[], Any]:
-    """Decode full images by nvJPEG, as torchvision calls it."""
+    """Return a call that decodes full images with nvJPEG through torchvision."""
     from torchvision.io import ImageReadMode, decode_jpeg
 
     tensors = [torch.frombuffer(bytearray(part), dtype=torch.uint8) for part in encoded]

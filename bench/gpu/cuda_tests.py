@@ -1,6 +1,6 @@
-"""Steps: the tests that need CUDA, those first that failed in the last visit; outcomes by node id as they end.
+"""Steps: run the tests that need CUDA, starting with those that failed in the last visit; write outcomes by node id.
 
-It is also the plugin of pytest that writes the rows of the step: ``pytest -p bench.gpu.cuda_tests``.
+This module is also the pytest plugin that writes the rows of the step: ``pytest -p bench.gpu.cuda_tests``.
 """
 
 import json
@@ -17,12 +17,12 @@ import pytest
 from bench.gpu.rows import Row, Rows
 
 if TYPE_CHECKING:
-    from bench.gpu.scale import Scale  # loads torch, which most tests need and a crash costs again
+    from bench.gpu.scale import Scale  # not imported at run time: it loads torch
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _RESULTS = _REPOSITORY / "bench" / "results"
-_ROWS = "GPU_AUG_TEST_ROWS"  # the variable with the file of the step's rows
-_TEST_SECONDS_MAX = 60  # per test; the slowest one took 20 s on an H200 while other steps ran
+_ROWS = "GPU_AUG_TEST_ROWS"  # environment variable with the path of the step's rows
+_TEST_SECONDS_MAX = 60  # per test; the slowest test took 20 s on an H200 while other steps ran
 
 FAILED_ON_H200 = (
     "tests/dali_pipes/decode/test_from_dali.py",
@@ -30,19 +30,19 @@ FAILED_ON_H200 = (
     "tests/gpu_aug/engines/test_engines_agree.py",
     "tests/gpu_aug/engines/test_engines.py",
 )
-"""Files with the tests that failed on 2026-11-26, whose node ids were not written down: most by the last bit of Kornia's
-division by 255, the others by torch's warnings, by time, and by nvJPEG's acceptance of files that are cut short."""
+"""Files with the tests that failed on 2026-11-26, whose node ids were not recorded: most because of the last bit of
+Kornia's division by 255, the others because of torch's warnings, timing, and nvJPEG's acceptance of truncated files."""
 
 
 def failed_before(scale: "Scale", _data: Path, rows: Rows) -> None:
-    """Run the tests that failed in the newest visit whose outcomes are in bench/results; else the files of `FAILED_ON_H200`."""
+    """Run the tests that failed in the newest visit with outcomes in bench/results; otherwise the files of `FAILED_ON_H200`."""
     _run(scale, rows, failed_in_results() or FAILED_ON_H200)
 
 
 def others(scale: "Scale", _data: Path, rows: Rows) -> None:
     """Run the other files with tests that need CUDA."""
     skipped = {name.partition("::")[0] for name in failed_in_results() or FAILED_ON_H200}
-    skipped.add("tests/test_docstrings.py")  # needs the library of every format
+    skipped.add("tests/test_docstrings.py")  # needs the libraries of all formats
     files = {
         str(path.relative_to(_REPOSITORY))
         for path in (_REPOSITORY / "tests").rglob("test_*.py")
@@ -52,7 +52,7 @@ def others(scale: "Scale", _data: Path, rows: Rows) -> None:
 
 
 def failed_in_results() -> list[str]:
-    """Return the node ids of tests that failed in the newest visit that ran tests; none where no visit did."""
+    """Return the node ids of tests that failed in the newest visit that ran tests; empty without such a visit."""
     visits = [json.loads(path.read_text(encoding="utf-8")) for path in _RESULTS.glob("gpu-*.json")]
     for visit in sorted(visits, key=lambda one: str(one.get("time", "")), reverse=True):
         steps = (step for step in visit.get("steps", ()) if step["name"].startswith("tests"))
@@ -62,10 +62,10 @@ def failed_in_results() -> list[str]:
 
 
 def _run(scale: "Scale", rows: Rows, wanted: Sequence[str]) -> None:
-    """Run tests in one process after the other: where one crashes, the next goes on behind the test that did it."""
+    """Run tests in one process after another: if a process crashes, the next one continues after the test that crashed."""
     command = [sys.executable, "-X", "faulthandler", "-m", "pytest", "-q", "-m", "needs_cuda"]
     command += ["-p", "bench.gpu.cuda_tests", "--tb=short", "--continue-on-collection-errors"]
-    # JAX would take most of the memory. Without a GPU a rehearsal skips all tests.
+    # JAX would allocate most of the memory. In a rehearsal without a GPU all tests are skipped.
     environment = os.environ | {_ROWS: str(rows.path), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     if scale.on_gpu:
         environment["FAIL_WITHOUT_CUDA"] = "1"
@@ -76,13 +76,13 @@ def _run(scale: "Scale", rows: Rows, wanted: Sequence[str]) -> None:
         count = len(list(rows))
         done = subprocess.run([*command, *wanted], cwd=_REPOSITORY, env=environment, check=False)
         rows.reload()
-    if done.returncode not in (0, 1, 5):  # 1: tests failed, 5: none were left
+    if done.returncode not in (0, 1, 5):  # 1: tests failed, 5: no tests were left
         with rows.check("pytest"):
             raise RuntimeError(f"it ended with {done.returncode} before any test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest write the rows of the step, after those that an earlier process wrote."""
+    """Make pytest write the rows of the step, after the rows of earlier processes."""
     config.pluginmanager.register(_Reporter(Rows(Path(os.environ[_ROWS]), resume=True)))
 
 
@@ -94,13 +94,13 @@ class _Reporter:
         self._row, self._failure = Row(""), ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out tests that an earlier process has begun."""
+        """Leave out tests that an earlier process has started."""
         begun = {row.name for row in self._rows}
         items[:] = [item for item in items if item.nodeid not in begun]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Write the row of a test, and end the test by an error when it takes too long."""
+        """Write the row of a test, and raise in the test if it takes too long."""
         signal.signal(signal.SIGALRM, _raise_timeout)
         signal.alarm(_TEST_SECONDS_MAX)
         self._failure = ""
@@ -113,7 +113,7 @@ class _Reporter:
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the outcome of the call of a test, or of its setup or teardown where that did not pass."""
+        """Record the outcome of a test's call, or of its setup or teardown if that did not pass."""
         if report.when == "call" or report.outcome != "passed":
             self._row.value = None if report.outcome == "skipped" else 1
             if text := report.longreprtext:

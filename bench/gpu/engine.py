@@ -1,4 +1,4 @@
-"""Step: what the fused engine takes of the host and of the device per batch, and of a training step; Kornia beside it."""
+"""Step: the time of the fused engine on host and device per batch, as a share of a training step; and that of Kornia."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +25,7 @@ from gpu_aug import (
     compile_engine,
 )
 
-_NUM_SETS = 4  # batches that take turns, so that none stays in the cache
+_NUM_SETS = 4  # batches that alternate, so that none stays in the cache
 _CALLS = 40
 
 _BATCH_STAGE = (
@@ -38,7 +38,7 @@ _BATCH_STAGE = (
 
 
 def engine(scale: Scale, data: Path, rows: Rows) -> None:
-    """Measure host microseconds and kernel microseconds per batch, by engine and recipe."""
+    """Measure microseconds on the host and in kernels per batch, by engine and recipe."""
     step, resident = training_step(scale), resident_batch(scale)
     with rows.measure("training step of ResNet-50", "us/batch") as row:
         for _ in range(8):
@@ -60,8 +60,8 @@ def engine(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _measure(row: Row, call: Callable[[], Any], percent: float, scale: Scale) -> None:
-    """Fill in the microseconds of a call of an engine; `percent` of a training step takes one."""
-    for _ in range(_NUM_SETS):  # compiles, and fills the caches of memory
+    """Fill in the microseconds of an engine call; `percent` is the percentage of a training step that it takes."""
+    for _ in range(_NUM_SETS):  # compiles, and fills memory caches
         call()
     row.put_runs(host_us(call, scale, _CALLS))
     row.facts |= {
@@ -81,7 +81,7 @@ def _measure(row: Row, call: Callable[[], Any], percent: float, scale: Scale) ->
 def _call(
     name: Any, recipe: Recipe, images: list[torch.Tensor], scale: Scale
 ) -> Callable[[], None]:
-    """Return a call of the engine on sets that take turns."""
+    """Return a call of the engine on alternating batches."""
     num, height, width = images[0].shape[:3]
     runner = compile_engine(name, recipe, device=scale.device)
     sizes = np.tile(np.array([height, width], np.int64), (num, 1))
@@ -93,7 +93,7 @@ def _call(
 
 
 def _device_us(call: Callable[[], Any], scale: Scale) -> float:
-    """Return the microseconds per call of calls that follow each other without a break."""
+    """Return the microseconds per call for calls that follow each other without a pause."""
     calls = _CALLS if scale.on_gpu else 1
     finish = partial(synchronise, scale.device)
     turn = take_turn(call, seconds=60, discard=1, items_max=calls, count=lambda _: 1, finish=finish)

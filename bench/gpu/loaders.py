@@ -1,4 +1,4 @@
-"""Steps: loaders by decoder and number of threads, alone and in front of a training step of ResNet-50; DALI's own pipeline."""
+"""Steps: loaders by decoder and number of threads, alone and with a training step of ResNet-50; and DALI's own pipeline."""
 
 import itertools
 import resource
@@ -25,12 +25,12 @@ from bench.gpu.scale import Scale, measure_rate
 from bench.timing import Turn, measure_in_turns, ratio, synchronise, take_turn
 
 LOADS = (0.65, 1.0, 0.0)
-"""Shares of the JPEG engine for DALI's own pipeline: DALI's default, the most, none."""
+"""Shares of the JPEG engine in DALI's own pipeline: DALI's default, all and none."""
 
-# Passes over the files before the clock: seek points are then stored, and pools have their size.
+# Passes over the files before the measurement, so that seek points are stored and pools have their final size.
 _PASSES = 4
-_BATCHES_MIN = 16  # before the clock, more than loaders and DALI prepare ahead
-_SECONDS = 2.0  # of a turn: shorter ones measure how queues fill and drain
+_BATCHES_MIN = 16  # batches before the measurement: more than loaders and DALI prepare ahead
+_SECONDS = 2.0  # of a turn: shorter turns would measure how queues fill and drain
 _ROUNDS = 2
 
 
@@ -40,10 +40,10 @@ class Case:
 
     Attributes:
         decoder: Its decoder.
-        threads: `num_threads`; None leaves the choice to the loader.
+        threads: `num_threads`; None lets the loader choose.
         options: Further arguments of `Loader`.
-        has_step: Whether it is measured in front of the training step, too.
-        data: "photographs" (as given), or "500x375" (one size, cut out of them).
+        has_step: Whether it is also measured with the training step.
+        data: "photographs" (as given), or "500x375" (crops of one size).
     """
 
     decoder: Decoder
@@ -72,7 +72,7 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case("dali", 16, {"hw_decoder_load": 0.0}, has_step=False), Case("cuda", None, has_step=False),
     ),
 }  # fmt: skip
-"""By part, the most informative first."""
+"""Cases by part, the most informative first."""
 
 
 def dali_own(scale: Scale, data: Path, rows: Rows) -> None:
@@ -93,12 +93,12 @@ def _measure_all(scale: Scale, data: Path, rows: Rows, *, part: str) -> None:
     train = partial(_train, scale, training_step(scale))
     resident = itertools.repeat(resident_batch(scale))
     with rows.measure("ResNet-50 without a loader") as row:
-        train(resident, _SECONDS / 4)  # the first steps choose convolutions
+        train(resident, _SECONDS / 4)  # the first steps choose convolution algorithms
         row.put_runs([train(resident, _SECONDS).rate])
     with temporary_files(photographs(data, size, count)) as cut:
         for case in CASES[part] if scale.on_gpu else [CASES[part][0], CASES[part][-1]]:
             folder = cut if case.data == "500x375" else data
-            # A CPU has neither a cache on the device nor hw_decoder_load.
+            # These options do not exist on a CPU: the cache on the device, and hw_decoder_load.
             options: dict[str, Any] = dict(case.options) if scale.on_gpu else {}
             options |= {"batch_size": scale.batch_size, "num_threads": case.threads}
             with (
@@ -118,14 +118,14 @@ def _measure_all(scale: Scale, data: Path, rows: Rows, *, part: str) -> None:
 
 
 loaders = partial(_measure_all, part="a")
-"""The step that measures the decoders that need no DALI."""
+"""The step that measures the decoders without DALI."""
 
 loaders_dali = partial(_measure_all, part="b")
-"""The step that measures the decoder of DALI, and "cuda" on the same machine."""
+"""The step that measures the decoder "dali", and "cuda" on the same machine."""
 
 
 def _measure_alone(scale: Scale, batches: Iterator[torch.Tensor], row: Row) -> None:
-    """Fill in images per second and what they cost: cores in use, hand-overs between threads."""
+    """Fill in images per second and their cost: cores in use, and context switches."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
     [turn] = measure_rate(
         row, partial(next, batches), scale, discard=0, seconds=_SECONDS, turns=1
@@ -144,7 +144,7 @@ def _measure_lost(
     resident: Iterator[torch.Tensor],
     row: Row,
 ) -> None:
-    """Fill in the percentage by which the training step is slower behind a loader than on a batch that stays on the device."""
+    """Fill in the percentage by which the training step is slower with a loader than with a batch that stays on the device."""
     found = measure_in_turns(
         {
             "behind": partial(train, batches),

@@ -1,4 +1,4 @@
-"""Photographs of given sizes: real ones, continued by their mirror images until they fill the frame."""
+"""Photographs of given sizes: real ones, mirrored at their edges until they fill the frame."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from PIL import Image
 Size = tuple[int, int]
 """Height and width."""
 
-# OpenCV's numbers of the samplings of colours.
+# OpenCV's constants for chroma samplings.
 _FACTORS = {"4:4:4": 0x111111, "4:2:2": 0x211111, "4:2:0": 0x221111, "4:4:0": 0x121111, "4:1:1": 0x411111}  # fmt: skip
 
 SAMPLINGS = (*_FACTORS, "gray")
@@ -22,7 +22,7 @@ SAMPLINGS = (*_FACTORS, "gray")
 
 
 def find_jpegs(data: Path) -> list[Path]:
-    """Return the JPEGs of a folder and its subfolders; ImageNet's end with ".JPEG"."""
+    """Return the JPEGs of a folder and its subfolders, including ImageNet's ".JPEG"."""
     return sorted(path for path in data.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
 
 
@@ -35,7 +35,7 @@ def cut_photographs(
         data: A folder of JPEGs.
         size: Height and width.
         count: Number of photographs.
-        seed: Decides where they are cut out.
+        seed: Determines where they are cut out.
     """
     paths = find_jpegs(data)
     rng = np.random.default_rng(seed)
@@ -50,7 +50,7 @@ def cut_photographs(
 
 
 def photographs(data: Path, size: Size, count: int) -> list[bytes]:
-    """Encode the photographs of `cut_photographs` as baseline JPEGs, 4:2:0."""
+    """Return the photographs of `cut_photographs` as baseline JPEGs, 4:2:0."""
     return [encode(pixels, "4:2:0") for pixels in cut_photographs(data, size, count)]
 
 
@@ -69,7 +69,7 @@ def encode(
         sampling: One of SAMPLINGS.
         quality: 1 to 100.
         restart: MCUs between restart markers; 0 for none.
-        orientation: EXIF's number, 1 to 8; 0 writes no EXIF.
+        orientation: EXIF orientation, 1 to 8; 0 writes no EXIF.
     """
     import cv2
 
@@ -77,7 +77,7 @@ def encode(
     if sampling == "gray":
         stored: Any = image[..., 0]
     else:
-        stored = image[..., ::-1]  # OpenCV's order of channels
+        stored = image[..., ::-1]  # OpenCV's channel order is BGR
         options += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, _FACTORS[sampling]]
     _, encoded = cv2.imencode(".jpg", np.ascontiguousarray(stored), options)
     data: bytes = encoded.tobytes()
@@ -90,7 +90,7 @@ def encode(
 
 @contextmanager
 def temporary_files(contents: Sequence[bytes]) -> Iterator[Path]:
-    """Write JPEGs, named in their order, to a folder that is deleted afterwards."""
+    """Write JPEGs, named by their order, to a folder that is deleted afterwards."""
     with TemporaryDirectory(prefix="gpu-aug-") as folder:
         for number, content in enumerate(contents):
             (Path(folder) / f"{number:05d}.jpg").write_bytes(content)

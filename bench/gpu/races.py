@@ -1,6 +1,6 @@
-"""Steps: losses are the same whether or not the loop waits for the device, on another stream, and with a captured graph.
+"""Steps: losses do not depend on whether the loop waits for the device, uses another stream, or replays a captured graph.
 
-And does the training loop's thread wait for the device? Shown by a trace of the driver's calls.
+Another step uses a trace of driver calls to check whether the training loop's thread waits for the device.
 """
 
 import json
@@ -23,7 +23,7 @@ from bench.timing import synchronise
 from gpu_aug import Recipe
 
 MARK = "the training loop"
-"""Name of the loop's own stretch of a trace."""
+"""Name of the loop's own range in a trace."""
 
 _COUNT = 10  # batches of a trace
 _WAITS = re.compile(
@@ -42,7 +42,7 @@ def races(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def streams(scale: Scale, data: Path, rows: Rows) -> None:
-    """Run the loop on a stream of its own, and capture graphs while batches are on their way, for each decoder."""
+    """Run the loop on a separate stream, and capture graphs while batches are in flight, for each decoder."""
     count = 100 if scale.on_gpu else 4
     stream: Any = torch.cuda.Stream(scale.device) if scale.on_gpu else None  # type: ignore[no-untyped-call]
     with temporary_files(photographs(data, (96, 128), 64)) as folder:
@@ -57,13 +57,13 @@ def streams(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _judge(row: Row, run: Callable[..., list[float]], count: int, stream: Any = None) -> None:
-    """Fill in the number of losses that differ in two loops that do not wait, on a stream if one is given.
+    """Fill in the number of different losses in two loops that do not wait, on a stream if one is given.
 
-    The control are the first losses of another seed.
+    The control is the first losses with another seed.
     """
     expected = run(waits=True, count=count)
     other = run(waits=True, count=count // 20 + 2, seed=1)
-    with torch.cuda.stream(stream):  # does nothing where that is None
+    with torch.cuda.stream(stream):  # no effect if the stream is None
         hasty = [run(waits=False, count=count) for _ in "ab"]
     apart = [_differing(found, expected) for found in hasty]
     row.facts["first at step"] = [steps[0] for steps in apart if steps]
@@ -74,7 +74,7 @@ def _judge(row: Row, run: Callable[..., list[float]], count: int, stream: Any = 
 def losses(
     scale: Scale, folder: Path, decoder: Decoder, *, waits: bool, count: int, seed: int = 0
 ) -> list[float]:
-    """Return the losses of a small model that learns, in a loop that frees memory and takes it again all the time."""
+    """Return the losses of a small learning model, in a loop that constantly frees and allocates memory."""
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(3 * 49, 64, dtype=torch.float64, generator=generator) / 10
     weights = weights.to(scale.device)
@@ -92,19 +92,20 @@ def losses(
             weights = weights - 0.01 * (pooled.T @ answers) / answers.numel()
             shape = batch.images.shape
             del batch, pooled, answers
-            # Where a kernel of the loader still writes to memory that is given out again, this shows.
+            # This shows whether a kernel of the loader still writes to memory that was reused.
             litter = [torch.full(shape, torch.nan, device=scale.device) for _ in range(4)]
             del litter
     return torch.stack(found).tolist()
 
 
 def captured(scale: Scale, folder: Path, decoder: Decoder, mode: str) -> tuple[int, int]:
-    """Capture a small model several times in a loop, and replay it on each batch.
+    """Capture a small model several times during a loop, and replay it on each batch.
 
-    In torch's "global" mode CUDA refuses memory to all other threads meanwhile, DALI's among them; in "thread_local" it does not.
+    In torch's "global" mode, CUDA refuses allocations of all other threads during a capture, including DALI's; in
+    "thread_local" mode it does not.
 
     Returns:
-        How many answers differ from the same model without a graph, and how many do for the batch before.
+        The number of results that differ from the same model without a graph, and the number for the previous batch.
     """
     differing = control = 0
     with loader_for(scale, folder, decoder, batch_size=16) as loader:
@@ -126,7 +127,7 @@ def captured(scale: Scale, folder: Path, decoder: Decoder, mode: str) -> tuple[i
 def capture(
     work: Callable[[], torch.Tensor], scale: Scale, mode: str
 ) -> tuple[Callable[[], None], Callable[[], torch.Tensor]]:
-    """Capture a graph: return what replays it, and what gives its result. Without a GPU the second does the work."""
+    """Capture a graph; return functions that replay it and that return its result. Without a GPU, the latter does the work."""
     if not scale.on_gpu:
         return lambda: None, work
     graph: Any = torch.cuda.CUDAGraph()
@@ -146,7 +147,7 @@ def _differing(found: list[float], expected: list[float]) -> list[int]:
 
 
 def waits(scale: Scale, data: Path, rows: Rows) -> None:
-    """Look for calls that wait, for each decoder."""
+    """Look for blocking calls, for each decoder."""
     for decoder in decoders(scale):
         with loader_for(scale, data, decoder) as loader:
             batches = endless(loader)
@@ -156,18 +157,18 @@ def waits(scale: Scale, data: Path, rows: Rows) -> None:
                 mine, others = find_waits(traced(batches, scale.device))
                 control, _ = find_waits(traced(batches, scale.device, work=torch.Tensor.item))
                 row.facts |= {"calls": dict(mine), "calls of other threads": dict(others)}
-                # On the CPU nothing can wait: a rehearsal has no control.
+                # On the CPU no call can block, so a rehearsal has no control.
                 row.judge(mine.total(), 0, control.total() if scale.on_gpu else 1)
 
 
 def find_waits(events: Sequence[dict[str, Any]]) -> tuple[Counter[str], Counter[str]]:
-    """Count the calls that wait for the device within the stretch called MARK: on its thread, and on others.
+    """Count the calls inside the range MARK that wait for the device: on its thread, and on other threads.
 
     Args:
-        events: The "traceEvents" of torch's profiler, as Chrome reads them.
+        events: The "traceEvents" of torch's profiler, in Chrome's format.
 
     Raises:
-        ValueError: No stretch has that name, or several have.
+        ValueError: No range or several ranges have that name.
     """
     [mark] = (e for e in events if e.get("name") == MARK and e.get("cat") == "user_annotation")
     found: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
@@ -185,12 +186,12 @@ def traced(
     device: torch.device,
     work: Callable[[torch.Tensor], object] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """Return the events of all threads while batches are taken.
+    """Return the trace events of all threads while batches are taken.
 
     Args:
-        batches: Without an end.
-        device: Where they are.
-        work: What the loop does with the mean of each batch, a tensor on the device.
+        batches: Endless batches.
+        device: Device of the batches.
+        work: Called by the loop with the mean of each batch, a tensor on the device.
     """
     from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -199,7 +200,7 @@ def traced(
         with record_function(MARK):
             for batch in islice(batches, _COUNT):
                 work(batch.images.mean(dtype=torch.float32))
-        synchronise(device)  # outside the loop's stretch
+        synchronise(device)  # outside the loop's range
     with TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         trace.export_chrome_trace(str(path))

@@ -16,21 +16,21 @@ from bench.report.numbers import plain
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 BEGIN, END = "<!-- results of make gpu -->", "<!-- end of results -->"
-"""The lines of a page between which the tables stand."""
+"""The lines of a page that enclose the tables."""
 
 _NEEDED = ("command", "time", "commit", "versions", "machine", "settings", "steps")
 
 
 @dataclass(frozen=True)
 class Aim:
-    """A number to be reached.
+    """A number to reach.
 
     Attributes:
-        name: What it is about.
-        row: The row whose value counts, as "step: row".
+        name: Description of the number.
+        row: The row with the value, as "step: row".
         bound: "at least" or "below".
-        number: The number.
-        per: The row whose value is 1; "" compares the value itself.
+        number: The bound.
+        per: A row by whose value the value is divided; "" compares the value itself.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Aim:
     per: str = ""
 
     def reached(self, values: Mapping[str, float]) -> float | None:
-        """Return the value, or None where a row is missing."""
+        """Return the value, or None if a row is missing."""
         value, unit = values.get(self.row), values.get(self.per) if self.per else 1.0
         return value / unit if value is not None and unit else None
 
     def is_met(self, value: float) -> bool:
-        """Whether a value is good enough."""
+        """Return whether a value satisfies the bound."""
         return value >= self.number if self.bound == "at least" else value < self.number
 
 
@@ -58,9 +58,9 @@ AIMS = (
     Aim("ResNet-50 behind dali+fused, percent lost", "loaders-dali: dali+fused, threads auto, photographs, lost to waiting", "below", 1),
     Aim("Fused engine, jitter, host us per batch of 256", "engine: fused, imagenet_train_jitter: host", "below", 300),
 )  # fmt: skip
-"""In the order of the table."""
+"""The aims, in table order."""
 
-# Facts are cut to 320 characters; those that are cut, and runs, are in the JSON. So are hundreds of rows of tests, by node id.
+# Facts are cut to 320 characters; full facts, runs and hundreds of test rows by node id are in the JSON.
 _PAGE = """\
 {% macro named(values) %}{% for name, value in values.items() %}{{ name }} {{ value }}{{ ", " if not loop.last }}{% endfor %}{% endmacro %}
 ## {{ visit.machine.gpu }}

@@ -1,7 +1,7 @@
-"""Steps that compare each row of a batch with its sample, among broken files and while other work saturates the GPU.
+"""Steps that compare each row of a batch with its sample: with broken files, and while other work saturates the GPU.
 
-nvImageCodec's JPEG engine waits only for its own previous decode, so DALI may decode batch k+1 over what
-the resize of batch k still reads (pytorch/torchcodec 1634). That shows as rows of other pictures, when kernels are late.
+nvImageCodec's JPEG engine waits only for its own previous decode, so DALI may overwrite the memory of batch k with
+batch k+1 while a resize still reads it (pytorch/torchcodec 1634). If kernels are late, rows then show other pictures.
 """
 
 import threading
@@ -42,13 +42,14 @@ CASES: Sequence[tuple[Decoder, Mapping[str, Any], int]] = (
     ("dali", {"hw_decoder_load": 0.65}, 30_000),
     ("cuda", {}, 60_000),
 )
-"""Decoder, its options, and how many rows are compared; the last one makes up for what the others lack of `ROWS`."""
+"""Decoder, its options, and the number of rows to compare; the last case makes up the rest to `ROWS`."""
 
 ROWS = 110_000
-"""Rows to compare in all: 100,000 and a reserve."""
+"""Total number of rows to compare: 100,000 and a reserve."""
 
 WRONG = 3.0
-"""Mean difference of a row, of 255, from which it counts as another picture: DALI's rounding gives 0.05, another photograph 59."""
+"""Mean difference of a row, of 255, from which it counts as another picture: DALI's rounding causes 0.05, another
+photograph 59."""
 
 _SIZES: Sequence[Size] = (
     (375, 500),
@@ -64,8 +65,8 @@ _SIZES: Sequence[Size] = (
 )
 _SIDE = 224
 _RECIPE = Recipe([CenterCrop((_SIDE, _SIDE))])
-_SECONDS_MAX = 22.0  # for each case
-_MATRIX = 8192  # a product takes 2 ms on an H100
+_SECONDS_MAX = 22.0  # per case
+_MATRIX = 8192  # a matrix product of this size takes 2 ms on an H100
 
 
 @dataclass
@@ -73,8 +74,8 @@ class Run:
     """The output of a loader for a folder.
 
     Attributes:
-        images: [3, height, width] on the CPU by the sample's index.
-        bad: Index and stage of each bad sample, in the order in which they were met.
+        images: [3, height, width] on the CPU, by sample index.
+        bad: Index and stage of each bad sample, in order of discovery.
     """
 
     images: dict[int, torch.Tensor]
@@ -82,7 +83,7 @@ class Run:
 
 
 def damage(scale: Scale, data: Path, rows: Rows) -> None:
-    """Load the same batch with and without broken files, by decoder. One kind after the other is a matter of tests."""
+    """Load the same batch with and without broken files, by decoder. Single kinds of damage are covered by tests."""
     sound = photographs(data, SIZE, 24)
     broken = list(broken_files(sound[0]).values())
     damaged = set(range(len(broken)))
@@ -106,7 +107,7 @@ def load(
     recipe: Recipe = _TRAINING,
     dtype: torch.dtype = torch.float32,
 ) -> Run:
-    """Load a folder as one batch, in its order and without its bad samples."""
+    """Load a folder as one batch, in its order, without bad samples."""
     dataset = open_dataset(folder)
     options: dict[str, Any] = {"shuffle": "none", "last_batch": "partial", "dtype": dtype}
     options |= {"on_bad_sample": "skip", "max_bad_samples": 10**6, "engine": "fused"}
@@ -119,17 +120,17 @@ def load(
 
 
 def judge(actual: Run, expected: Run, sound: Run, damaged: set[int], row: Row) -> None:
-    """Fill in a row: the largest difference that damage makes to a picture beside it, of 255.
+    """Fill in a row: the largest difference, of 255, that damage causes in undamaged pictures.
 
     Args:
-        actual: What the device made of a folder with broken files.
-        expected: What the CPU made of it.
-        sound: What the device made of the same folder without damage.
+        actual: Result of the device for a folder with broken files.
+        expected: Result of the CPU for the same folder.
+        sound: Result of the device for the same folder without damage.
         damaged: The indices of the broken files.
         row: The row.
 
     Raises:
-        AssertionError: A verdict is not the CPU's, a sample is lost, or a neighbour has another bit.
+        AssertionError: A verdict differs from the CPU's, a sample is missing, or an undamaged picture differs.
     """
     row.facts["verdicts"] = sorted({stage for _, stage in expected.bad}) or ["decodes"]
     assert actual.bad == expected.bad, f"bad samples {actual.bad} instead of {expected.bad}"
@@ -137,7 +138,7 @@ def judge(actual: Run, expected: Run, sound: Run, damaged: set[int], row: Row) -
     assert actual.images.keys() == remaining, (
         f"samples {sorted(actual.images)} came instead of {sorted(remaining)}"
     )
-    # What decodes though it is broken may be anything, and is only stated.
+    # A broken file that decodes may have any pixels; that is only reported.
     row.facts["broken pictures differ from the CPU's by"] = max(
         (_gap(actual.images[n], expected.images[n]) for n in damaged & remaining), default=0.0
     )
@@ -155,7 +156,7 @@ def _gap(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def under_load(scale: Scale, data: Path, rows: Rows) -> None:
-    """Compare rows with the CPU decoder's, in batches of 64 and then of 256."""
+    """Compare rows with those of the CPU decoder, in batches of 64 and then of 256."""
     with temporary_files(_files(data, 40 if scale.on_gpu else 2)) as folder:
         images = load(folder, _CPU, "cpu", _RECIPE, torch.uint8).images
         expected = torch.stack([images[n] for n in range(len(images))]).to(scale.device)
@@ -168,12 +169,12 @@ def under_load(scale: Scale, data: Path, rows: Rows) -> None:
             with rows.check(f"{title}, saturated", rows=0) as row, _saturated(scale):
                 if number == len(CASES):
                     wanted = max(wanted, ROWS - total)
-                # Wrong rows, rows that are wrong beside the next sample, and the largest mean difference: on the
-                # device, so that no batch is waited for.
+                # Number of wrong rows, of rows that differ from the next sample, and the largest mean difference: on the
+                # device, so that the loop waits for no batch.
                 counts = torch.zeros(3, device=scale.device)
                 compare = partial(_compare, expected, counts)
                 for batch_size in (64, 256) if scale.on_gpu else (4, 8):
-                    # A CPU has no JPEG engine to share.
+                    # A CPU has no JPEG engine.
                     usual = dict(options) if scale.on_gpu else {}
                     usual |= {"recipe": _RECIPE, "dtype": torch.uint8, "batch_size": batch_size}
                     with loader_for(scale, folder, decoder, **usual) as loader:
@@ -197,7 +198,7 @@ def under_load(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _compare(expected: torch.Tensor, counts: torch.Tensor, batch: Batch) -> None:
-    """Add the wrong rows of a batch to the counts; the control is how many are wrong beside the next sample."""
+    """Add the wrong rows of a batch to the counts; the control compares each row with the next sample."""
     samples = (batch.indices % len(expected)).to(expected.device)
     gaps = _gaps(batch.images, expected[samples])
     counts[0] += (gaps > WRONG).sum()
@@ -206,7 +207,7 @@ def _compare(expected: torch.Tensor, counts: torch.Tensor, batch: Batch) -> None
 
 
 def _files(data: Path, per_size: int) -> list[bytes]:
-    """Encode photographs of all sizes, some with other samplings, in mixed order."""
+    """Return encoded photographs of all sizes, some with other chroma samplings, in mixed order."""
     files: list[bytes] = []
     for size in _SIZES:
         for number, image in enumerate(cut_photographs(data, size, per_size, seed=size[0])):
@@ -222,7 +223,7 @@ def _gaps(images: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def _saturated(scale: Scale) -> Iterator[None]:
-    """Keep the device busy with matrix products on a stream of their own, so that the loader's kernels are late."""
+    """Keep the device busy with matrix products on a separate stream, so that the loader's kernels are late."""
     if not scale.on_gpu:
         yield
         return

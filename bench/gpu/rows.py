@@ -1,4 +1,4 @@
-"""Results of a step: rows with equal columns, written one by one, so that a crash loses only later rows."""
+"""The results of a step: rows with the same columns, written one by one, so that a crash loses only later rows."""
 
 import json
 import time
@@ -18,15 +18,16 @@ _ERROR_LENGTH = 400
 
 @dataclass
 class Row:
-    """One thing that was verified or measured.
+    """One check or measurement.
 
     Attributes:
         name: Unique within the step.
-        value: The largest difference that a check found, or the median of a measurement's runs.
+        value: The largest difference of a check, or the median of a measurement's runs.
         unit: The unit of the value.
-        verdict: "right" or "wrong" for a check, "open" where nothing was compared; "measured" for a measurement; "failed" where an
-            error or a crash came first.
-        facts: All else by name: "allowed" and "control" of a check, "runs" of a measurement, "error", "percent of NVDEC" ...
+        verdict: "right" or "wrong" for a check, "open" if nothing was compared; "measured" for a measurement; "failed"
+            after an error or a crash.
+        facts: Further values by name: "allowed" and "control" of a check, "runs" of a measurement, "error", "percent of
+            NVDEC" ...
     """
 
     name: str
@@ -36,13 +37,13 @@ class Row:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def judge(self, value: float, allowed: float, control: float, unit: str = "") -> None:
-        """Require that a difference is allowed, and that the comparison can tell.
+        """Require that a difference is allowed, and that a wrong result would fail.
 
         Args:
-            value: By how much the result differs from what it should be.
-            allowed: The most that it may differ.
-            control: By how much a result differs that is known to be wrong.
-            unit: The unit of all three.
+            value: Difference between the result and the expected result.
+            allowed: Largest allowed difference.
+            control: Difference of a result that is known to be wrong.
+            unit: Unit of all three.
 
         Raises:
             AssertionError: The difference is larger (or not a number), or the wrong result would pass.
@@ -55,20 +56,20 @@ class Row:
         )
 
     def put_runs(self, runs: Sequence[float]) -> None:
-        """Keep single runs; their median becomes the value."""
+        """Store single runs; their median becomes the value."""
         self.value = round(median(runs), 4)
         self.facts["runs"] = [round(run, 4) for run in runs]
 
 
 class Rows:
-    """The rows of a step, in a JSON file that is complete at every moment.
+    """The rows of a step, in a JSON file that is always complete.
 
     Args:
         path: The file.
-        resume: Whether to go on with the rows that the file holds, instead of replacing it.
+        resume: Whether to continue after the rows in the file instead of replacing it.
 
     Attributes:
-        faults: Tracebacks of what went wrong.
+        faults: Tracebacks of errors.
     """
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
@@ -78,25 +79,25 @@ class Rows:
         self._write()
 
     def check(self, name: str, **facts: Any) -> AbstractContextManager[Row]:
-        """Fill in a row: right if the block sets a value, wrong if it raises AssertionError, failed if anything else."""
+        """Fill in a row: "right" if the block sets a value, "wrong" if it raises AssertionError, "failed" for other errors."""
         return self._row(Row(name, facts=facts), "right")
 
     def measure(self, name: str, unit: str = "images/s") -> AbstractContextManager[Row]:
-        """Fill in a row of a measurement; whatever the block raises makes it "failed"."""
+        """Fill in a row of a measurement; any exception in the block makes it "failed"."""
         return self._row(Row(name, unit=unit), "measured")
 
     def leave_out(self, name: str, reason: str) -> None:
-        """Say why something takes no part; that is no fault."""
+        """Record why something is not measured; that is not an error."""
         self._rows.append(Row(name, verdict="open", facts={"reason": reason}))
         self._write()
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the last row was under way when its process ended."""
+        """Whether the last row was unfinished when its process ended."""
         return bool(self._rows) and self._rows[-1].facts.get("error") == _INTERRUPTED
 
     def reload(self) -> None:
-        """Read the rows that another process wrote into the file; its faults are known by their errors only."""
+        """Read the rows that another process wrote into the file; only the messages of its errors are known."""
         self._rows = read_rows(self.path)
         bad = (row for row in self if row.verdict in ("wrong", "failed"))
         self.faults = [f"---- {row.name}\n{row.facts['error']}" for row in bad]
@@ -131,14 +132,14 @@ class Rows:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a step's file; none where it was never written."""
+    """Return the rows of a step's file; empty if it was never written."""
     if not path.exists():
         return []
     return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """Return the number of rows that are right, of those that are measured, and the names of the others."""
+    """Return a text with the numbers of right and measured rows, and the names of the others."""
     named: dict[str, list[str]] = {}
     for row in rows:
         named.setdefault(row.verdict, []).append(row.name)

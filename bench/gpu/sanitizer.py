@@ -1,4 +1,4 @@
-"""Step: our kernels under compute-sanitizer; it checks ``python -m bench.gpu.sanitizer PART``."""
+"""Step: our kernels under compute-sanitizer, which runs ``python -m bench.gpu.sanitizer PART``."""
 
 import os
 import shutil
@@ -23,20 +23,20 @@ END = "the checked program has come to its end"
 """The last line of the checked program."""
 
 FOUND = 97
-"""The exit status by which the tool says that it found errors."""
+"""The exit status that compute-sanitizer returns if it found errors."""
 
 CHECKS = (("memcheck", "batch"), ("racecheck", "batch"), ("memcheck", "planted"))
-"""Tools, and the parts of the program that they check; the planted error has to be found."""
+"""Tools, and the parts of the program that they check; they must find the planted error."""
 
 KERNELS = ("read_codes", "invert", "color", "resize", "run_pass", "sum_gray", "planted")
-"""The exact names of the kernels that are checked. A substring such as "resize" would take in torch's own."""
+"""Exact names of the kernels to check. A substring such as "resize" would include torch's kernels."""
 
 _SECONDS_MAX = 45.0
-_FAR = 1 << 30  # behind everything that the process has
+_FAR = 1 << 30  # offset beyond all memory of the process
 
 
 def sanitizer(scale: Scale, data: Path, rows: Rows) -> None:
-    """Check each part with its tool; in a rehearsal the batch runs once without one."""
+    """Check each part with its tool; in a rehearsal, the batch runs once without a tool."""
     with temporary_files(photographs(data, (96, 128), 8)) as folder:
         for tool, part in CHECKS if scale.on_gpu else [("no tool", "batch")]:
             with rows.check(f"{tool}, {part}") as row:
@@ -46,7 +46,7 @@ def sanitizer(scale: Scale, data: Path, rows: Rows) -> None:
                     command,
                     capture_output=True,
                     text=True,
-                    # Pieces of torch's own blocks would hide writes beside them.
+                    # Without torch's caching: writes outside a tensor but inside a cached block would not be noticed.
                     env={**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
                     timeout=_SECONDS_MAX,
                     check=False,
@@ -55,17 +55,17 @@ def sanitizer(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _tool(name: str) -> list[str]:
-    """Return the command line of compute-sanitizer for our own kernels alone: those of libraries are not ours to mend.
+    """Return the command line of compute-sanitizer for our own kernels; errors in library kernels are not checked.
 
     Raises:
-        FileNotFoundError: It is not installed.
+        FileNotFoundError: compute-sanitizer is not installed.
     """
     folders = [os.environ.get("PATH", os.defpath), *map(str, Path("/usr/local").glob("cuda*/bin"))]
     found = shutil.which("compute-sanitizer", path=os.pathsep.join(folders))
     if found is None:
         raise FileNotFoundError("compute-sanitizer is neither on the PATH nor in /usr/local/cuda*")
     ours = [part for kernel in KERNELS for part in ("--kernel-name", f"kne={kernel}")]
-    # Libraries ask the driver for what is missing, and take another way.
+    # Not reported: libraries call driver functions that may be missing, and fall back.
     calls = ["--report-api-errors", "no"] if name == "memcheck" else []
     return [found, "--tool", name, "--error-exitcode", str(FOUND), *calls, *ours]
 
@@ -74,13 +74,13 @@ def judge(part: str, status: int, text: str, row: Row) -> None:
     """Fill in a row: whether a tool found errors.
 
     Args:
-        part: Of the program.
-        status: The exit status of both.
-        text: What was printed.
+        part: Part of the program.
+        status: The exit status.
+        text: The printed text.
         row: The row.
 
     Raises:
-        AssertionError: Our kernels have errors, a planted one is not found, or tool or program died before the end.
+        AssertionError: Our kernels have errors, the planted error is not found, or tool or program died before the end.
     """
     row.value, row.unit = int(status == FOUND), "errors"
     if part == "planted":
@@ -96,7 +96,7 @@ def program(
     folder: Annotated[Path, typer.Argument(help="A folder with 8 photographs.")],
     rehearse: Annotated[bool, typer.Option(help="On the CPU.")] = False,
 ) -> None:
-    """Run a part of the checks; the last line of a part without an error is `END`."""
+    """Run a part of the checks; without an error, the last line is `END`."""
     scale = scale_for(rehearse=rehearse)
     if part == "batch":
         run_batch(scale, folder)
@@ -107,8 +107,8 @@ def program(
 
 
 def run_batch(scale: Scale, folder: Path) -> None:
-    """Take two batches that need every kernel of the JPEG decoder and both of the fused engine."""
-    jitter = ColorJitter(0.4, 0.4, 0.4, 0.1)  # contrast needs the mean, and so sum_gray
+    """Take two batches that use every kernel of the JPEG decoder, and both of the fused engine."""
+    jitter = ColorJitter(0.4, 0.4, 0.4, 0.1)  # contrast needs the mean, which sum_gray computes
     recipe = Recipe([RandomResizedCrop(64), HorizontalFlip(), jitter, Normalize()])
     with loader_for(scale, folder, "cuda", recipe=recipe, batch_size=8, num_threads=2) as loader:
         for _, batch in zip(range(2), loader, strict=False):

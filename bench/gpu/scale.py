@@ -1,4 +1,4 @@
-"""Sizes and durations of the steps of a visit, and how they measure."""
+"""Sizes and durations of the steps of a visit, and their measuring functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class Scale:
 
     Attributes:
         device: The device of all work.
-        batch_size: Images in a batch where nothing else is said.
+        batch_size: Images per batch by default.
         side: Height and width of augmented images.
         seconds: Length of one turn of a measurement.
-        pictures: For each size of photographs, how many there are and in batches of how many they are decoded.
+        pictures: For each size of photographs, their number and the batch size for decoding.
     """
 
     device: torch.device
@@ -33,7 +33,7 @@ class Scale:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether this is a visit and no rehearsal."""
+        """Whether this is a visit, not a rehearsal."""
         return self.device.type == "cuda"
 
 
@@ -41,7 +41,7 @@ def scale_for(*, rehearse: bool) -> Scale:
     """Return the scale of a visit, or of a rehearsal on the CPU.
 
     Raises:
-        RuntimeError: A visit without a GPU.
+        RuntimeError: A visit was requested without a GPU.
     """
     if rehearse:
         few = {(375, 500): (4, 4), (720, 1280): (2, 2)}
@@ -62,16 +62,16 @@ def measure_rate(
     seconds: float | None = None,
     turns: int = 3,
 ) -> Measurement:
-    """Fill in a row with items per second, and how busy the engines of the GPU were.
+    """Fill in a row with items per second, and the utilisation of the GPU's engines.
 
     Args:
         row: The row.
         call: Makes one batch.
-        scale: The device, and how long.
+        scale: The device and the duration.
         count: Number of items of a batch.
-        discard: Batches to take first: at least as many as are prepared ahead, so that they are not counted.
-        seconds: Length of a turn on a GPU, where it is not the scale's.
-        turns: Number of turns, one right after the other.
+        discard: Batches to take first: at least as many as are prepared ahead, so that these are not counted.
+        seconds: Length of a turn on a GPU; None uses the scale's.
+        turns: Number of consecutive turns.
     """
     if seconds is None or not scale.on_gpu:
         seconds = scale.seconds
@@ -87,9 +87,9 @@ def measure_rate(
 
 
 def host_us(call: Callable[[], Any], scale: Scale, calls: int) -> list[float]:
-    """Return the microseconds until each of some calls returned, with the device idle before it.
+    """Return the microseconds until each of some calls returned, with the device idle before the call.
 
-    Not by `take_turn`: it looks at all processes at both ends of a turn, and such short calls would meet cold caches.
+    Does not use `take_turn`, which reads all processes at both ends of a turn, so that such short calls would find cold caches.
     """
     found = []
     for _ in range(calls if scale.on_gpu else 2):
@@ -101,7 +101,7 @@ def host_us(call: Callable[[], Any], scale: Scale, calls: int) -> list[float]:
 
 
 def kernel_us(call: Callable[[], Any], calls: int) -> dict[str, float]:
-    """Return the GPU's microseconds per call by kernel, those that take longest first."""
+    """Return the GPU's microseconds per call by kernel, in descending order."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as trace:

@@ -1,6 +1,6 @@
-"""The steps of a visit by part, in their order, and running them one at a time, each in a process with a time limit.
+"""The steps of a visit by part, in order. Each step runs in its own process with a time limit.
 
-A crash or a hang then costs that step alone. One of them runs by ``python -m bench.gpu.steps NAME --data folder --out file``.
+So a crash or a hang affects that step alone. ``python -m bench.gpu.steps NAME --data folder --out file`` runs one step.
 """
 
 import importlib
@@ -21,24 +21,24 @@ from bench.gpu.rows import Row, Rows, headline, read_rows
 from bench.output.errors import BenchError
 
 PARTS = ("a", "b", "c")
-"""Each is one command on the GPU machine."""
+"""The parts of a visit; each is one command on the GPU machine."""
 
 SECONDS = 240.0
 """Default time limit of a part. A visit has 900 s for three parts, the machine's start and the transfers."""
 
-_LIMIT = 1.6  # times its estimate, after which a step is ended: estimates come from one machine
-_REHEARSAL_SECONDS_MAX = 120.0  # of a step: 10 s on two idle cores
+_LIMIT = 1.6  # a step is ended after this multiple of its estimate, because estimates come from one machine
+_REHEARSAL_SECONDS_MAX = 120.0  # time limit of a step; it takes 10 s on two idle cores
 
 
 @dataclass(frozen=True)
 class Step:
-    """Definition of a step.
+    """The definition of a step.
 
     Attributes:
         promise: What the step shows or measures.
         function: "module.function" in this package.
-        seconds: How long it takes on an H100 with 16 cores, the start of its process (8 s) included.
-        part: The part that it belongs to; "" runs only by name.
+        seconds: Its duration on an H100 with 16 cores, including the start of its process (8 s).
+        part: Its part; "" for a step that only runs by name.
     """
 
     promise: str
@@ -63,7 +63,7 @@ STEPS = {
     "races": Step("Losses do not depend on whether the loop waits", "races.races", 130, ""),
     "streams": Step("Another stream, or a captured graph, changes nothing", "races.streams", 60, ""),
 }  # fmt: skip
-"""By name; the steps of a part run in this order, the most informative first."""
+"""The steps by name; the steps of a part run in this order, the most informative first."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Command:
     Attributes:
         name: Name of the step.
         arguments: Arguments of the Python interpreter.
-        seconds: Estimate: the step begins only if this much time is left.
+        seconds: Estimate: the step only starts if this much time is left.
         seconds_max: The step is ended after this time.
     """
 
@@ -86,17 +86,17 @@ class Command:
 def commands(
     rows: Path, photographs: Path, *, part: str = "", names: Sequence[str] = (), rehearse: bool
 ) -> list[Command]:
-    """Return the commands of one part, or of single steps, in their order.
+    """Return the commands of one part, or of single steps, in order.
 
     Args:
-        rows: The JSON file that the step under way writes.
+        rows: The JSON file that the running step writes.
         photographs: A folder of JPEGs.
         part: Part whose steps are chosen; "" chooses by name only.
-        names: Names of further steps.
+        names: Names of additional steps.
         rehearse: Run on the CPU with small inputs.
 
     Raises:
-        BenchError: There is no such part or step.
+        BenchError: A part or step is unknown.
     """
     if unknown := sorted({*names, *([part] if part else [])} - {*PARTS, *STEPS}):
         allowed = f"PART must be one of {', '.join(PARTS)}, STEPS some of {', '.join(STEPS)}"
@@ -107,7 +107,7 @@ def commands(
         Command(
             name,
             ["-X", "faulthandler", "-m", "bench.gpu.steps", name, *flags],
-            # A rehearsal begins every step: estimates are those of a GPU, and its inputs are small.
+            # A rehearsal starts every step: the estimates are for a GPU, and its inputs are small.
             seconds=0.0 if rehearse else STEPS[name].seconds,
             seconds_max=_REHEARSAL_SECONDS_MAX if rehearse else _LIMIT * STEPS[name].seconds,
         )
@@ -116,15 +116,16 @@ def commands(
 
 
 NOT_RUN = "not run: "
-"""Begins the `end` of a step that never began."""
+"""Prefix of the `end` of a step that never started."""
 
 RUNNING = "running.json"
-"""Name of the file with the rows of the step under way, which remains of a visit that is cut off."""
+"""Name of the file with the rows of the running step, which remains if a visit is cut off."""
 
 _PROBE_CODE = "import torch; assert int(torch.full((1 << 20,), 7, device='cuda').sum()) == 7 << 20"
 
 PROBE = Command("probe", ["-c", _PROBE_CODE], 30.0, 30.0)
-"""Tells after a failed step whether the device is still there: fills memory and adds it up. Most of its time torch is loaded."""
+"""Checks after a failed step whether the device still works: fills memory and sums it up. Most of its time is loading
+torch."""
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SECONDS_MIN = 0.05  # less than any process takes to start
@@ -137,10 +138,10 @@ class Outcome:
 
     Attributes:
         name: The step's name.
-        end: "done", or what went wrong: "exit 1", "SIGSEGV", "over its 40 s", "not run: ...".
-        seconds: How long it took.
-        rows: What it found.
-        log: What it printed.
+        end: "done", or the error: "exit 1", "SIGSEGV", "over its 40 s", "not run: ...".
+        seconds: Its duration.
+        rows: Its rows.
+        log: Its printed text.
     """
 
     name: str
@@ -151,12 +152,12 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Whether the step came to its end, with nothing wrong and nothing failed."""
+        """Whether the step ended normally, without wrong or failed rows."""
         return self.end == "done"
 
     @property
     def headline(self) -> str:
-        """What became of its rows, or the last line that it printed where there are none."""
+        """A summary of its rows, or the last line that it printed if it has none."""
         return headline(self.rows) or "".join(self.log.strip().splitlines()[-1:])
 
     def to_dict(self) -> dict[str, Any]:
@@ -178,23 +179,23 @@ def visit(
     probe: Command | None = PROBE,
     seconds_max: float = SECONDS,
 ) -> Iterator[Outcome]:
-    """Run one step after the other, also after failures, as long as the device is there; print when each begins and ends.
+    """Run the steps one by one, also after failures, as long as the device works; print when each starts and ends.
 
-    A step is skipped if its estimate exceeds the time that is left, and ended at its own limit or that of the visit.
+    A step is skipped if its estimate exceeds the remaining time, and ended at its own time limit or that of the visit.
 
     Args:
-        commands: What to run.
-        out: The folder for the files of the step under way.
-        probe: Runs after each failed step; if it fails, nothing else runs. None where there is no device.
-        seconds_max: The limit of all steps together.
+        commands: The commands of the steps.
+        out: The folder for the files of the running step.
+        probe: Runs after each failed step; if it fails, no further step runs. None without a device.
+        seconds_max: The time limit of all steps together.
 
     Yields:
-        The outcome of each step when it has ended, so that a visit that is cut off leaves those before.
+        The outcome of each step when it has ended, so that earlier outcomes remain if a visit is cut off.
     """
     last = time.monotonic() + seconds_max
     why_not, has_failed = "", False
     for command in commands:
-        # Not before the failed step was yielded: a probe may hang.
+        # Only after the failed step was yielded, because a probe may hang.
         if probe and has_failed and not why_not:
             asked = _run(probe, out, probe.seconds_max)
             if not asked.good:
@@ -225,17 +226,18 @@ def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
             env={**os.environ, "NO_ALBUMENTATIONS_UPDATE": "1"},
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # a group of its own, so that its workers end with it
+            start_new_session=True,  # its own process group, so that its workers end with it
         )
         try:
             end = _describe_exit(process.wait(seconds_max))
         except subprocess.TimeoutExpired:
             end = f"over its {seconds_max:.3g} s"
-            process.send_signal(signal.SIGABRT)  # faulthandler then prints where each thread is
+            # Makes faulthandler print the stacks of all threads.
+            process.send_signal(signal.SIGABRT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_SECONDS_TO_SAY_WHERE)
         finally:
-            # Everything in the group may have ended; and what hangs in a driver cannot be killed.
+            # The group may have ended already; and a process that hangs in a driver cannot be killed.
             with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(_SECONDS_TO_DIE)
@@ -264,7 +266,7 @@ def run_step(
     out: Annotated[Path, typer.Option(help="The JSON file to write.")],
     rehearse: Annotated[bool, typer.Option(help="On the CPU, with tiny inputs.")] = False,
 ) -> None:
-    """Run one step and leave its rows; what went wrong is printed, and ends it with an error."""
+    """Run one step and write its rows; errors are printed and make the exit code nonzero."""
     from bench.gpu.scale import scale_for  # loads torch
 
     module, _, function = STEPS[name].function.partition(".")

@@ -1,1 +1,1 @@
-"""Small benchmarks of single parts: operations, decoders, the loader's overhead, how its cost grows."""
+"""Small benchmarks of single parts: operations, decoders, the loader's overhead, and the growth of its cost."""

@@ -1,4 +1,4 @@
-"""Decoders on each kind of file: the full image, a smaller one, and a crop; one thread."""
+"""Decoders on each kind of file: the full image, a smaller one, and a crop; on one thread."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ Pixels = NDArray[np.uint8]
 Work = Callable[[], Sequence[Pixels]]
 Make = Callable[["Files"], Work]
 
-_NUM_SAMPLES = 512  # among which files of each kind are looked for
-_NUM_FILES = 32  # of a kind: enough to be typical, and a round stays short
+_NUM_SAMPLES = 512  # samples that are searched for files of each kind
+_NUM_FILES = 32  # files of each kind: enough to be typical, but a round stays short
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Files:
     Attributes:
         files: Their bytes.
         sizes: int64 [n, 2]: height and width of the upright images.
-        crops: int64 [n, 4]: top, left, height and width of a crop of each.
+        crops: int64 [n, 4]: top, left, height and width of one crop per image.
     """
 
     files: list[bytes]
@@ -72,7 +72,7 @@ def files_by_kind(source: str, most: int) -> dict[str, Files]:
     """Return images of each kind, such as "progressive jpeg" or "png", with a random crop of each.
 
     Raises:
-        BenchError: None decodes.
+        BenchError: No file decodes.
     """
     samples, _ = require_sound(source, open_dataset(source), most=_NUM_SAMPLES)
     by_kind: dict[str, list[Sample]] = {}
@@ -93,7 +93,7 @@ def _files(samples: Sequence[Sample]) -> Files:
 
 
 def decoders_of(kind: str) -> dict[str, dict[str, Make]]:
-    """Return the decoders of a kind of file by the part of the image that they decode, and by name."""
+    """Return the decoders of a kind of file, by the part of the image that they decode, and by name."""
     full: dict[str, Make] = {"OpenCV": with_opencv, "Pillow": with_pillow}
     if kind not in ("baseline jpeg", "progressive jpeg"):
         return {"full": full}
@@ -119,9 +119,9 @@ def with_ours(
 
     Args:
         files: JPEGs.
-        shrink: Factor by which images are made smaller.
-        is_crop: Whether crops are decoded, else full images.
-        is_known: Whether the files were read before: then seek points are known, and no more is read than the crop needs.
+        shrink: Factor by which images are shrunk.
+        is_crop: Whether to decode crops instead of full images.
+        is_known: Whether the files were read before. Then seek points are known, and only the codes that the crop needs are read.
     """
     from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
     from dali_pipes.jpeg.seek_points import EVERY, find_seek_points
@@ -145,7 +145,7 @@ def with_ours(
 
 
 def with_opencv(files: Files, *, shrink: int = 1, is_crop: bool = False) -> Work:
-    """Return a call of OpenCV, whose crops are cut out of the decoded image."""
+    """Return a call of OpenCV; crops are cut out of the decoded image."""
     import cv2
 
     flag = getattr(cv2, f"IMREAD_REDUCED_COLOR_{shrink}") if shrink > 1 else cv2.IMREAD_COLOR_RGB
@@ -158,7 +158,7 @@ def with_opencv(files: Files, *, shrink: int = 1, is_crop: bool = False) -> Work
 
 
 def with_pillow(files: Files, *, shrink: int = 1) -> Work:
-    """Return a call of Pillow, which does not turn images as EXIF says."""
+    """Return a call of Pillow, which does not apply the EXIF orientation."""
     from PIL import Image
 
     def decode(data: bytes) -> Pixels:
@@ -171,7 +171,7 @@ def with_pillow(files: Files, *, shrink: int = 1) -> Work:
 
 
 def with_simplejpeg(files: Files) -> Work:
-    """Return a call of libjpeg-turbo through simplejpeg, which does not turn images as EXIF says."""
+    """Return a call of libjpeg-turbo through simplejpeg, which does not apply the EXIF orientation."""
     import simplejpeg
 
     return lambda: [simplejpeg.decode_jpeg(data, "RGB") for data in files.files]

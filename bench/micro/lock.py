@@ -1,8 +1,8 @@
-"""How long Python threads hold the interpreter lock, in CPU time, and how often they give it up.
+"""Measure how long Python threads hold the GIL, in CPU time, and how often they release it.
 
-Code that works without the lock gives it up by `PyEval_SaveThread` and takes it by `PyEval_RestoreThread`: kernels,
-NumPy, torch, files and locks alike. Both are replaced in this process by functions that also read the CPU clock of
-their thread. A thread that waits uses no CPU, so waiting for the lock, sleeping and being preempted count nothing.
+Code that works without the GIL releases it with `PyEval_SaveThread` and takes it with `PyEval_RestoreThread`: kernels,
+NumPy, torch, files and locks alike. In this process, both are replaced by functions that also read the CPU clock of
+their thread. A waiting thread uses no CPU, so waiting for the GIL, sleeping and preemption do not count.
 """
 
 import ctypes
@@ -29,17 +29,19 @@ from gpu_aug.compiled.jit import inlined, view_i64
 
 _NUM_SLOTS = (
     1 << 16
-)  # one for each of the last 65,536 threads: a run of loaders starts a few hundred
+)  # one slot for each of the last 65,536 threads; a run of loaders starts a few hundred
 _SLOT_BYTES = 48
+"""Six int64; see `LockClock`."""
 _PAGE_BYTES = 4096
 _READABLE_WRITABLE_EXECUTABLE = 7
-_CALLS = 20_000  # of a function that does nothing: 10 ms, for a cost of 0.5 us
+"""PROT_READ | PROT_WRITE | PROT_EXEC of mprotect(2)."""
+_CALLS = 20_000  # of a function that does nothing: 10 ms at 0.5 us each
 _THREAD_CLOCK = 3  # CLOCK_THREAD_CPUTIME_ID of Linux
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """CPU seconds that all threads held the lock, and how often they gave it up."""
+    """CPU seconds that all threads held the GIL, and the number of releases."""
 
     seconds: float
     releases: int
@@ -49,10 +51,11 @@ class Held:
 
 
 class LockClock:
-    """Measures from now on. It stays for the life of the process, which has one Python thread now and ends by `os._exit`.
+    """Measures the GIL from its creation on, for the rest of the process.
 
-    What a thread does after it took the lock for the last time is left out. A build of Python that inlines the two
-    functions into its own modules hides some releases there, such as those of `open`: then too much is counted.
+    The process must have a single Python thread at that time, and must end with `os._exit`. The work of a thread after
+    its last time of taking the GIL is not counted. A build of Python that inlines the two functions into its own
+    modules hides some releases in them, such as those of `open`; then too much time is counted.
 
     Raises:
         BenchError: The machine code cannot be replaced here.
@@ -61,7 +64,7 @@ class LockClock:
     def __init__(self) -> None:
         if sys.platform != "linux" or platform.machine() != "x86_64":
             raise BenchError("the time under the interpreter lock is measured on Linux x86-64 only")
-        # int64 rows: thread, its CPU clock when it took the lock, nanoseconds held, releases, and a timespec.
+        # int64 rows: thread, its CPU clock when it took the GIL, nanoseconds held, releases, and a timespec.
         self._slots = np.zeros((_NUM_SLOTS, _SLOT_BYTES // 8), np.int64)
         self._hooks = _hooks(self._slots.ctypes.data)
         for name, hook in zip(
@@ -72,15 +75,15 @@ class LockClock:
         self._seconds_per_release = median(self._cost() for _ in range(5))
 
     def read(self) -> Held:
-        """Return what was counted so far, without what the counting costs."""
-        time.sleep(0)  # gives the lock up, which ends the interval of this thread
+        """Return the counts so far, without the cost of counting."""
+        time.sleep(0)  # releases the GIL, which ends this thread's interval
         releases = int(self._slots[:, 3].sum())
         return Held(
             int(self._slots[:, 2].sum()) / 1e9 - releases * self._seconds_per_release, releases
         )
 
     def _cost(self) -> float:
-        """What the two clocks add to the time of a release: a call with one beside a call without."""
+        """Return the time that the two clocks add to a release, from calls with and without a release."""
         release, hold = ctypes.CDLL(None).getpid, ctypes.PyDLL(None).getpid
         before = self.read()
         for _ in range(_CALLS):
@@ -95,20 +98,20 @@ class LockClock:
 def lock_process(
     make: Callable[..., AbstractContextManager[Mapping[str, Callable[..., Any]]]], *arguments: Any
 ) -> Iterator[dict[str, Callable[..., Any]]]:
-    """Run functions in a new process that has a `LockClock`, for a while.
+    """Run functions in a new process that has a `LockClock`, for the duration of the block.
 
     Args:
-        make: A context manager of a module that gets the clock and the arguments in that process, and yields functions by
-            name.
-        arguments: What can be pickled.
+        make: A context manager in a module; it is called in that process with the clock and the arguments, and yields
+            functions by name.
+        arguments: Arguments that can be pickled.
 
     Yields:
-        By name a function that calls the one there and returns its result, or raises its error.
+        By name, a function that calls the one in the process and returns its result or raises its error.
 
     Raises:
-        BenchError: The process ended without a result; or as `LockClock`.
+        BenchError: The process ended without a result; or as for `LockClock`.
     """
-    # A worker of a pool has no thread but its main one. Spawned: a fork would share our threads' locks.
+    # A pool worker has only its main thread. Spawned, because a fork would share our threads' locks.
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
 
         def call(function: Callable[..., Any], *given: Any) -> Any:
@@ -122,12 +125,12 @@ def lock_process(
         try:
             yield {name: partial(call, _call, name) for name in call(_begin, make, arguments)}
         finally:
-            # The usual end frees the code of the hooks while threads still use them.
+            # A normal exit would free the code of the hooks while threads still use it.
             with suppress(BrokenProcessPool):
                 pool.submit(os._exit, 0)
 
 
-_stack = ExitStack()  # of the measuring process, which never leaves it
+_stack = ExitStack()  # in the measuring process; never closed
 _functions: dict[str, Callable[..., Any]] = {}
 
 
@@ -142,7 +145,7 @@ def _call(name: str, *given: Any) -> Any:
 
 
 def _hooks(address: int) -> tuple[Any, Any]:
-    """Compile what replaces the two functions; by others of Python that do the same."""
+    """Compile the replacements of the two functions, from other functions of Python that do the same."""
     slots_at, shape = np.uint64(address), (_NUM_SLOTS, _SLOT_BYTES // 8)
     state_of_thread: Any = types.ExternalFunction("PyThreadState_Get", types.intp())
     release: Any = types.ExternalFunction("PyEval_ReleaseThread", types.void(types.intp))
@@ -156,7 +159,7 @@ def _hooks(address: int) -> tuple[Any, Any]:
         thread = thread_number()
         number = thread % _NUM_SLOTS
         slot = view_i64(slots_at, shape)[number]
-        if slot[0] != thread:  # its clock began at 0, when it had the lock
+        if slot[0] != thread:  # a new thread: its clock started at 0, when it had the GIL
             slot[0], slot[1] = thread, 0
         read_clock(_THREAD_CLOCK, slots_at + np.uint64(number * _SLOT_BYTES + 32))
         return slot, slot[4] * 1_000_000_000 + slot[5]
@@ -179,10 +182,10 @@ def _hooks(address: int) -> tuple[Any, Any]:
 
 
 def _replace(name: str, target: int) -> None:
-    """Let a function of Python begin with a jump: mov rax, target; jmp rax."""
+    """Overwrite the start of a C function with a jump: mov rax, target; jmp rax."""
     start = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
     page, library = start & -_PAGE_BYTES, ctypes.CDLL(None, use_errno=True)
-    size = ctypes.c_size_t(2 * _PAGE_BYTES)  # the jump may cross a border
+    size = ctypes.c_size_t(2 * _PAGE_BYTES)  # two pages, because the jump may cross a page boundary
     if library.mprotect(ctypes.c_void_p(page), size, _READABLE_WRITABLE_EXECUTABLE):
         raise BenchError(f"{name} cannot be replaced here: {os.strerror(ctypes.get_errno())}")
     jump = b"\x48\xb8" + target.to_bytes(8, "little") + b"\xff\xe0"

@@ -1,4 +1,4 @@
-"""`gpu-aug bench micro`: the small benchmarks by name, measured and shown in one way."""
+"""`gpu-aug bench micro`: run and show the small benchmarks by name."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from bench.output.text import wide_console
 
 _QUICK_SECONDS = 0.01
 _PHOTOGRAPHS_PER_CLASS = (
-    8  # 64 in all: more than any benchmark decodes at once, made in a few seconds
+    8  # 64 in total: more than any benchmark decodes at once, made in a few seconds
 )
 
 
@@ -24,10 +24,9 @@ BENCHMARKS: Mapping[str, tuple[Callable[[Task], Iterator[Row]], str]] = {
     "overhead": (overhead.rows, overhead.MEANING),
     "scale": (scale.rows, scale.MEANING),
 }
-"""By name: a function that yields the rows, and the caption that says what their numbers are.
+"""By name: a function that yields the rows, and a caption that explains the numbers.
 
-What a row needs may be closed when the next one is asked for.
-"""
+Resources of a row may be closed when the next row is requested."""
 
 
 def micro_and_show(
@@ -39,19 +38,19 @@ def micro_and_show(
     quick: bool,
     json_path: Path | None,
 ) -> None:
-    """Measure one benchmark, print its table and write it down.
+    """Run one benchmark, print its table and write it to a file.
 
     Args:
         name: One of BENCHMARKS.
-        source: Photographs, as for `readers.open_dataset`; None takes those that scikit-image ships.
+        source: Photographs, as for `readers.open_dataset`; None uses those that scikit-image ships.
         seconds: Measured time per contestant, over all rounds.
         rounds: Turns of each contestant.
-        quick: Whether one short turn with tiny inputs does.
-        json_path: File that gets the result as well.
+        quick: Whether to run one short turn with tiny inputs.
+        json_path: A file that also gets the result; None for none.
 
     Raises:
         readers.ReadersError: There is nothing to read.
-        BenchError: There is no such benchmark, a number is not positive, or nothing decodes.
+        BenchError: The benchmark is unknown, a number is not positive, or nothing decodes.
     """
     check_writable(json_path)
     if name not in BENCHMARKS:

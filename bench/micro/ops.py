@@ -49,7 +49,7 @@ def torchvision_work(op: Op, pictures: Pictures) -> Work:
 
 
 def albumentations_work(op: Op, pictures: Pictures) -> Work:
-    """Return a call that gives Albumentations' operation one array after the other."""
+    """Return a call of Albumentations' operation on each array."""
     import albumentations
 
     transform = op.albumentations(albumentations)
@@ -65,7 +65,7 @@ def kornia_work(op: Op, pictures: Pictures) -> Work:
 
 
 def our_work(op: Op, pictures: Pictures) -> Work:
-    """Return a call that draws for each image and runs our engine, to uint8 or, normalised, float32."""
+    """Return a call that draws for each image and runs our engine, with uint8 output or, after normalising, float32."""
     recipe, (num, *size, _) = Recipe([op.ours]), pictures.shape
     engine = ga.compile_engine("auto", recipe, device=torch.device("cpu"))
     dtype = torch.float32 if isinstance(op.ours, ga.Normalize) else torch.uint8
@@ -94,13 +94,13 @@ def _planar(pictures: Pictures) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Chain:
-    """A pipeline for one image, in the words of three libraries.
+    """A pipeline for one image, written for three libraries.
 
     Attributes:
         name: Name in the table.
-        ours: Makes our operations for a side of the result in pixels.
-        albumentations: Makes those of Albumentations, given the module as well.
-        torchvision: Makes those of torchvision, given transforms.v2 as well.
+        ours: Makes our operations, given the side of the output in pixels.
+        albumentations: Makes those of Albumentations, given the module and the side.
+        torchvision: Makes those of torchvision, given transforms.v2 and the side.
     """
 
     name: str
@@ -142,7 +142,7 @@ CHAINS = (
 
 
 def chain_works(chain: Chain, picture: Pictures) -> dict[str, Callable[[], Work]]:
-    """Return by library and type of image what makes a call of a chain on one image."""
+    """Return functions that make a call of a chain on one image, by library and type of image."""
     import albumentations
     from PIL import Image
     from torchvision.transforms import v2

@@ -1,4 +1,4 @@
-"""Common operations in the words of four libraries, each carried out on every image."""
+"""Common operations, written for four libraries and applied to every image."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ from gpu_aug import Operation
 
 Make = Callable[[ModuleType], Any]
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet; Normalize() has them, too
+# Of ImageNet; also the defaults of Normalize().
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)

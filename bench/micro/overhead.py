@@ -1,4 +1,4 @@
-"""What the loader does besides decoding and augmenting, and how long it holds Python's lock, on a machine without a GPU."""
+"""The loader's work besides decoding and augmenting, and how long it holds the GIL, on a machine without a GPU."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -30,15 +30,15 @@ MEANING = (
 )
 
 _FEW, _MANY = 2, 16  # threads
-_CORES = 12.7  # what compiled code gains from the 16 cores of an H100's host
+_CORES = 12.7  # speedup of compiled code by the 16 cores of an H100's host
 
 
 @dataclass(frozen=True, slots=True)
 class CountedTurn(Turn):
-    """A turn in which something else is counted.
+    """A turn with an additional count.
 
     Attributes:
-        count: Voluntary context switches, or how often threads gave Python's lock up.
+        count: Voluntary context switches, or releases of the GIL.
     """
 
     count: int = 0
@@ -49,10 +49,10 @@ class Sizes:
     """Sizes of the measurement.
 
     Attributes:
-        files: Number of photographs that are stored.
-        epoch: Images of an epoch.
-        epoch_without_kernels: Images of an epoch with decoder="cuda", which is twenty times as fast.
-        batch: Images of a batch.
+        files: Number of stored photographs.
+        epoch: Images per epoch.
+        epoch_without_kernels: Images per epoch with decoder="cuda", which is twenty times as fast.
+        batch: Images per batch.
     """
 
     files: int = 512
@@ -65,12 +65,12 @@ QUICK = Sizes(8, 16, 16, 4)
 
 
 def rows(task: Task) -> Iterator[Row]:
-    """Yield for each form of the data a row of the time under Python's lock and a row of epochs."""
+    """Yield for each storage format a row of the time with the GIL, and a row of epochs."""
     sizes = QUICK if task.quick else Sizes()
     store(task.source, task.folder, sizes.files)
     for form in ("folder", "tar"):
         data = str(task.folder / form)
-        # First, because it raises at once where the lock's time cannot be measured.
+        # First, because it raises at once if the time with the GIL cannot be measured.
         with lock_process(lock_contestants, data, sizes) as contestants:
             yield Row(f"Python's lock, {form}", contestants, _queue)
         with _epoch_contestants(data, sizes) as contestants:
@@ -79,7 +79,7 @@ def rows(task: Task) -> Iterator[Row]:
 
 @contextmanager
 def _epoch_contestants(data: str, sizes: Sizes) -> Iterator[dict[str, Contestant]]:
-    """Yield loaders whose turns last as long as their epochs by the clock."""
+    """Yield loaders whose turns take the wall-clock time of their epochs."""
 
     def read() -> tuple[float, int]:
         return clock(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
@@ -103,8 +103,8 @@ def _take_epochs(loader: Loader, read: Callable[[], tuple[float, int]], seconds:
 
     Args:
         loader: The loader.
-        read: Returns the seconds and the count so far; a turn has the sums over its epochs, without what lies between them.
-        seconds: Length of the turn by the clock.
+        read: Returns the seconds and the count so far; a turn has the sums over its epochs, without the time between them.
+        seconds: Wall-clock length of the turn.
     """
     elapsed, counted = 0.0, 0
 
@@ -122,7 +122,7 @@ def _take_epochs(loader: Loader, read: Callable[[], tuple[float, int]], seconds:
 
 @contextmanager
 def lock_contestants(lock: LockClock, data: str, sizes: Sizes) -> Iterator[dict[str, Contestant]]:
-    """Yield loaders with many threads whose turns last as long as they hold the lock; for `lock_process`."""
+    """Yield loaders with many threads, whose turns take the time that they hold the GIL; for `lock_process`."""
 
     def read() -> tuple[float, int]:
         held = lock.read()
@@ -167,11 +167,10 @@ def _queue(measured: Measured) -> dict[str, float]:
 
 
 def store(source: str, folder: Path, num_files: int) -> None:
-    """Store baseline JPEGs of a source in a folder and as tar shards, each in a folder named by its form.
+    """Store baseline JPEGs of a source in a folder and as tar shards, each in a folder named after its format.
 
     Raises:
-        readers.ReadersError: There is nothing to read.
-        BenchError: There are none.
+        BenchError: There are no baseline JPEGs.
     """
     dataset = open_dataset(source)
     order = np.random.default_rng(0).permutation(len(dataset)).tolist()
@@ -188,7 +187,7 @@ def store(source: str, folder: Path, num_files: int) -> None:
 
 
 def _is_baseline(data: bytes) -> bool:
-    """Return whether decoder="cuda" decodes a file: our threads would render others."""
+    """Return whether decoder="cuda" decodes a file; our threads would render other files."""
     if not data.startswith(b"\xff\xd8"):
         return False
     image = Image.open(BytesIO(data))

@@ -1,4 +1,4 @@
-"""Decoded photographs of one size, for measurements that begin after the decoder."""
+"""Decoded photographs of one size, for measurements after the decoder."""
 
 import numpy as np
 import torch
@@ -12,11 +12,11 @@ from readers import Sample, open_dataset, read_header
 
 
 def load_pictures(source: str, count: int, side: int) -> NDArray[np.uint8]:
-    """Decode photographs, cut random crops out of them and bring those to one size.
+    """Decode photographs, cut random crops, and resize them to one size.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        count: How many; the photographs are repeated where there are fewer, with other crops.
+        count: Number of pictures; if there are fewer photographs, they are repeated with other crops.
         side: Height and width in pixels.
 
     Returns:
@@ -24,7 +24,7 @@ def load_pictures(source: str, count: int, side: int) -> NDArray[np.uint8]:
 
     Raises:
         readers.ReadersError: There is nothing to read.
-        BenchError: Nothing there decodes.
+        BenchError: Nothing in the source decodes.
     """
     samples, _ = require_sound(source, open_dataset(source), most=count)
     decoded = [decode(sample) for sample in samples]

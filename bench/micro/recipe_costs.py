@@ -1,4 +1,4 @@
-"""The operations of a recipe, and what each costs on an engine."""
+"""The operations of a recipe, and the cost of each on an engine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from gpu_aug.ops.temporal import Temporal
 
 _NUM_IMAGES = 16
 _ROUNDS = 5
-USUAL_SIZE = (224, 224)  # where the recipe gives the images no size before an operation
+USUAL_SIZE = (224, 224)  # used if the recipe does not determine the image size before an operation
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class Line:
 
 
 def lines_of(recipe: Recipe) -> Iterator[Line]:
-    """Every operation of a recipe, nested ones below their parents."""
-    left = len(recipe.decode_operations)  # the first of those that are for images
+    """Yield every operation of a recipe, nested ones below their parents."""
+    # Decode operations still to come; a Temporal is never one.
+    left = len(recipe.decode_operations)
     for operation in recipe.operations:
         decodes = left > 0 and not isinstance(operation, Temporal)
         left -= decodes
@@ -52,7 +53,7 @@ def _nested(operation: Operation, depth: int, *, decodes: bool = False) -> Itera
 
 
 def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
-    """Milliseconds per image on one CPU core, as often as it is done; or why there are none."""
+    """Return milliseconds per image on one CPU core, weighted by the operation's probability; or why there is no number."""
     try:
         alone = seconds_of(engine, Recipe([CenterCrop(size), operation]))
     except EngineError:
@@ -63,7 +64,7 @@ def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
 
 
 def seconds_of(engine: str, recipe: Recipe) -> float:
-    """Return the seconds per image of the batch stage on noise, the least of some turns on one thread.
+    """Return the seconds per image of the batch stage on noise: the minimum over some turns on one thread.
 
     Args:
         engine: Name of the engine.
@@ -74,7 +75,7 @@ def seconds_of(engine: str, recipe: Recipe) -> float:
     images = torch.from_numpy(rng.integers(0, 256, (_NUM_IMAGES, height, width, 3), np.uint8))
     compiled = compile_engine(engine, recipe, device=torch.device("cpu"))  # type: ignore[arg-type]
     sizes = np.full((_NUM_IMAGES, 2), (height, width))
-    # The first call compiles, and is not counted.
+    # The first call compiles and is not counted.
     draws = [recipe.draw(0, epoch, np.arange(_NUM_IMAGES), sizes) for epoch in range(1 + _ROUNDS)]
     calls = [partial(_run, compiled, recipe, images, drawn) for drawn in draws]
     with one_thread():

@@ -1,4 +1,4 @@
-"""Rows of contestants that do the same work: how all small benchmarks are measured, printed and written."""
+"""Rows of contestants that do the same work: measuring, printing and writing of all small benchmarks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from bench.output.text import print_plain, result_table
 from bench.timing import Measurement, Turn, measure_in_turns, ratio, take_turn
 
 Contestant = Callable[[float], Turn]
-"""Works for some seconds and reports its turn."""
+"""Works for some seconds and returns its turn."""
 
 Measured = Mapping[str, Measurement]
 
-# Seconds of the turn that is not counted. A turn has at least one call, in which libraries load and functions compile.
+# Seconds of the uncounted turn. A turn has at least one call, in which libraries are loaded and functions are compiled.
 _ONE_CALL = 1e-9
 
 
@@ -27,7 +27,7 @@ class Task:
     Attributes:
         source: Photographs, as for `readers.open_dataset`.
         folder: An empty folder for files.
-        quick: Whether tiny inputs do, which show that it works.
+        quick: Whether to use tiny inputs, which only show that it works.
     """
 
     source: str
@@ -41,8 +41,8 @@ class Row:
 
     Attributes:
         name: The work.
-        contestants: By name; the first one that works here is the reference.
-        facts: Returns figures that follow from the measurements, by name.
+        contestants: The contestants by name; the first one that works here is the reference.
+        facts: Returns figures that are derived from the measurements, by name.
     """
 
     name: str
@@ -56,7 +56,7 @@ class RowResult:
 
     Attributes:
         name: The work.
-        measured: By contestant.
+        measured: Measurements by contestant.
         absent: By contestant, why it has no measurement.
         facts: Further figures by name.
     """
@@ -68,7 +68,7 @@ class RowResult:
 
     @property
     def speeds(self) -> dict[str, float]:
-        """How many times as fast each contestant is as the reference, the median over rounds."""
+        """How many times as fast as the reference each contestant is: the median over rounds."""
         reference = next(iter(self.measured.values()), Measurement(()))
         return {name: ratio(own, reference).median for name, own in self.measured.items()}
 
@@ -85,12 +85,12 @@ class RowResult:
 def contestants_of(
     makes: Mapping[str, Callable[[], Callable[[], object]]], items: int
 ) -> dict[str, Contestant]:
-    """Return contestants that call a function over and over.
+    """Return contestants that call a function repeatedly.
 
     Args:
-        makes: By name what prepares and returns the function, in the contestant's first turn: one that lacks its library
-            is absent.
-        items: Number of images of a call.
+        makes: By name, a function that prepares and returns the call; it runs in the contestant's first turn, so a
+            contestant whose library is missing is absent.
+        items: Number of images per call.
     """
 
     def repeat(make_once: Callable[[], Callable[[], object]], seconds: float) -> Turn:
@@ -102,13 +102,13 @@ def contestants_of(
 def measure_row(
     row: Row, *, seconds: float, rounds: int, progress: Callable[[str], object]
 ) -> RowResult:
-    """Let the contestants of a row take turns, after one call of each that is not counted.
+    """Let the contestants of a row take turns, after one uncounted call of each.
 
     Args:
         row: The work.
         seconds: Measured time per contestant, over all rounds.
         rounds: Turns of each contestant.
-        progress: Gets a line of text before every turn.
+        progress: Called with a line of text before every turn.
     """
     absent: dict[str, str] = {}
     measured = measure_in_turns(
@@ -123,13 +123,13 @@ def measure_row(
 
 
 def show_rows(title: str, meaning: str, results: Iterable[RowResult], console: Console) -> None:
-    """Print a line for each contestant, and below the table the facts and the reasons of those that are absent."""
+    """Print a line for each contestant, and below the table the facts and the reasons for absent ones."""
     table = result_table(title, meaning, "", "time", "range", "speed", "CPU time")
     lines: dict[str, list[str]] = {}
     for result in results:
         table.add_row(Text(result.name, style="bold"))
         fastest = min((own.seconds_per_item for own in result.measured.values()), default=1.0)
-        # The unit in which the fastest contestant of a row has a readable number.
+        # A unit in which the fastest contestant of a row has a readable number.
         unit, per_second = ("µs", 1e6) if fastest < 1e-3 else ("ms", 1e3)
         for name, own in result.measured.items():
             times = [per_second / rate for rate in own.rates]

@@ -1,4 +1,4 @@
-"""How the loader's cost grows with threads, image size, batch size and dataset length."""
+"""The growth of the loader's cost with threads, image size, batch size and dataset length."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -23,10 +23,10 @@ MEANING = (
 )
 
 _NUM_SAMPLES = 256
-_NUM_PER_SIZE = 4  # photographs of each size: those of 24 megapixels take a second to make
+_NUM_PER_SIZE = 4  # photographs of each size; one of 24 megapixels takes a second to make
 _QUALITY = 90
 _PIXELS_MAX = 200_000_000
-_NUM_DISCARD = 6  # batches before the clock starts: more than the loader makes ahead
+_NUM_DISCARD = 6  # batches before the measurement: more than the loader makes ahead
 
 _MEGAPIXELS = (0.1, 0.3, 1.0, 3.0, 8.0, 24.0)
 _BATCHES = (1, 4, 16, 64, 256)
@@ -34,7 +34,7 @@ _LENGTHS = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
 
 
 def rows(task: Task) -> Iterator[Row]:
-    """Yield a row for everything that varies."""
+    """Yield a row for every parameter that varies."""
     original = open_dataset(task.source)
     samples, _ = require_sound(task.source, original, most=_NUM_SAMPLES)
     picks = np.array([sample.index for sample in samples], np.int64)
@@ -55,7 +55,7 @@ def rows(task: Task) -> Iterator[Row]:
 
 
 def _take_batches(dataset: Dataset, seconds: float, **options: int) -> Turn:
-    """Take a turn with a new loader: one that waits for its next turn would go on working."""
+    """Take a turn with a new loader; an old one would continue to work between its turns."""
     with _loader(dataset, **options) as loader:
         return take_turn(
             partial(next, iter(loader)),
@@ -86,12 +86,12 @@ def _loader(dataset: Dataset, *, batch_size: int = 64, num_threads: int | None =
 
 
 def resized(samples: list[Sample], megapixels: float, folder: Path) -> Dataset:
-    """Resize photographs to a number of pixels, write them as JPEG, and open them, over and over.
+    """Resize photographs to a number of pixels, write them as JPEG, and open them, repeated.
 
     Args:
-        samples: Sound ones; the first few are taken.
-        megapixels: Millions of pixels of each; the shape is kept.
-        folder: Gets the files.
+        samples: Sound samples; the first few are used.
+        megapixels: Millions of pixels of each; the aspect ratio is kept.
+        folder: Receives the files.
     """
     files = folder / "photographs"  # a class folder, so that they have labels
     files.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Loaders that do what the host does for a GPU, on a machine without one: only pixels and launches are left out."""
+"""Loaders that do the host's work for a GPU, on a machine without one: only pixels and launches are missing."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,7 +25,7 @@ HostDecoder = Literal["cpu", "cuda", "dali"]
 
 
 def host_decoders() -> list[HostDecoder]:
-    """Return the decoders whose host part can run here: those of a GPU need Triton, and "dali" needs DALI."""
+    """Return the decoders whose host part can run here: GPU decoders need Triton, and "dali" needs DALI."""
     if find_spec("triton") is None:
         return ["cpu"]
     return ["cpu", "cuda"] if available_decoders()["dali"] else ["cpu", "cuda", "dali"]
@@ -34,7 +34,7 @@ def host_decoders() -> list[HostDecoder]:
 def host_loader(
     dataset: Dataset, decoder: HostDecoder, *, num_threads: int | None, batch_size: int
 ) -> Loader:
-    """Build a loader of the CPU with one of the decoders; those of a GPU work in a `without_gpu` block only."""
+    """Return a CPU loader with one of the decoders; GPU decoders only work inside a `without_gpu` block."""
 
     def build() -> Loader:
         return Loader(
@@ -64,7 +64,7 @@ def host_loader(
 
 @contextmanager
 def without_gpu() -> Iterator[None]:
-    """Launch no kernel in the block, and let DALI make no pixels."""
+    """Launch no kernels inside the block, and let DALI make no pixels."""
     if host_decoders() == ["cpu"]:
         yield
         return
@@ -89,7 +89,7 @@ class _NoLaunch:
 
 
 class _GpuFeed(Feed):
-    """The pipeline that a loader on a GPU has, on the CPU."""
+    """The pipeline of a loader on a GPU, running on the CPU."""
 
     def __init__(self, options: FeedOptions) -> None:
         super().__init__(replace(options, device="mixed", canvases=True))
@@ -103,7 +103,7 @@ def _no_pixels(encoded: Any, _start: Any, _shape: Any, **_options: Any) -> Any:
 
 
 def _black(image: Any, *pairs: Any, antialias: bool) -> Any:
-    """Return a canvas with that pixel, of the size that the last of the pairs says; the graph needs the others, too."""
+    """Return a canvas filled with that pixel, with the size in the last pair; the graph needs the other pairs, too."""
     from nvidia.dali import fn
 
     del antialias

@@ -1,1 +1,1 @@
-"""What commands and measurements print and write: text, tables, progress, results, errors."""
+"""Output of commands and measurements: text, tables, progress, results, errors."""

@@ -1,4 +1,4 @@
-"""Command-line arguments, converted to arguments of the packages."""
+"""Convert command-line arguments to arguments of the packages."""
 
 import ast
 import os
@@ -22,10 +22,10 @@ _DTYPES = {
 
 
 def dtype_from(text: str) -> torch.dtype:
-    """A dtype by its name.
+    """Return a dtype by name.
 
     Raises:
-        BenchError: There is no such dtype.
+        BenchError: The name is unknown.
     """
     if text not in _DTYPES:
         raise BenchError(f"dtype must be one of {', '.join(_DTYPES)}, got {text!r}: choose one")
@@ -33,10 +33,10 @@ def dtype_from(text: str) -> torch.dtype:
 
 
 def recipe_from(text: str) -> Recipe | Views:
-    """A preset by its name, or a recipe from a file.
+    """Return a preset by name, or a recipe from a file.
 
     Raises:
-        gpu_aug.RecipeError: It is neither, or the file has a fault.
+        gpu_aug.RecipeError: The text is neither, or the file is invalid.
     """
     return load_recipe(text) if _is_file(text) else Recipe.preset(text)
 
@@ -47,10 +47,10 @@ def _is_file(text: str) -> bool:
 
 
 def schedule_from(text: str) -> Schedule:
-    """A preset by its name, or what is in a file: a recipe, views, or recipes by epoch.
+    """Return a preset by name, or the contents of a file: a recipe, views, or recipes by epoch.
 
     Raises:
-        gpu_aug.RecipeError: It is neither, or the file has a fault.
+        gpu_aug.RecipeError: The text is neither, or the file is invalid.
     """
     if _is_file(text):
         return load_schedule(text)
@@ -58,15 +58,15 @@ def schedule_from(text: str) -> Schedule:
 
 
 def source_options(format: str | None, split: str | None, options: Sequence[str]) -> dict[str, Any]:
-    """The keyword arguments of `readers.open_dataset`: what was given of these.
+    """Return the keyword arguments of `readers.open_dataset` that were given.
 
     Args:
         format: Name of the format.
         split: Name of the split.
-        options: Texts NAME=VALUE. A value is written as in Python; what is not is a text.
+        options: Texts NAME=VALUE. A value in Python syntax is parsed; any other value is a string.
 
     Raises:
-        BenchError: A text is of another kind, or an option comes twice.
+        BenchError: A text has another form, or an option is repeated.
     """
     own = {"format": format, "split": split}
     found: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
@@ -87,10 +87,10 @@ def source_options(format: str | None, split: str | None, options: Sequence[str]
 
 
 def _value_from(name: str, text: str) -> Any:
-    """A value as Python writes it, or the text itself.
+    """Return a value in Python syntax, or the text itself.
 
     Raises:
-        BenchError: It begins as a list, a dictionary or a text in quotes and is none.
+        BenchError: The text starts like a list, a dictionary or a quoted string, but is invalid.
     """
     if text in ("true", "false"):
         raise BenchError(f"--option {name}={text} is no value of Python: say {text.capitalize()}")
@@ -106,10 +106,10 @@ def _value_from(name: str, text: str) -> Any:
 
 
 def check_different(**paths: Path | None) -> None:
-    """Find out before a long run that two of its results would be written into one file.
+    """Raise before a long run if two of its results would be written to the same file.
 
     Args:
-        paths: By the names of their options, without the dashes.
+        paths: The paths by the names of their options, without dashes.
 
     Raises:
         BenchError: Two of them are the same file.
@@ -126,10 +126,10 @@ def check_different(**paths: Path | None) -> None:
 
 
 def check_writable(path: Path | None) -> None:
-    """Make the folder of a result, and find out before a long run that the result could not be written.
+    """Create the folder of a result, and raise before a long run if the result cannot be written.
 
     Raises:
-        BenchError: The folder cannot be made, or the path is one, or it may not be written.
+        BenchError: The folder cannot be created, the path is a folder, or it is not writable.
     """
     if path is None:
         return

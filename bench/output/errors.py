@@ -9,24 +9,24 @@ from contextlib import contextmanager
 from typing import TextIO
 
 DEBUG_FLAG = "--debug"
-_SPLIT = re.compile(r"open_dataset\(\.\.\., split='(\w+)'\)")  # as it is said in Python
+_SPLIT = re.compile(r"open_dataset\(\.\.\., split='(\w+)'\)")  # the Python form of the advice
 
 
 class BenchError(Exception):
-    """Something the commands were asked to do and cannot; the text is one sentence."""
+    """A request to a command that cannot be done; the message is one sentence."""
 
 
 def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None = None) -> None:
-    """Call a command line and leave the process with its exit code.
+    """Call a command line and exit the process with its exit code.
 
-    An error that the packages raise on purpose becomes one red sentence and exit code 2. Any other error
-    is a defect and keeps its traceback, as everything does under --debug, which is taken out of the
-    arguments wherever it stands. A warning of the packages, raised or logged, is one yellow sentence. Ctrl-C gives exit
-    code 130, which is typer's doing.
+    An error that the packages raise on purpose becomes one red sentence and exit code 2. Any other error is a defect
+    and keeps its traceback. With --debug, which is removed from the arguments at any position, every error keeps its
+    traceback. A warning of the packages, raised or logged, becomes one yellow sentence. Ctrl-C gives exit code 130,
+    which typer does.
 
     Args:
-        command: Gets the arguments without --debug.
-        arguments: What follows the program's name; None means those of this process.
+        command: Called with the arguments without --debug.
+        arguments: The arguments after the program's name; None means those of this process.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG_FLAG in given
@@ -48,7 +48,7 @@ def show(error: Exception) -> None:
 
 
 def show_plainly(text: str) -> None:
-    """Print a line that is no error on standard error, yellow on a terminal."""
+    """Print a line that is not an error on standard error, yellow on a terminal."""
     _print(text, "yellow")
 
 
@@ -60,7 +60,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Take the place of `warnings.showwarning`, which names a line of ours."""
+    """Replace `warnings.showwarning`, which would name a line of our code."""
     if issubclass(category, UserWarning | RuntimeWarning):
         _print(f"warning: {message}", "yellow")
     else:
@@ -69,14 +69,14 @@ def _show_warning(
 
 
 class _Teller(logging.Handler):
-    """Prints what is logged, each text once."""
+    """Prints log records, each text once."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record, without the traceback that may come with it."""
+        """Print a record, without its traceback."""
         text = record.getMessage()
         if text not in self._told:
             self._told.add(text)
@@ -86,7 +86,7 @@ class _Teller(logging.Handler):
 
 @contextmanager
 def _logged_warnings() -> Iterator[None]:
-    """Print the warnings that the packages log, which nobody sees where nobody has set up logging."""
+    """Print the warnings that the packages log; without logging set up, they would not be visible."""
     logger, teller = logging.getLogger("gpu_aug"), _Teller()
     logger.addHandler(teller)
     try:
@@ -105,7 +105,7 @@ def _print(text: str, style: str) -> None:
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    # Imported here: an error at start-up should not first load torch to be told apart.
+    # Imported here, so that an error at start-up does not load torch first.
     from dali_pipes import BadSampleError, ClusterError, LoaderError, MissingPackageError
     from gpu_aug import EngineError, RecipeError
     from readers import ReadersError
@@ -115,7 +115,7 @@ def _expected() -> tuple[type[Exception], ...]:
         ReadersError,
         RecipeError,
         EngineError,
-        LoaderError,  # and StateMismatchError, which is one
+        LoaderError,  # includes StateMismatchError
         MissingPackageError,
         BadSampleError,
         ClusterError,

@@ -15,12 +15,12 @@ from rich.progress import (
 
 
 class Bar:
-    """A bar that appears with the first call; nothing where there is no terminal.
+    """A progress bar that appears with the first call; without a terminal it shows nothing.
 
     Args:
-        console: Where it is shown.
-        columns: What it consists of.
-        after: A bar that is taken away when this one appears, since a terminal shows one bar at a time.
+        console: The console to show it on.
+        columns: The columns of the bar.
+        after: A bar that is removed when this one appears, because a terminal shows one bar at a time.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Bar:
         self._bar = Progress(*columns, console=console, transient=True, disable=disable)
 
     def __call__(self, done: float, total: float | None, text: str = "") -> None:
-        """Show how much is done, of how much (None where that is unknown), and a text."""
+        """Show the progress, the total (None if unknown), and a text."""
         if not self._bar.tasks:
             if self._after is not None:
                 self._after._bar.stop()
@@ -46,17 +46,17 @@ class Bar:
 
 
 def bytes_bar() -> Bar:
-    """Return a bar that shows bytes, their rate and the time left."""
+    """Return a bar that shows bytes, their rate and the remaining time."""
     columns = (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     return Bar(Console(), BarColumn(), *columns)
 
 
 def samples_bar(console: Console | None = None, after: Bar | None = None) -> Bar:
-    """Return a bar that shows numbers of samples and the time left.
+    """Return a bar that shows numbers of samples and the remaining time.
 
     Args:
-        console: Where it is shown; standard output when None.
-        after: Another bar, which is taken away when this one appears.
+        console: The console; None is standard output.
+        after: Another bar, which is removed when this one appears.
     """
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Bar(console or Console(), *columns, after=after)

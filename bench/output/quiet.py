@@ -1,4 +1,4 @@
-"""Silencing messages that libraries write to standard error."""
+"""Suppress messages that libraries write to standard error."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Suppress what decoders write to standard error, because it names no file."""
+    """Suppress messages of decoders on standard error, because they do not name the file."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

@@ -17,7 +17,7 @@ def document(
     rows: Sequence[Mapping[str, object]],
     **more: object,
 ) -> dict[str, object]:
-    """The common fields of every JSON result, around its rows."""
+    """Return a JSON result: the common fields and the rows."""
     return {
         "command": command,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -31,7 +31,7 @@ def document(
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write a result, indented so that differences between results can be read."""
+    """Write a result, indented so that differences between results are readable."""
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
@@ -43,7 +43,7 @@ def save_result(
     rows: Sequence[Mapping[str, object]],
     **more: object,
 ) -> None:
-    """Write the `document` of a result, where somebody asked for it, and say so."""
+    """If a path is given, write the `document` of a result to it and print a line."""
     if path is not None:
         write_json(path, document(command, settings, rows, **more))
         print_written(console, path)

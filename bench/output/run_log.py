@@ -1,4 +1,4 @@
-"""The log of a run: lines of JSON, each whole, so that what a killed run left can be read."""
+"""The log of a run: complete lines of JSON, so that the log of a killed run can be read."""
 
 import json
 import threading
@@ -18,17 +18,17 @@ EVERY_SECONDS = 1.0
 
 
 class RunLogWriter:
-    """Writes what a run did: a line at its begin, one every second and for each bad sample, and one at its end.
+    """Writes the log of a run: a line at its start, one every second and for each bad sample, and one at its end.
 
-    The lines, by their ``kind``: "run" says what was run on what; "stats" has `Stats.to_dict` of all since the loader
-    was made, the seconds ``at`` which it was so, and the epoch; "bad_sample" has a record of the ledger; "end" has the
-    statistics of each epoch, the coverage of the last one, and ``stopped``, the name of what ended the run early, or
-    None. A line is written by one call of the system, so that a run that is killed leaves whole lines, but for the last
+    The lines by their ``kind``: "run" describes the run and its data. "stats" has `Stats.to_dict` since the loader was
+    made, the time ``at`` in seconds, and the epoch. "bad_sample" has a record of the ledger. "end" has the statistics
+    of each epoch, the coverage of the last epoch, and ``stopped``, the name of the exception that ended the run early,
+    or None. Each line is written by one system call, so that a killed run leaves complete lines, except for the last
     one on a full disk.
 
     Args:
-        path: Is written anew.
-        loader: The loader that is run.
+        path: The file; it is replaced.
+        loader: The running loader.
         described: For the first line: "data", "recipe" and "settings".
     """
 
@@ -67,11 +67,11 @@ class RunLogWriter:
         self._file.close()
 
     def count(self, batch: Batch) -> None:
-        """Take note of a batch that was handed over."""
+        """Count a batch that was handed over."""
         self._coverage.count(self._loader.epoch, batch)
 
     def end_epoch(self, stats: Stats) -> None:
-        """Take note of an epoch that is over."""
+        """Record the statistics of a completed epoch."""
         self._epochs[str(stats.epoch)] = stats.to_dict()
 
     def _keep_on(self) -> None:
@@ -79,7 +79,7 @@ class RunLogWriter:
             self._note()
 
     def _note(self) -> None:
-        """Write the statistics as they are, and the bad samples that came."""
+        """Write the present statistics and new bad samples."""
         bad = self._loader.bad_samples[self._num_bad :]
         self._num_bad += len(bad)
         for record in bad:
@@ -91,15 +91,15 @@ class RunLogWriter:
         return round(clock() - self._began, 3)
 
     def _write(self, kind: str, **content: Any) -> None:
-        """Write a line. The thread writes between its start and its end only, so no two lines are written at once."""
+        """Write a line. The thread only writes between its start and its end, so no two lines are written at once."""
         self._file.write(json.dumps({"kind": kind, **content}).encode() + b"\n")
 
 
 class Coverage:
-    """Which samples of a dataset an epoch has handed over.
+    """The samples of a dataset that an epoch has handed over.
 
     Args:
-        length: Samples in the dataset.
+        length: Number of samples in the dataset.
     """
 
     def __init__(self, length: int) -> None:
@@ -107,7 +107,7 @@ class Coverage:
         self._epoch, self._rows = 0, 0
 
     def count(self, epoch: int, batch: Batch) -> None:
-        """Count the rows of a batch; those that only fill it up are none."""
+        """Count the rows of a batch; rows that only fill it up do not count."""
         if epoch != self._epoch:
             self._seen[:] = False
             self._epoch, self._rows = epoch, 0
@@ -116,7 +116,7 @@ class Coverage:
         self._rows += len(indices)
 
     def to_dict(self) -> dict[str, int]:
-        """The epoch, how many different samples it handed over, of how many, and how many rows were repeats."""
+        """Return the epoch, its number of different samples, the number of samples in the dataset, and the number of repeated rows."""
         different = int(self._seen.sum())
         return {
             "epoch": self._epoch,

@@ -1,4 +1,4 @@
-"""Words, lines and tables that several commands print."""
+"""Text, lines and tables that several commands print."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,35 +15,35 @@ from readers.plural import counted
 from readers.prepare.source import files_left_out
 
 TABLE_WIDTH = 96
-"""Columns that a whole table of a comparison takes."""
+"""Columns that the complete table of a comparison needs."""
 
 _MOST_OTHERS = 3
 
 
 def printable(name: str) -> str:
-    """A name as text, also where it is no valid UTF-8."""
+    """Return a name as text, even if it is not valid UTF-8."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def name_some(names: Sequence[str], num_others: int) -> str:
-    """Return some names and how many others there are, such as "a, b and 3 others"."""
+    """Return some names and the number of others, such as "a, b and 3 others"."""
     others = f" and {counted(num_others, 'other')}" if num_others > 0 else ""
     return ", ".join(map(printable, names)) + others
 
 
 def wide_console(width: int = TABLE_WIDTH) -> Console:
-    """A console that, where it is no terminal but a file or a pipe, is wide enough for the table."""
+    """Return a console that is wide enough for the table if the output is a file or a pipe."""
     console = Console()
     return console if console.is_terminal else Console(width=width)
 
 
 def plain_table(**more: Any) -> Table:
-    """Return a table with a line under its header and no others; `more` are arguments of rich's Table."""
+    """Return a table whose only line is below its header; `more` are arguments of rich's Table."""
     return Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), **more)
 
 
 def result_table(title: str, caption: str, first: str, *numbers: str) -> Table:
-    """A table of results: a column of names, and columns of numbers."""
+    """Return a table of results: a column of names, and columns of numbers."""
     table = plain_table(title=title, caption=caption, title_justify="left", caption_justify="left")
     table.add_column(first, no_wrap=True)
     for heading in numbers:
@@ -62,18 +62,18 @@ def print_line(text: str, style: str = "") -> None:
 
 
 def print_sentence(text: str) -> None:
-    """Print a text without markup: on a terminal wrapped at words, else as one line."""
+    """Print a text without markup: on a terminal wrapped at words, otherwise as one line."""
     console = Console()
     console.print(Text(text), soft_wrap=not console.is_terminal)
 
 
 def print_written(console: Console, path: Path) -> None:
-    """Say where something was written to."""
+    """Print where a result was written."""
     console.print(f"written: {path}", soft_wrap=True)
 
 
 def print_left_out(source: str, dataset: Dataset | TarStream) -> None:
-    """Say which images lie in a folder of videos, or videos in one of images: they are no samples."""
+    """Print which images are in a folder of videos, or videos in a folder of images: they are not samples."""
     others: Sequence[str] = files_left_out(source, dataset)
     if others:
         some = name_some(others[:_MOST_OTHERS], len(others) - _MOST_OTHERS)

@@ -1,1 +1,1 @@
-"""Shuffled reads of encoded samples: our readers beside the formats' own libraries."""
+"""Shuffled reads of encoded samples: our readers compared with the formats' own libraries."""

@@ -1,4 +1,4 @@
-"""The same samples in every format, each written by the format's own library."""
+"""Write the same samples in every format, each with the format's own library."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-_PER_ROW_GROUP = 100  # as the Hugging Face hub has it for images
+_PER_ROW_GROUP = 100  # the value of the Hugging Face hub for images
 _PER_SHARD = 4096
 
 
@@ -18,7 +18,7 @@ class Image(NamedTuple):
 
 
 def files(images: Sequence[Image], folder: Path) -> None:
-    """Class folders."""
+    """Write class folders."""
     for number, image in enumerate(images):
         path = folder / f"{image.label:04d}" / f"{number:08d}.jpg"
         path.parent.mkdir(exist_ok=True)
@@ -26,7 +26,7 @@ def files(images: Sequence[Image], folder: Path) -> None:
 
 
 def tar(images: Sequence[Image], folder: Path) -> None:
-    """WebDataset shards."""
+    """Write WebDataset shards."""
     import webdataset as wds
 
     for shard, part in _parts(images):
@@ -38,7 +38,7 @@ def tar(images: Sequence[Image], folder: Path) -> None:
 
 
 def parquet(images: Sequence[Image], folder: Path) -> None:
-    """Parquet files, not compressed, as photographs are."""
+    """Write Parquet files without compression, because photographs are compressed already."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -53,7 +53,7 @@ def parquet(images: Sequence[Image], folder: Path) -> None:
 
 
 def arrow(images: Sequence[Image], folder: Path) -> None:
-    """A Hugging Face dataset, saved to disk."""
+    """Write a Hugging Face dataset, saved to disk."""
     import datasets
 
     columns = {
@@ -68,7 +68,7 @@ def arrow(images: Sequence[Image], folder: Path) -> None:
 
 
 def lmdb(images: Sequence[Image], folder: Path) -> None:
-    """One LMDB, a key per image."""
+    """Write one LMDB, with a key per image."""
     import lmdb as library
 
     size_bytes = 2 * sum(len(image.data) + 8192 for image in images)
@@ -78,7 +78,7 @@ def lmdb(images: Sequence[Image], folder: Path) -> None:
 
 
 def hdf5(images: Sequence[Image], folder: Path) -> None:
-    """One HDF5 file, images of variable length."""
+    """Write one HDF5 file, with images of variable length."""
     import h5py
     import numpy as np
 
@@ -90,7 +90,7 @@ def hdf5(images: Sequence[Image], folder: Path) -> None:
 
 
 def tfrecord(images: Sequence[Image], folder: Path) -> None:
-    """TFRecord files of tf.train.Example."""
+    """Write TFRecord files of tf.train.Example."""
     import tfrecord as library
 
     for shard, part in _parts(images):
@@ -101,7 +101,7 @@ def tfrecord(images: Sequence[Image], folder: Path) -> None:
 
 
 def array_record(images: Sequence[Image], folder: Path) -> None:
-    """ArrayRecord files for random access: one record per group, not compressed."""
+    """Write ArrayRecord files for random access: one record per group, not compressed."""
     from array_record.python.array_record_module import ArrayRecordWriter
 
     for shard, part in _parts(images):
@@ -112,7 +112,7 @@ def array_record(images: Sequence[Image], folder: Path) -> None:
 
 
 def mds(images: Sequence[Image], folder: Path) -> None:
-    """MosaicML MDS."""
+    """Write MosaicML MDS shards."""
     from streaming import MDSWriter
 
     columns = {"image": "bytes", "label": "int"}
@@ -122,7 +122,7 @@ def mds(images: Sequence[Image], folder: Path) -> None:
 
 
 def litdata(images: Sequence[Image], folder: Path) -> None:
-    """LitData chunks."""
+    """Write LitData chunks."""
     import litdata as ld
 
     ld.optimize(
@@ -151,7 +151,7 @@ COPIES: dict[str, Callable[[Sequence[Image], Path], None]] = {
 
 
 def main(name: str, source: str, folder: str) -> None:
-    """``python -m bench.reading.copies NAME FILES FOLDER``: make a copy of what `files` wrote."""
+    """``python -m bench.reading.copies NAME FILES FOLDER``: make a copy of the output of `files`."""
     paths = sorted(Path(source).rglob("*.jpg"), key=lambda path: path.name)
     images = [Image(path.read_bytes(), int(path.parent.name)) for path in paths]
     COPIES[name](images, Path(folder))

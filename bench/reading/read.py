@@ -1,6 +1,6 @@
-"""Shuffled reads of the same samples from every format: our readers beside the formats' own libraries.
+"""Shuffled reads of the same samples from every format: our readers compared with the formats' own libraries.
 
-Every reader is a process of its own, so that none shares memory, threads or the interpreter lock with another.
+Every reader is a separate process, so that none shares memory, threads or the GIL with another.
 """
 
 import os
@@ -33,17 +33,18 @@ from readers.labels.label_vector import class_number
 
 Progress = Callable[[str], object]
 
-_PREPARE_SECONDS_MAX = 900.0  # for half a gigabyte on a slow network disk
-_ANSWER_SECONDS_MORE = 120.0  # for what a library does before its first batch
+_PREPARE_SECONDS_MAX = 900.0  # enough for half a gigabyte on a slow network disk
+_ANSWER_SECONDS_MORE = 120.0  # for the work of a library before its first batch
 _WARM_UP_SECONDS = 0.5
-_AHEAD = 3  # batches per thread that may lie ready when a turn begins
-_PART = 64  # samples that are fetched at a time from the source
+_AHEAD = 3  # batches per thread that may be ready when a turn starts
+_PART = 64  # samples fetched at a time from the source
 _TABLE_WIDTH = 120
 _ENVIRONMENT = {
     "PYTHONPATH": str(Path(bench.__file__).parent.parent),
     "PYTHONWARNINGS": "ignore",
 }
-_WRITERS = {"mds": "mosaic-streaming", "litdata": "litdata"}  # whose environment writes a copy
+# Peer whose environment writes the copy.
+_WRITERS = {"mds": "mosaic-streaming", "litdata": "litdata"}
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,13 @@ class ReadSettings:
     """Settings of the measurement.
 
     Attributes:
-        seconds: Measured time per reader, warm, over all rounds.
-        rounds: Turns of every reader.
+        seconds: Measured time per reader, warm, summed over all rounds.
+        rounds: Turns of each reader.
         cold_rounds: Turns after the files were dropped from the page cache, each in a new process.
         batch_size: Samples per batch.
-        num_threads: Threads or worker processes; None takes the cores.
-        size_bytes: Size of the samples taken from the data, which are repeated where it has less.
-        only: Formats that take part; all when empty.
+        num_threads: Threads or worker processes; None uses the number of cores.
+        size_bytes: Size of the samples taken from the data, which are repeated if it has fewer.
+        only: Formats that take part; empty for all.
     """
 
     seconds: float = 10.0
@@ -70,7 +71,7 @@ class ReadSettings:
 
 
 def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None) -> Result:
-    """Measure, print the table and write it down.
+    """Measure, print the table and write it to a file.
 
     Raises:
         BenchError: The data has fewer samples than two batches, or a number is not positive.
@@ -136,9 +137,9 @@ class Reader(FarProcess):
     """A process that reads one copy in one way.
 
     Args:
-        entry: Which way, and the environment that runs it.
-        copy: The copy that it reads.
-        settings: The threads and the size of a batch.
+        entry: The way of reading, and the environment that runs it.
+        copy: Path of the copy that it reads.
+        settings: Number of threads and batch size.
     """
 
     def __init__(self, entry: Entry, copy: Path, settings: ReadSettings) -> None:
@@ -151,12 +152,12 @@ class Reader(FarProcess):
         )
 
     def take_warm_turn(self, seconds: float) -> Turn:
-        """Read for some seconds, after the batches that lay ready."""
+        """Read for some seconds, after the batches that were ready."""
         return self._take_turn(seconds, self._num_ahead, None)
 
     def take_cold_turn(self, seconds: float, num_samples: int) -> Turn:
-        """Empty the page cache, then read for some seconds, but none of the copy's samples twice."""
-        self._take_turn(0.0, 0, 1)  # the process has opened the copy
+        """Empty the page cache, then read for some seconds, but each sample of the copy at most once."""
+        self._take_turn(0.0, 0, 1)  # after this, the process has opened the copy
         _drop_from_cache(self._copy)
         rest = num_samples - (self._num_ahead + 2) * self._batch_size
         return self._take_turn(seconds, self._num_ahead, max(self._batch_size, rest))
@@ -167,13 +168,13 @@ class Reader(FarProcess):
 
 
 def _take_cold_turn(start: Callable[[], Reader], num_samples: int, seconds: float) -> Turn:
-    """Take one turn of a new process: what an older one has mapped stays in the page cache."""
+    """Take one turn of a new process: pages that an older process has mapped stay in the page cache."""
     with closing(start()) as reader:
         return reader.take_cold_turn(seconds, num_samples)
 
 
 def _images(source: str, size_bytes: int) -> list[Image]:
-    """Samples spread over the data, up to a size; repeated where there are fewer, as copies of their own."""
+    """Return samples spread over the data, up to a size; if there are too few, they are repeated as separate samples."""
     dataset = open_dataset(source)
     order = Order(len(dataset))
     images: list[Image] = []
@@ -196,7 +197,7 @@ def _make_copies(
     result: Result,
     progress: Progress,
 ) -> dict[str, Path]:
-    """Write a copy in each format that takes part; note in the result why one could not be written."""
+    """Write a copy in each format that takes part; record in the result why a copy could not be written."""
     source = folder / "files"
     source.mkdir()
     files(images, source)
@@ -218,7 +219,7 @@ def _make_copies(
 
 
 def _copy(name: str, source: Path, target: Path, peer: str) -> str:
-    """Write a copy in a process, where its library is; return why it did not work, or ""."""
+    """Write a copy in a process of the environment that has its library; return the reason for a failure, or ""."""
     command = [*_module(peer, "copies"), name, str(source), str(target)]
     try:
         ran = subprocess.run(
@@ -235,7 +236,7 @@ def _copy(name: str, source: Path, target: Path, peer: str) -> str:
 
 
 def _module(peer: str, module: str) -> list[str]:
-    """Return the command that runs a module of this package, in the environment of a peer."""
+    """Return the command that runs a module of this package in the environment of a peer."""
     python = str(python_of(environment(peer))) if peer else sys.executable
     return [python, "-m", f"bench.reading.{module}"]
 

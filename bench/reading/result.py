@@ -9,7 +9,8 @@ from rich.console import Console
 from bench.output.text import print_plain, result_table
 from bench.timing import Measurement, ratio
 
-_REASON_CHARACTERS = 200  # of a traceback's last line, which may quote a whole sample
+# Largest length of a traceback's last line, which may quote a complete sample.
+_REASON_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,9 @@ class Entry:
     """A reader of a format.
 
     Attributes:
-        copy: Format of the copy that it reads, as in `bench.reading.copies.COPIES`.
-        way: How it reads, as in `bench.reading.ways.WAYS`.
-        peer: Peer whose environment runs it; "" for this one.
+        copy: Format of the copy that it reads, see `bench.reading.copies.COPIES`.
+        way: Its way of reading, see `bench.reading.ways.WAYS`.
+        peer: Peer whose environment runs it; "" for this environment.
     """
 
     copy: str
@@ -62,10 +63,10 @@ class Result:
 
     Attributes:
         samples: Number of samples in every copy.
-        num_bytes: Their size.
+        num_bytes: Size of these samples.
         warm: The turns of each reader with the data in the page cache.
         cold: The turns of each reader without it.
-        absent: By reader, why it took no part.
+        absent: Why a reader did not take part, by reader.
     """
 
     samples: int
@@ -75,7 +76,7 @@ class Result:
     absent: dict[str, str] = field(default_factory=dict)
 
     def leave_out(self, name: str, error: Exception) -> None:
-        """Note why a reader takes no further part."""
+        """Record why a reader takes no further part."""
         self.absent[name] = str(error)[:_REASON_CHARACTERS]
 
     def to_dict(self) -> dict[str, object]:
@@ -96,11 +97,11 @@ class Result:
 
 
 def ratios_of(measured: Mapping[str, Measurement]) -> dict[str, dict[str, float | str | None]]:
-    """Return how many times as fast each reader of ours is as others, the median over rounds.
+    """Return how many times as fast as others each of our readers is: the median over rounds.
 
     Returns:
-        By our reader "own", the ratio to the fastest other reader of the same format, "fastest_own", its name, and "all",
-        the ratio to the fastest other reader of any format; None where there is none.
+        For each of our readers "own", the ratio to the fastest other reader of the same format; "fastest_own", its
+        name; and "all", the ratio to the fastest other reader of any format. None if there is no other reader.
     """
     others = [entry for entry in ENTRIES if entry.way != "ours" and entry.name in measured]
 
@@ -136,7 +137,7 @@ def show(result: Result, console: Console) -> None:
         if entry.name in result.warm:
             is_ours = entry.way == "ours"
             table.add_row(
-                entry.name if is_ours else f"  {entry.way}",  # others stand below ours
+                entry.name if is_ours else f"  {entry.way}",  # other readers are listed below ours
                 *_cells(entry.name, result.warm),
                 *_cells(entry.name, result.cold),
                 style="green" if is_ours else "",

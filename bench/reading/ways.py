@@ -1,11 +1,11 @@
-"""Ways to get shuffled batches of encoded samples out of storage: ours, and those of the formats' own libraries.
+"""Ways to read shuffled batches of encoded samples from storage: ours, and those of the formats' own libraries.
 
-A way is a function of a Task that yields batches for ever, each a list of payloads (bytes or views) that
-have arrived in this process.
+A way is a function of a Task that yields batches endlessly, each a list of payloads (bytes or views) that have arrived
+in this process.
 
 ``python -m bench.reading.ways WAY SOURCE BATCH_SIZE THREADS`` is the process of one reader. Every line of its input is
-JSON: {"seconds", "discard", "items_max"}, as `bench.timing.take_turn` takes them. It answers with a line of JSON: the
-fields of a `bench.timing.Turn`.
+JSON: {"seconds", "discard", "items_max"}, the arguments of `bench.timing.take_turn`. It answers with a line of JSON:
+the fields of a `bench.timing.Turn`.
 """
 
 import random
@@ -48,14 +48,14 @@ class Task:
 
 
 def touch(batch: Batch) -> Batch:
-    """Read a byte of every page, so that a view costs what its storage costs."""
+    """Read a byte of every page, so that a view costs as much as its storage."""
     for payload in batch:
         np.frombuffer(payload, np.uint8)[::4096].sum()
     return batch
 
 
 def ours(task: Task) -> Iterator[Batch]:
-    """open_dataset, Order, fetch in threads."""
+    """Read with open_dataset, Order, and fetch in threads."""
     from readers import Order, Sample, open_dataset
 
     dataset = open_dataset(task.source)
@@ -78,7 +78,7 @@ def ours(task: Task) -> Iterator[Batch]:
 
 
 def _ahead(work: Callable[[Any], Batch], asked: Iterator[Any], num_threads: int) -> Iterator[Batch]:
-    """Work in threads, a few batches ahead, and hand over in order."""
+    """Work in threads, a few batches ahead, and yield the results in order."""
     with ThreadPoolExecutor(num_threads) as pool:
         under_way: deque[Future[Batch]] = deque()
         for one in asked:
@@ -88,7 +88,7 @@ def _ahead(work: Callable[[Any], Batch], asked: Iterator[Any], num_threads: int)
 
 
 def torch_files(task: Task) -> Iterator[Batch]:
-    """Torch's DataLoader over files, worker processes."""
+    """Read files with torch's DataLoader, in worker processes."""
     from torch.utils.data import DataLoader
 
     paths = sorted(task.source.rglob("*.*"))
@@ -102,7 +102,7 @@ def _contents(paths: Sequence[Path]) -> Batch:
 
 
 def webdataset(task: Task) -> Iterator[Batch]:
-    """wds.WebDataset and WebLoader, shards shuffled, a buffer of 1000."""
+    """Read with wds.WebDataset and WebLoader, shards shuffled, with a buffer of 1000."""
     import webdataset as wds
 
     shards = sorted(str(path) for path in task.source.glob("*.tar"))
@@ -124,7 +124,7 @@ def _image_of(sample: dict[str, bytes]) -> bytes:
 
 
 def pyarrow_take(task: Task) -> Iterator[Batch]:
-    """pyarrow.dataset(...).take(indices, columns), pyarrow's own threads."""
+    """Read with pyarrow.dataset(...).take(indices, columns), in pyarrow's own threads."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -136,7 +136,7 @@ def pyarrow_take(task: Task) -> Iterator[Batch]:
 
 
 def hf_datasets(task: Task) -> Iterator[Batch]:
-    """datasets.load_from_disk(...)[indices] with undecoded images."""
+    """Read with datasets.load_from_disk(...)[indices], with undecoded images."""
     import datasets
 
     dataset = datasets.load_from_disk(str(task.source))
@@ -145,7 +145,7 @@ def hf_datasets(task: Task) -> Iterator[Batch]:
 
 
 def lmdb_get(task: Task) -> Iterator[Batch]:
-    """lmdb: one transaction per batch, get per key."""
+    """Read with lmdb: one transaction per batch, one get per key."""
     import lmdb
 
     found = lmdb.open(str(task.source), readonly=True, lock=False, readahead=False)
@@ -157,7 +157,7 @@ def lmdb_get(task: Task) -> Iterator[Batch]:
 
 
 def h5py_index(task: Task) -> Iterator[Batch]:
-    """h5py: dataset[index] per sample."""
+    """Read with h5py: dataset[index] per sample."""
     import h5py
 
     with h5py.File(task.source, "r") as file:
@@ -167,7 +167,7 @@ def h5py_index(task: Task) -> Iterator[Batch]:
 
 
 def tfrecord_loader(task: Task) -> Iterator[Batch]:
-    """tfrecord.tfrecord_loader over the files, records from a shuffle queue of 1000."""
+    """Read with tfrecord.tfrecord_loader over the files, records from a shuffle queue of 1000."""
     import tfrecord
 
     shuffle = random.Random(task.seed)
@@ -189,7 +189,7 @@ def tfrecord_loader(task: Task) -> Iterator[Batch]:
 
 
 def array_record(task: Task) -> Iterator[Batch]:
-    """ArrayRecordDataSource.__getitems__, its own threads; records are the images."""
+    """Read with ArrayRecordDataSource.__getitems__, in its own threads; records are the images."""
     from array_record.python.array_record_data_source import ArrayRecordDataSource
 
     source = ArrayRecordDataSource(sorted(map(str, task.source.glob("*.array_record"))))
@@ -198,7 +198,7 @@ def array_record(task: Task) -> Iterator[Batch]:
 
 
 def grain_array_record(task: Task) -> Iterator[Batch]:
-    """grain.MapDataset over ArrayRecord, shuffled, threads."""
+    """Read with grain.MapDataset over ArrayRecord, shuffled, in threads."""
     import grain
 
     source = grain.sources.ArrayRecordDataSource(
@@ -213,7 +213,7 @@ def grain_array_record(task: Task) -> Iterator[Batch]:
         .to_iter_dataset(
             grain.ReadOptions(
                 num_threads=task.num_threads,
-                prefetch_buffer_size=_NUM_AHEAD * task.num_threads,  # 500 batches when left out
+                prefetch_buffer_size=_NUM_AHEAD * task.num_threads,  # the default is 500 batches
             )
         )
     )
@@ -222,7 +222,7 @@ def grain_array_record(task: Task) -> Iterator[Batch]:
 
 
 def mosaic(task: Task) -> Iterator[Batch]:
-    """streaming.StreamingDataset (py1e) in torch's DataLoader, worker processes."""
+    """Read with streaming.StreamingDataset (py1e) in torch's DataLoader, in worker processes."""
     from streaming import StreamingDataset
     from torch.utils.data import DataLoader
 
@@ -237,7 +237,7 @@ def _images(samples: Sequence[dict[str, Any]]) -> Batch:
 
 
 def litdata(task: Task) -> Iterator[Batch]:
-    """litdata.StreamingDataset (chunks made by optimize, local), worker processes."""
+    """Read with litdata.StreamingDataset (local chunks made by optimize), in worker processes."""
     import litdata as ld
 
     dataset = ld.StreamingDataset(str(task.source), shuffle=True, drop_last=True, seed=task.seed)
@@ -245,7 +245,7 @@ def litdata(task: Task) -> Iterator[Batch]:
 
 
 def _epochs(make_loader: Any, dataset: Any, task: Task, **options: Any) -> Iterator[Batch]:
-    """Yield the batches of a DataLoader, or of one that takes the same arguments, epoch after epoch."""
+    """Yield the batches of a DataLoader, or of a class with the same arguments, epoch after epoch."""
     options |= {"batch_size": task.batch_size, "num_workers": task.num_threads, "drop_last": True}
     while True:
         for batch in make_loader(dataset, **options):
@@ -280,7 +280,7 @@ WAYS: dict[str, Callable[[Task], Iterator[Batch]]] = {
 
 
 def main(way: str, source: str, batch_size: str, num_threads: str) -> None:
-    """Take turns of one way, as asked, until the input ends."""
+    """Take turns of one way, as requested, until the input ends."""
     batches = WAYS[way](Task(Path(source), int(batch_size), int(num_threads), seed=0))
 
     def answer(asked: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Bad samples of a run or of data: which, why, and what can be decoded of them."""
+"""Bad samples of a run or of data: their keys, the reasons, and what can be decoded of them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from readers.formats.stream import TarStream
 
 _MOST_LISTED = 500
 _MOST_REASONS = 12
-_MOST_LETTERS = 300  # of a reason
+_MOST_LETTERS = 300  # largest length of a reason
 
 
 def bad_of_log(records: Sequence[Object]) -> dict[BadSample, tuple[str, int]]:
-    """Return the bad samples of a run: where each was met first, and how often."""
+    """Return the bad samples of a run, with the place where each was first met and the number of times."""
     met: dict[tuple[int, str], list[Object]] = {}
     for record in records:
         sample = int(number_of(record, "index")), str(record.get("key", ""))
@@ -38,13 +38,13 @@ def bad_values(
     dataset: Dataset | TarStream | None,
     met: Mapping[BadSample, tuple[str, int]],
 ) -> dict[str, Any]:
-    """Return what a section of the page shows of bad samples.
+    """Return the values that the page's section of bad samples shows.
 
     Args:
-        given: Each sample once.
-        num_bad: How many were counted, of which `given` may be the first.
-        dataset: Where their pictures are from; None for no pictures.
-        met: In a run, where each was met first, and how often; empty for data.
+        given: The samples, without duplicates.
+        num_bad: Number of all bad samples; `given` may only have the first of them.
+        dataset: The dataset with their pictures; None for no pictures.
+        met: For a run, the place where each was first met and the number of times; empty for data.
     """
     bad = [replace(one, reason=_shortened(one.reason)) for one in given]
     pictures = bad_pictures(dataset, bad) if dataset is not None else []

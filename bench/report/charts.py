@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _STYLE: dict[str, Any] = {
-    "svg.hashsalt": "gpu-aug",  # ids of the file's parts are random without it
-    "svg.fonttype": "none",  # text stays text: small files, and readers can search it
-    "text.parse_math": False,  # names of stages come from logs and may hold dollar signs
+    "svg.hashsalt": "gpu-aug",  # without it, the ids in the file are random
+    "svg.fonttype": "none",  # text stays text: files are small and searchable
+    "text.parse_math": False,  # names of stages come from logs and may contain dollar signs
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.spines.top": False,
@@ -31,14 +31,14 @@ _STYLE: dict[str, Any] = {
 }
 _COLOUR, _BAND = "#1f66b5", "#b9d3ee"
 _WIDTH = 9.6  # inches, the width of the page's column at 100 px each
-_SMALLEST_DOT, _LARGEST_DOT = 4, 600  # areas in points: a rare size is still seen
-_MOST_EPOCHS_MARKED = 12  # names of more would cover each other
-_LOCK = threading.Lock()  # matplotlib's settings belong to the process
+_SMALLEST_DOT, _LARGEST_DOT = 4, 600  # areas in points; a rare size is still visible
+_MOST_EPOCHS_MARKED = 12  # more names would overlap
+_LOCK = threading.Lock()  # matplotlib's settings are global to the process
 
 
 @dataclass
 class Chart:
-    """A drawing: `source` is a data URI of an SVG file, `title` is read aloud in its place."""
+    """A drawing: `source` is a data URI of an SVG file; screen readers read its `title`."""
 
     title: str
     source: str = ""
@@ -46,14 +46,14 @@ class Chart:
 
 @contextmanager
 def _drawing(title: str, height: float, x: str, y: str) -> Iterator[tuple["Axes", Chart]]:
-    """Give axes to draw on and their chart, which gets its source at the end of the block."""
+    """Yield axes to draw on and their chart, which gets its source at the end of the block."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     chart = Chart(title)
     with _LOCK, rc_context(_STYLE), warnings.catch_warnings():
-        # Text is drawn by the reader's fonts, which may have letters that matplotlib's font lacks.
+        # Text is displayed with the reader's fonts, which may have letters that matplotlib's font lacks.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         axes = figure.add_subplot()
@@ -78,12 +78,12 @@ def time_chart(
     """Draw numbers over time.
 
     Args:
-        title: Stands above the chart.
-        edges: Ends of the intervals in seconds, [N + 1].
-        curves: By name the mean of each interval, [N]; shares are stacked on top of each other.
+        title: Shown above the chart.
+        edges: Bounds of the intervals in seconds, [N + 1].
+        curves: The mean of each interval, [N], by name; shares are stacked.
         unit: The unit of the curves.
-        band: The lowest and the highest value within each interval, [N] each; without it the curves are shares, 0 to 1.
-        epochs: Begin in seconds and number of epochs, which are marked.
+        band: The lowest and the highest value in each interval, [N] each; without it the curves are shares, 0 to 1.
+        epochs: Start in seconds and number of each epoch to mark.
     """
     with _drawing(title, 2.8, "time since the start", unit) as (axes, chart):
         if band is not None and not np.array_equal(*band):
@@ -98,7 +98,7 @@ def time_chart(
                 how = {"color": f"C{number % 10}", "fill": True, "baseline": base}
             axes.stairs(top, edges, label=cleaned(name), **how)
             base = top
-        # Few names fit into one row of the chart's width.
+        # Only a few names fit into one row.
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
         _mark_epochs(axes, epochs)
         if band is None:
@@ -115,7 +115,7 @@ def size_chart(title: str, shapes: Mapping[tuple[int, int], int]) -> Chart:
     counts = np.array(list(shapes.values()))
     with _drawing(title, 4.0, "width in pixels", "height in pixels") as (axes, chart):
         areas = _SMALLEST_DOT + _LARGEST_DOT * counts / counts.max()
-        # Ten thousand dots as one small picture; transparent, because many lie on top of each other.
+        # Rasterised, because there may be ten thousand dots; transparent, because many overlap.
         axes.scatter(widths, heights, areas, color=_COLOUR, alpha=0.4, rasterized=True)
         axes.xaxis.set_major_formatter("{x:,.6g}")
         axes.yaxis.set_major_formatter("{x:,.6g}")
@@ -124,7 +124,7 @@ def size_chart(title: str, shapes: Mapping[tuple[int, int], int]) -> Chart:
 
 def _mark_epochs(axes: "Axes", epochs: Sequence[tuple[float, int]]) -> None:
     if len(epochs) > 1:
-        axes.set_title(axes.get_title(loc="left"), pad=16)  # room for the names of epochs
+        axes.set_title(axes.get_title(loc="left"), pad=16)  # leaves room for the names of epochs
     every = max(1, -(-len(epochs) // _MOST_EPOCHS_MARKED))
     for at, number in epochs[1::every]:
         axes.axvline(at, color="#566273", linewidth=0.8, linestyle=":")

@@ -1,4 +1,4 @@
-"""What `templates/data.html` shows of data, computed from an inspection."""
+"""The values that `templates/data.html` shows about data, computed from an inspection."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,10 @@ from readers.prepare.inspection.percentiles import Spread
 from readers.prepare.source import files_left_out, title_of
 from readers.video.info import peculiarity_lines
 
-_MOST_ROWS = 12  # of a table of kinds
+_MOST_ROWS = 12  # largest number of rows in a table of kinds
 _MOST_FIELDS = 40
 _MOST_DOUBLED = 20
-_MOST_CLASSES = 2000  # rows of the folded table, which keep the page small
+_MOST_CLASSES = 2000  # largest number of rows in the folded table, to keep the page small
 
 Rows = list[tuple[object, ...]]
 
@@ -31,7 +31,7 @@ def data_values(source: str, found: Inspection) -> dict[str, Any]:
 
     Args:
         source: The name of the data, as the user gave it.
-        found: What an inspection found in it.
+        found: The result of an inspection.
     """
     with hushed():
         views = look_at_samples(found.dataset, {one.index for one in found.bad})
@@ -83,7 +83,7 @@ def _labels(found: Inspection) -> str:
 
 
 def _format_rows(found: Inspection) -> Rows:
-    """Return the formats of images; that of JPEGs is followed by the processes they were encoded by."""
+    """Return the formats of images; JPEG is followed by the encoding processes of its files."""
     total = found.formats.total()
     rows: Rows = []
     for name, many in found.formats.most_common():
@@ -103,7 +103,7 @@ def _percentiles(name: str, spread: Spread, words: Any = count) -> tuple[object,
 
 
 def _kinds(numbers: Mapping[str, int]) -> Rows:
-    """Return the most common kinds and all others as one."""
+    """Return the most common kinds, and all others together."""
     total = sum(numbers.values())
     ranked = Counter(numbers).most_common()
     named = [*ranked[:_MOST_ROWS], ("others", sum(many for _, many in ranked[_MOST_ROWS:]))]
@@ -141,7 +141,7 @@ def _video_rows(found: Inspection) -> dict[str, Any]:
 def _classes(
     thing: str, found: Inspection, numbers: Counter[int], *, is_all: bool
 ) -> dict[str, Any] | None:
-    """Return how many samples or boxes each class has, and how unequal the classes are; None without any."""
+    """Return the number of samples or boxes per class, and how unequal they are; None without any."""
     names = found.dataset.class_names
     ranked = [
         (f"{label} {names[label]}" if label < len(names) else str(label), many)

@@ -1,4 +1,4 @@
-"""Reading the log of ``gpu-aug run --log``."""
+"""Read the log of ``gpu-aug run --log``."""
 
 import json
 from array import array
@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from bench.output.errors import BenchError
 
 MOST_INTERVALS = 400
-"""How many intervals of time a chart has at most: more are narrower than its pixels. A longer log has longer ones."""
+"""Largest number of time intervals in a chart: more would be narrower than its pixels. Longer logs have longer
+intervals."""
 
 MOST_BAD = 10_000
-"""How many bad samples are stored; the others are counted."""
+"""Largest number of bad samples that are stored; further ones are counted."""
 
 _MOST_EPOCHS = 10_000
-_LARGEST = 1e100  # differences and ratios of such numbers are still finite
-_FIRST_BYTES = 1 << 22  # in which the first line must end
+_LARGEST = 1e100  # differences and ratios of smaller numbers are finite
+_FIRST_BYTES = 1 << 22  # the first line must end within these bytes
 _START = b'{"kind": "run"'
 
 Object = Mapping[str, Any]
@@ -31,10 +32,10 @@ class Timeline:
     """The counts of a run over time, in N successive intervals.
 
     Attributes:
-        edges: The ends of the intervals in seconds since the start of the run, [N + 1].
-        counts: The counts at the edges, [N + 1]; those at the start of the run are empty.
-        lowest: Samples per second of the slowest line within each interval, [N].
-        highest: Samples per second of the fastest line within each interval, [N].
+        edges: Bounds of the intervals in seconds since the start of the run, [N + 1].
+        counts: The counts at these bounds, [N + 1]; empty at the start of the run.
+        lowest: Samples per second of the slowest line in each interval, [N].
+        highest: Samples per second of the fastest line in each interval, [N].
     """
 
     edges: NDArray[np.float64]
@@ -43,7 +44,7 @@ class Timeline:
     highest: NDArray[np.float64]
 
     def gained_per_second(self, *names: str) -> NDArray[np.float64]:
-        """Return the growth per second of a count, named from the outermost object on; never less than 0."""
+        """Return the growth per second of a count, given by nested names from the outside; never less than 0."""
         values = [number_of(one, *names) for one in self.counts]
         return np.maximum(np.diff(values), 0) / np.diff(self.edges)
 
@@ -55,13 +56,13 @@ class RunLog:
     Attributes:
         path: The file.
         start: Its first line: data, recipe, settings, versions, machine.
-        last: The counts of the entire run, as far as the log goes; empty if it has none.
-        epochs: When each epoch was first seen: (seconds, number).
+        last: The last counts of the run in the log; empty if it has none.
+        epochs: Time in seconds at which each epoch was first seen, and its number.
         bad: Lines about bad samples, at most `MOST_BAD`.
         num_bad: Number of all lines about bad samples.
-        end: Its last line; None if the run was killed, or is still going.
-        is_torn: Whether the last line ends in the middle.
-        unreadable: Numbers of lines that are no JSON objects.
+        end: Its last line; None if the run was killed or is still running.
+        is_torn: Whether the last line is incomplete.
+        unreadable: Numbers of lines that are not JSON objects.
         num_others: Number of lines of unknown kinds.
     """
 
@@ -75,11 +76,11 @@ class RunLog:
     is_torn: bool = False
     unreadable: list[int] = field(default_factory=list)
     num_others: int = 0
-    # Of every line only 16 bytes stay in memory: a log of a month has 2.6 million lines.
+    # Only 16 bytes per line stay in memory, because the log of a month has 2.6 million lines.
     _times: "array[float]" = field(default_factory=lambda: array("d", [0]))
     _samples: "array[float]" = field(default_factory=lambda: array("d", [0]))
     _edges: list[Object] = field(default_factory=list)
-    _lines_each: int = 1  # of an interval
+    _lines_each: int = 1  # number of lines per interval
 
     @property
     def seconds(self) -> float:
@@ -113,7 +114,7 @@ class RunLog:
         if (len(self._times) - 1) % self._lines_each == 0:
             self._edges.append(line)
         if len(self._edges) >= MOST_INTERVALS:
-            # Counts only grow, so that every second one may go: the others hold the same sums.
+            # Counts are cumulative, so every second one can be dropped.
             self._edges = self._edges[1::2]
             self._lines_each *= 2
 
@@ -131,22 +132,23 @@ class RunLog:
 
 
 def number_of(counts: Object, *names: str) -> float:
-    """Return a number in nested objects; 0 if it is missing or neither counts nor measures anything."""
+    """Return a number in nested objects; 0 if it is missing or not a finite number."""
     value: Any = counts
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and -_LARGEST < value < _LARGEST else 0.0  # NaN is neither
+    # NaN fails these comparisons.
+    return float(value) if is_number and -_LARGEST < value < _LARGEST else 0.0
 
 
 def object_of(counts: Object, name: str) -> Object:
-    """Return an object in an object; an empty one if it is missing."""
+    """Return an object inside an object; empty if it is missing."""
     value = counts.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
 def is_run_log(source: str) -> bool:
-    """Whether a source is a file that begins as a log does, and no data.
+    """Return whether a source is a file that starts like a log, not data.
 
     Example:
         >>> from bench.report.log import is_run_log
@@ -156,7 +158,7 @@ def is_run_log(source: str) -> bool:
     try:
         with Path(source).open("rb") as file:
             return file.read(len(_START)).replace(b'":"', b'": "').startswith(_START)
-    except (OSError, ValueError):  # a URL, a pattern, a folder
+    except (OSError, ValueError):  # the source is a URL, a pattern or a folder
         return False
 
 
@@ -164,7 +166,7 @@ def read_log(path: Path) -> RunLog:
     """Read a log in one pass.
 
     Raises:
-        BenchError: It cannot be read, or its first line is no complete line about a run.
+        BenchError: It cannot be read, or its first line is not a complete line about a run.
     """
     try:
         with path.open("rb") as file:

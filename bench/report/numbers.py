@@ -1,4 +1,4 @@
-"""Numbers as people read them: three digits and a unit."""
+"""Format numbers for people: three digits and a unit."""
 
 import math
 import re
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from rich.filesize import decimal
 
 NONE = "\N{EN DASH}"
-"""Stands where there is no number."""
+"""Shown instead of a missing number."""
 
 _UNITS = ((3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
-# What XML 1.0 (section 2.2) forbids: control characters, and surrogates, which stand for bytes that are no UTF-8.
+# Characters that XML 1.0 (section 2.2) forbids: control characters, and surrogates, which stand for invalid UTF-8 bytes.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Number(str):
-    """A number as text, which a table aligns to the right."""
+    """A number as text; tables right-align it."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ def count(number: float) -> Number:
 
 
 def plain(number: float) -> Number:
-    """Format three digits, more where the number is larger, none behind a whole one: "2,165", "97.3", "0.0123", "3"."""
+    """Format with three digits, more for larger numbers, no decimals for integers: "2,165", "97.3", "0.0123", "3"."""
     if not math.isfinite(number):
         return Number(NONE)
     if abs(number) < 100:
@@ -59,7 +59,7 @@ def seconds(number: float) -> Number:
         return Number(NONE)
     if number <= 0:
         return Number("0 s")
-    # Minutes from two of them on, hours likewise: 90 seconds are easier to read as such.
+    # Minutes from two minutes on, hours from two hours on: 90 seconds are easier to read as seconds.
     scale, unit = next(
         (one for one in _UNITS if number >= one[0] * (2 if one[0] > 1 else 0.9995)), _UNITS[-1]
     )
@@ -67,7 +67,7 @@ def seconds(number: float) -> Number:
 
 
 def share(part: float, total: float) -> Number:
-    """Format a percentage, never rounded up to all or down to none."""
+    """Format a percentage, never rounded up to 100 % or down to 0 %."""
     if total <= 0:
         return Number(NONE)
     if part in (0, total):
@@ -81,5 +81,5 @@ def size(num_bytes: float) -> Number:
 
 
 def cleaned(text: str) -> str:
-    """Return a text whose characters are all allowed in HTML and SVG; others become U+FFFD."""
+    """Return a text with only the characters that HTML and SVG allow; others become U+FFFD."""
     return _FORBIDDEN.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""Pictures of the samples of a dataset: some that show what it holds, and those that are bad."""
+"""Pictures of the samples of a dataset: some typical ones, and bad ones."""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
@@ -21,19 +21,21 @@ from readers.sample import mask_number
 from readers.video.frame_folder import FrameFolderDataset
 
 MOST_SHOWN = 12
-"""Pictures that show what a dataset holds."""
+"""Number of pictures that show the contents of a dataset."""
 
 MOST_BAD_SHOWN = 48
-"""Bad samples that have a picture."""
+"""Largest number of bad samples with a picture."""
 
-_CHEAP_KINDS = ("boxes", "keypoints")  # masks are decoded where they are drawn
-_NO_RECIPE = Recipe([CenterCrop(8)])  # which says nothing of the form of boxes and keypoints
-_NUM_COUNTED = 96  # samples whose boxes, keypoints and masks are counted
+# Kinds that cost little to read; masks are decoded only when they are drawn.
+_CHEAP_KINDS = ("boxes", "keypoints")
+# A recipe that does not define the form of boxes and keypoints.
+_NO_RECIPE = Recipe([CenterCrop(8)])
+_NUM_COUNTED = 96  # largest number of samples whose boxes, keypoints and masks are counted
 
 
 @dataclass(frozen=True)
 class Card:
-    """A picture of a sample with its key and further words."""
+    """A picture of a sample with its key and further text."""
 
     key: str
     words: str
@@ -42,13 +44,13 @@ class Card:
 
 @dataclass
 class Views:
-    """Some samples of a dataset.
+    """Pictures and counts of some samples of a dataset.
 
     Attributes:
-        shown: Some with a picture.
-        num_counted: How many were looked at for targets.
-        targets: How many of these have boxes, keypoints, masks.
-        objects: How many boxes, keypoints and masks they have in all.
+        shown: Samples with a picture.
+        num_counted: Number of samples whose targets were counted.
+        targets: Number of these samples with boxes, keypoints or masks.
+        objects: Total number of their boxes, keypoints and masks.
     """
 
     shown: list[Card] = field(default_factory=list)
@@ -58,16 +60,16 @@ class Views:
 
 
 def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> Views:
-    """Look at samples that are spread evenly over a dataset; of a stream at none.
+    """Look at samples spread evenly over a dataset; for a stream, at none.
 
     Args:
-        dataset: Where they are from.
-        bad: Indices of samples that are known to be bad, and are left out.
+        dataset: The dataset.
+        bad: Indices of samples that are known to be bad; they are left out.
     """
     views = Views()
     if isinstance(dataset, TarStream):
         return views
-    most = MOST_SHOWN if holds_videos(dataset) else _NUM_COUNTED  # entire videos are much to read
+    most = MOST_SHOWN if holds_videos(dataset) else _NUM_COUNTED  # full videos take long to read
     count = min(most, len(dataset))
     indices = [number * len(dataset) // count for number in range(count)]
     every = max(1, -(-count // MOST_SHOWN))
@@ -82,11 +84,11 @@ def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> V
 
 
 def bad_pictures(dataset: Dataset | TarStream, bad: Sequence[BadSample]) -> list[Thumbnail]:
-    """Draw the first bad samples as far as they can be decoded.
+    """Draw the first bad samples, as far as they can be decoded.
 
     Args:
-        dataset: Where they are from.
-        bad: Of a bad clip its video is drawn, where each video has one clip.
+        dataset: The dataset.
+        bad: The bad samples; for a bad clip its video is drawn, if each video has one clip.
     """
     return [_bad_picture(dataset, one.index, one.key) for one in bad[:MOST_BAD_SHOWN]]
 
@@ -100,7 +102,8 @@ def _bad_picture(dataset: Dataset | TarStream, index: int, key: str) -> Thumbnai
         [sample] = dataset.fetch([index])
     except ReadersError as error:
         return Thumbnail(fault=str(error))
-    video = key.rpartition("#")[0]  # of a clip; where each video has one, they have the same index
+    # Key of the clip's video; if each video has one clip, their indices are equal.
+    video = key.rpartition("#")[0]
     if sample.key not in (key, video):
         return Thumbnail(fault=f"sample {index} is another one in the data as it is now")
     if not isinstance(sample, Sample):
@@ -135,7 +138,7 @@ def _holds_frames(dataset: Dataset, sample: Sample) -> bool:
 
 def _annotated(picture: Picture, targets: Targets) -> Picture:
     masks = [] if targets.masks is None else list(targets.masks)
-    if len(masks) > 1:  # instances: each is a colour of its own
+    if len(masks) > 1:  # several masks are instances: each gets its own colour
         masks = [np.where(mask != 0, number + 1, 0) for number, mask in enumerate(masks)]
     labels = targets.box_labels
     has_numbers = labels is not None and np.issubdtype(labels.dtype, np.integer)
@@ -149,7 +152,7 @@ def _annotated(picture: Picture, targets: Targets) -> Picture:
 
 
 def _read_targets(sample: Sample, kinds: Iterable[str]) -> Targets:
-    """Read the targets of an image; none if they cannot be read."""
+    """Read the targets of an image; return none if they cannot be read."""
     if sample.image is None:
         return Targets()
     try:
@@ -171,7 +174,7 @@ def _count(views: Views, sample: Sample, targets: Targets) -> None:
 
 
 def _size_of(sample: Sample) -> list[str]:
-    """Return the size, process and format of an image, if it has one that can be read."""
+    """Return the size, encoding process and format of an image, if it has one that can be read."""
     if sample.image is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""What `templates/run.html` shows of a run, computed from its log."""
+"""The values that `templates/run.html` shows about a run, computed from its log."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -64,7 +64,7 @@ def _charts(log: RunLog) -> list[Chart]:
 
 
 def _waiting(line: Timeline) -> dict[str, Any]:
-    """Return the share of each interval that the loop waited, by stage with its total."""
+    """Return the share of each interval that the loop waited, by stage, with totals in the names."""
     last = line.counts[-1]
     late = {name: number_of(last, "late", name) for name in object_of(last, "late")}
     total = sum(late.values())
@@ -110,7 +110,7 @@ def _stage_row(name: str, stage: Object, total: float) -> tuple[object, ...]:
 
 
 def _wait_rows(stages: Mapping[str, Object]) -> Rows:
-    """Return the waits within the loader, the longest first."""
+    """Return the waits inside the loader, the longest first."""
     waits = [
         (number_of(one, "waits", what, "seconds"), stage, what)
         for stage, one in stages.items()
@@ -128,7 +128,7 @@ def _wait_rows(stages: Mapping[str, Object]) -> Rows:
 
 
 def _coverage_rows(coverage: Object) -> Rows:
-    """Return how many different samples the last epoch had, and how many it lacked."""
+    """Return the number of different samples that the last epoch had, and that it lacked."""
     of, came = number_of(coverage, "of"), number_of(coverage, "samples")
     numbers = {
         "came": came,
@@ -139,7 +139,7 @@ def _coverage_rows(coverage: Object) -> Rows:
 
 
 def _setup(start: Object) -> dict[str, Iterable[tuple[object, ...]]]:
-    """Return by title tables of what was chosen and why, and of all that is needed to run it again."""
+    """Return tables by title: the choices with reasons, and everything that is needed to run it again."""
     explain = start.get("explain")
     lines = explain.splitlines() if isinstance(explain, str) else []
     pairs = [line.partition(": ") for line in lines if line.strip()]

@@ -1,4 +1,4 @@
-"""Small pictures within a page: of images, also damaged ones as far as they can be decoded, and of videos."""
+"""Small pictures in a page: of images, also damaged ones as far as they can be decoded, and of videos."""
 
 import base64
 import io
@@ -21,23 +21,23 @@ from readers.video import VideoError
 from readers.video.frame_folder import FrameFolderDataset
 
 SIDE = 168
-"""The largest height and width of a small picture, in pixels."""
+"""Largest height and width of a thumbnail, in pixels."""
 
-_MAX_PIXELS = 100_000_000  # as for the loader
-_QUALITY = 62  # of WebP: about 5 kB for each picture
-_SMALL = 96  # pixels; pictures of less than half of it are shown larger
-_LOCK = threading.Lock()  # Pillow's settings belong to the process
+_MAX_PIXELS = 100_000_000  # the loader's default
+_QUALITY = 62  # WebP quality: about 5 kB per picture
+_SMALL = 96  # pixels; pictures smaller than half of this are enlarged
+_LOCK = threading.Lock()  # Pillow's settings are global to the process
 
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """A small picture, or why there is none.
+    """A small picture, or the reason why there is none.
 
     Attributes:
-        source: A data URI of a WebP file; "" where there is none.
+        source: A data URI of a WebP file; "" without a picture.
         height: In pixels.
         width: In pixels.
-        fault: Why there is none; "" where there is one.
+        fault: Why there is no picture; "" with a picture.
     """
 
     source: str = ""
@@ -47,12 +47,12 @@ class Thumbnail:
 
     @property
     def scale(self) -> int:
-        """How many times larger the page shows it: each pixel of a tiny picture can then be seen."""
+        """Factor by which the page enlarges it, so that each pixel of a tiny picture is visible."""
         return max(1, _SMALL // max(self.height, self.width, 1))
 
 
 def thumbnail_of_file(data: Payload, draw: Callable[[Picture], Picture] | None = None) -> Thumbnail:
-    """Shrink an encoded image. What is missing of a damaged one is gray or black, as Pillow leaves it.
+    """Shrink an encoded image. Missing parts of a damaged image are gray or black, as Pillow leaves them.
 
     Args:
         data: The encoded bytes.
@@ -77,11 +77,11 @@ def thumbnail_of_file(data: Payload, draw: Callable[[Picture], Picture] | None =
 
 
 def first_frame(dataset: Dataset | TarStream, sample: Sample) -> Thumbnail:
-    """Draw the first frame of a video; of a robot's sample the frame that it is, by the first camera.
+    """Draw the first frame of a video; for a robot's sample, its own frame from the first camera.
 
     Args:
-        dataset: Where the sample is from.
-        sample: With a video, or a folder of frames.
+        dataset: The dataset of the sample.
+        sample: A sample with a video, or a folder of frames.
     """
     from dali_pipes.video.decode import decode_frames
     from readers.video.scan import scan_video
@@ -107,7 +107,7 @@ def first_frame(dataset: Dataset | TarStream, sample: Sample) -> Thumbnail:
 
 
 def _shrunk(image: Image.Image) -> Thumbnail:
-    """Shrink a picture, RGB."""
+    """Shrink an RGB picture."""
     image.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
     image.save(buffer, "webp", quality=_QUALITY, method=4)
@@ -117,7 +117,7 @@ def _shrunk(image: Image.Image) -> Thumbnail:
 
 @contextmanager
 def _tolerant() -> Iterator[None]:
-    """Let Pillow give what it has of files that end too early, and take as many pixels as the loader does."""
+    """Let Pillow return partial images of truncated files, and allow as many pixels as the loader does."""
     module: Any = ImageFile
     with _LOCK:
         before = module.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS
@@ -129,7 +129,7 @@ def _tolerant() -> Iterator[None]:
 
 
 def _rgb(image: Image.Image) -> Image.Image:
-    """Convert to eight bits of three channels; of more bits those that differ, so that dark ones are seen."""
+    """Convert to RGB of 8 bits; deeper images are stretched to their range, so that dark ones are visible."""
     if image.mode.startswith("I") or image.mode == "F":
         pixels = np.asarray(image, np.float32)
         low, high = float(pixels.min()), float(pixels.max())

@@ -1,4 +1,4 @@
-"""Writing a page about a run or about data: one HTML file that loads nothing."""
+"""Write a page about a run or about data: one HTML file that loads nothing."""
 
 from dataclasses import dataclass, field
 from functools import cache
@@ -33,14 +33,14 @@ _ENDINGS = (".html", ".htm")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a page is asked for.
+    """Options for a page.
 
     Attributes:
-        verify: Look at all samples, and decode them.
-        log_only: Of a log: do not look at its data.
+        verify: Whether to read and decode all samples.
+        log_only: For a log: whether to leave its data alone.
         how: Options of `readers.open_dataset`.
         allow_pipe: Whether data may be a command, which is run.
-        workers: Threads; all cores when None.
+        workers: Number of threads; None uses all cores.
     """
 
     verify: bool = False
@@ -54,7 +54,7 @@ def write_report(source: str, out: Path, asked: Asked) -> None:
     """Write a page about a log or about data.
 
     Raises:
-        BenchError: The page cannot be written, or the log not be read.
+        BenchError: The page cannot be written, or the log cannot be read.
         MissingPackageError: matplotlib is not installed.
         ReadersError: The data cannot be read.
     """
@@ -80,12 +80,12 @@ def write_report(source: str, out: Path, asked: Asked) -> None:
 
 
 def run_page(log: RunLog, found: Inspection | None, why_no_data: str = "") -> str:
-    """Return a page about a run, and about its data if that was looked at.
+    """Return a page about a run, and about its data if that was inspected.
 
     Args:
-        log: What the run wrote.
-        found: What an inspection found in its data.
-        why_no_data: Why the data was not looked at.
+        log: The log of the run.
+        found: The result of an inspection of its data; None if it was not inspected.
+        why_no_data: Why the data was not inspected.
     """
     bad = bad_of_log(log.bad)
     dataset = found.dataset if found else None
@@ -93,7 +93,8 @@ def run_page(log: RunLog, found: Inspection | None, why_no_data: str = "") -> st
     values |= {"why_no_data": why_no_data, "length_before": 0}
     if found is not None:
         values |= data_values(str(log.start["data"]), found)
-        if object_of(log.start, "settings").get("clips") is None:  # coverage counts clips there
+        # For clips, coverage counts clips instead of samples.
+        if object_of(log.start, "settings").get("clips") is None:
             values["length_before"] = number_of(log.end or {}, "coverage", "of")
     about = f"{log.start.get('recipe') or 'a recipe'} over {log.start.get('data') or 'data'}"
     return _render(f"Run: {log.path.name}", about, values)
@@ -134,14 +135,14 @@ def _template() -> Template:
 
 
 def _inspect_data_of(log: RunLog, asked: Asked) -> tuple[Inspection | None, str]:
-    """Return what a log's data holds, or None and why it was not looked at."""
+    """Return the inspection of a log's data, or None and the reason."""
     source = log.start.get("data")
     if asked.log_only:
         return None, "--log-only was asked for"
     if not isinstance(source, str) or not source:
         return None, "the log does not name it"
     if "://" in source or source.startswith("pipe:"):
-        # A log may come from elsewhere: what it names is not asked for over a network, and no command of it is run.
+        # A log may come from an untrusted place: its URLs are not requested, and its commands are not run.
         return (
             None,
             f"{source} is no file of this machine; gpu-aug report DATA writes a page about it",
@@ -160,7 +161,7 @@ def _inspect(source: str, asked: Asked, how: dict[str, Any]) -> Inspection:
 
 
 def _how_in(start: Object) -> dict[str, Any]:
-    """Return the options of `readers.open_dataset` in a log, which holds them as text."""
+    """Return the options of `readers.open_dataset` in a log, which stores them as text."""
     stored = object_of(object_of(start, "settings"), "source_options")
     options = {name: str(value) for name, value in stored.items()}
     format, split = options.pop("format", None), options.pop("split", None)

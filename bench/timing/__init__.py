@@ -1,4 +1,4 @@
-"""How everything in this package is timed: contestants take turns, and ratios are formed within a round."""
+"""The timing of everything in this package: contestants take turns, and ratios are computed within a round."""
 
 from bench.timing.turns import (
     Measurement,

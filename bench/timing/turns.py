@@ -1,4 +1,4 @@
-"""The one timer. Contestants take turns in every round, so that noise of the machine affects all of them equally."""
+"""The only timer. Contestants take turns in every round, so that noise of the machine affects all of them equally."""
 
 import gc
 import sys
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from bench.timing.usage import cpu_seconds
 
-if TYPE_CHECKING:  # processes of other libraries take turns, too, and need not load torch for it
+if TYPE_CHECKING:  # processes of other libraries take turns, too, and must not need torch
     import torch
 
 
 def clock() -> float:
-    """Return seconds of a clock that stands still while our own functions are compiled.
+    """Return the seconds of a clock that stops while our own functions are compiled.
 
-    A process that has not loaded the module that compiles them has nothing to leave out.
+    A process that has not loaded the compiling module has nothing to exclude.
     """
     read = getattr(sys.modules.get("gpu_aug.compiled.clock"), "clock", time.perf_counter)
     return float(read())
@@ -26,14 +26,14 @@ def clock() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a contestant did in one turn. Seconds in which our own functions were compiled are left out.
+    """The work of a contestant in one turn. Time for compiling our own functions is excluded.
 
     Attributes:
         items: Number of images, clips, samples or calls.
         seconds: Length of the turn, to the end of the last batch.
-        cpu_seconds: CPU time of the contestant's processes during the turn; not a number where it is unknown.
+        cpu_seconds: CPU time of the contestant's processes during the turn; NaN if unknown.
         wait_seconds: The part of `seconds` in which the consumer waited for a batch.
-        num_bytes: Number of bytes read; 0 where they are not counted.
+        num_bytes: Number of bytes read; 0 if not counted.
     """
 
     items: int
@@ -50,7 +50,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The turns of one contestant, one per round and in their order."""
+    """The turns of one contestant, one per round, in order."""
 
     turns: tuple[Turn, ...]
 
@@ -66,18 +66,18 @@ class Measurement:
 
     @property
     def seconds_per_item(self) -> float:
-        """Median over turns of the seconds for one item."""
+        """Median over turns of the seconds per item."""
         return 1 / self.median
 
     @property
     def cpu_seconds_per_item(self) -> float:
-        """CPU time of the processes for one item, over all turns."""
+        """CPU time of the processes per item, over all turns."""
         items = sum(turn.items for turn in self.turns)
         return sum(turn.cpu_seconds for turn in self.turns) / max(items, 1)
 
     @property
     def wait_share(self) -> float:
-        """Share of the time that the consumer waited, between 0 and 1."""
+        """Share of the time that the consumer waited, 0 to 1."""
         seconds = sum(turn.seconds for turn in self.turns)
         return sum(turn.wait_seconds for turn in self.turns) / max(seconds, 1e-9)
 
@@ -85,7 +85,7 @@ class Measurement:
         """Convert to JSON values: median, min, max and runs of the rates, and CPU milliseconds per item.
 
         Args:
-            scale: Factor of the rates, for example the frames of a clip.
+            scale: Factor on the rates, for example the frames of a clip.
             digits: Decimal places of the rates.
         """
         rates = [round(rate * scale, digits) for rate in self.rates]
@@ -95,14 +95,14 @@ class Measurement:
             "min": min(rates),
             "max": max(rates),
             "runs": rates,
-            # NaN is no JSON.
+            # NaN is not valid JSON.
             "cpu_ms_per_item": round(1e3 * cpu, 4) if cpu == cpu else None,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times faster one contestant is than another, within each round in which both had a turn."""
+    """How many times faster one contestant is than another, for each round in which both had a turn."""
 
     runs: tuple[float, ...]
 
@@ -117,7 +117,7 @@ class Ratio:
 
 
 def ratio(one: Measurement, other: Measurement) -> Ratio:
-    """Return the ratio of the rates within each round: seconds apart, so that a slow minute of the machine cancels."""
+    """Return the ratio of the rates within each round; its turns are seconds apart, so a slow minute of the machine cancels out."""
     pairs = zip(one.rates, other.rates, strict=True)
     return Ratio(tuple(mine / max(theirs, 1e-9) for mine, theirs in pairs))
 
@@ -132,16 +132,16 @@ def take_turn(
     work: Callable[[Any], object] | None = None,
     finish: Callable[[], None] = lambda: None,
 ) -> Turn:
-    """Call a function over and over for some time, at least once, and count its items.
+    """Call a function repeatedly for some time, at least once, and count its items.
 
     Args:
         call: Makes one batch.
-        seconds: How long; the turn ends with the first batch after that.
-        discard: Calls before the clock starts: as many as the contestant prepared while others had their turn.
-        items_max: The turn ends earlier once it has this many items.
-        count: Number of items of a batch.
-        work: What the consumer does with each batch, such as a training step; it is not counted as waiting.
-        finish: Waits until everything handed over is computed, such as `synchronise` of a device.
+        seconds: Length of the turn; it ends with the first batch after that.
+        discard: Calls before the clock starts: as many as the contestant prepared during the turns of others.
+        items_max: The turn ends earlier after this many items.
+        count: Returns the number of items of a batch.
+        work: The consumer's work on each batch, such as a training step; it does not count as waiting.
+        finish: Waits until everything that was handed over is computed, such as `synchronise` of a device.
     """
     for _ in range(discard):
         call()
@@ -175,14 +175,14 @@ def measure_in_turns(
     The order is rotated by one in each round, so that no contestant always follows the same one.
 
     Args:
-        contestants: By name a function that works for the given seconds and reports its turn (see `take_turn`).
+        contestants: By name, a function that works for the given seconds and returns its turn (see `take_turn`).
         seconds: Length of one turn.
         rounds: Number of turns of each contestant.
-        warm_up: Length of a turn of each before the first round, which is not reported; 0 for none.
-        progress: Gets a line of text before every turn.
+        warm_up: Length of an uncounted turn of each before the first round; 0 for none.
+        progress: Called with a line of text before every turn.
         after_turn: Called after every turn, for example to wait until the contestant's queue is full again.
-        on_failure: Gets the name and the error of a contestant that raised, which takes no further turn and has no
-            result. Without it the error is raised.
+        on_failure: Called with the name and the error of a contestant that raised; it takes no further turns and has no
+            result. With None the error is raised.
 
     Returns:
         The turns by name, in the order of `contestants`.
@@ -211,7 +211,7 @@ def measure_in_turns(
 
 
 def synchronise(device: "torch.device") -> None:
-    """Wait until the device has done everything."""
+    """Wait until the device has finished all work."""
     if device.type == "cuda":
         import torch
 
@@ -220,7 +220,7 @@ def synchronise(device: "torch.device") -> None:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Exempt all present objects from garbage collections, which would lengthen the turns of whoever triggers one."""
+    """Exempt all present objects from garbage collection, which would lengthen the turn of the contestant that triggers it."""
     gc.collect()
     gc.freeze()
     try:
@@ -231,7 +231,7 @@ def _few_collections() -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch and OpenCV to one thread for a while."""
+    """Limit torch and OpenCV to one thread inside the block."""
     import torch
 
     cv2 = sys.modules.get("cv2")

@@ -1,4 +1,4 @@
-"""How busy a GPU, its decoders and the cores of the machine are while something is measured."""
+"""Measure how busy a GPU, its decoders and the cores of the machine are."""
 
 import os
 import resource
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.05
 _SAMPLE_SECONDS = 1 / 6
-"""Over which drivers average what they say of the whole GPU; NVML's reference: up to a second on some."""
+"""Time over which drivers average the utilisation of a GPU; according to NVML's reference up to a second on some."""
 
-_seconds_of_calls = 0.0  # CPU time that all calls of `cpu_seconds` took
+_seconds_of_calls = 0.0  # total CPU time of the calls of `cpu_seconds`
 
 
 class Busy:
-    """Looks at a GPU and the cores, from the beginning of a ``with`` block to its end.
+    """Samples the utilisation of a GPU and the cores during a ``with`` block.
 
-    The driver averages over some time that has passed, a sixth of a second or so; what it says before that
-    much of the block is over counts only where the block is shorter.
+    The driver averages over the recent past, about a sixth of a second. So values from the first sixth of a second of
+    the block are only used if the block is shorter than that.
 
     Args:
-        device: Which GPU; of a CPU only the cores are looked at.
+        device: The GPU; for a CPU only the cores are sampled.
 
     Attributes:
-        found: Percent of the time that NVDEC, the JPEG engine and the rest of the GPU were at work: on
-            average, and "at most" the highest; or why that is not known. Percent of all cores of the
-            machine that anybody kept busy, on Linux.
+        found: Percentages of the time that NVDEC, the JPEG engine and the rest of the GPU worked: the average and, as
+            "at most", the maximum; or why they are unknown. On Linux also the percentage of all cores of the machine
+            that were busy with any work.
     """
 
     def __init__(self, device: "torch.device") -> None:
@@ -82,7 +82,7 @@ class Busy:
 
 
 def mean_of(looks: Sequence[Busy]) -> dict[str, int]:
-    """The averages of what was found by number in several blocks."""
+    """Return the averages of the numbers in `found` over several blocks."""
     found: dict[str, list[int]] = {}
     for look in looks:
         for name, value in look.found.items():
@@ -92,10 +92,10 @@ def mean_of(looks: Sequence[Busy]) -> dict[str, int]:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time so far of this process and of all processes below it, ended ones included.
+    """Return the CPU time so far of this process and all its descendants, including ended ones.
 
-    Running children count in steps of a clock tick, mostly 10 ms. What the calls of this function take is left out: to
-    find the children, all processes are looked at, which takes milliseconds where there are hundreds.
+    Times of running children have the resolution of a clock tick, usually 10 ms. The time of this function itself is
+    excluded: it reads all processes to find the children, which takes milliseconds if there are hundreds.
     """
     global _seconds_of_calls
     own, began = time.process_time() - _seconds_of_calls, time.thread_time()
@@ -107,9 +107,9 @@ def cpu_seconds() -> float:
 
 def _cpu_seconds_of_children() -> float:
     times: dict[int, tuple[int, int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):  # nothing where there is no /proc
-        with suppress(OSError):  # it has ended meanwhile
-            # The name in parentheses may hold spaces. proc(5): field 4 is ppid, 14 to 17 utime, stime, cutime, cstime.
+    for path in Path("/proc").glob("[0-9]*/stat"):  # empty without /proc
+        with suppress(OSError):  # the process has ended meanwhile
+            # The name in parentheses may contain spaces. proc(5): field 4 is ppid, 14 to 17 utime, stime, cutime, cstime.
             fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
             times[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
     ticks, parents = 0, {os.getpid()}
@@ -120,7 +120,7 @@ def _cpu_seconds_of_children() -> float:
 
 
 def _ticks() -> tuple[int, int]:
-    """Ticks of all cores since the machine started, total and idle; (0, 0) if unknown."""
+    """Return the ticks of all cores since the machine started, total and idle; (0, 0) if unknown."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0, 0
@@ -129,7 +129,7 @@ def _ticks() -> tuple[int, int]:
 
 
 def _readers(device: "torch.device") -> dict[str, Callable[[], tuple[int, float]]]:
-    """By name of an engine what reads it: percent of the time at work, and over how many seconds."""
+    """Return a function for each engine that reads the percentage of time at work, and the averaging time in seconds."""
     try:
         import pynvml
     except ImportError as error:
@@ -143,7 +143,7 @@ def _readers(device: "torch.device") -> dict[str, Callable[[], tuple[int, float]
     except pynvml.NVMLError:
         if (
             pynvml.nvmlDeviceGetCount() != 1
-        ):  # else it is a part of a GPU, whose UUID has another form
+        ):  # otherwise it is a partition of a GPU, whose UUID has another form
             raise
         handle = pynvml.nvmlDeviceGetHandleByIndex(0)
 

@@ -1,4 +1,4 @@
-"""Settings of a loader that are worth a trial. None of them changes which samples come, their order or their draws."""
+"""Settings of a loader to try. None of them changes the samples, their order or their draws."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from dali_pipes import available_decoders
 from dali_pipes.arguments.names import spelled
 
 Settings = Mapping[str, Any]
-"""Arguments of a Loader by their plain names: "prefetch" stands for the field of its `Execution`."""
+"""Arguments of a Loader by plain names: "prefetch" stands for the field of its `Execution`."""
 
 _LEAST_SHARE = 0.1
-"""A stage with a smaller share of the time waited cannot give the 5 % that a change must give to be recommended by much."""
+"""A stage with a smaller share of the waiting time can hardly give the 5 % that a recommended change must give."""
 
 _READS_MUCH = 0.3
 """From this share on, reading is mostly waiting for storage, which more threads than cores can overlap."""
@@ -19,17 +19,17 @@ _READS_MUCH = 0.3
 
 @dataclass(frozen=True)
 class Situation:
-    """What the loader with the user's settings does.
+    """The behaviour of the loader with the user's settings.
 
     Attributes:
-        num_threads: Threads that read, decode and augment.
-        prefetch: Batches that it, or each helper process, makes ahead.
-        num_helpers: Helper processes.
+        num_threads: Number of threads that read, decode and augment.
+        prefetch: Number of batches that it, or each helper process, makes ahead.
+        num_helpers: Number of helper processes.
         device: Type of the device: "cpu" or "cuda".
         decoder: Name of the decoder.
         engine: Name of the engine.
-        fixed: Names of arguments that the user gave. They are not tried.
-        shares: Share of the time waited by stage, 0 to 1.
+        fixed: Names of arguments that the user gave; these are not tried.
+        shares: Share of the waiting time by stage, 0 to 1.
     """
 
     num_threads: int
@@ -42,12 +42,12 @@ class Situation:
     shares: Mapping[str, float]
 
     def is_worth(self, stage: str) -> bool:
-        """Whether a faster stage could matter. On a GPU its share is unknown, as only the host's part is timed."""
+        """Return whether a faster stage could matter. On a GPU its share is unknown, because only the host's part is timed."""
         return self.device != "cpu" or self.shares.get(stage, 0.0) >= _LEAST_SHARE
 
 
 def name_of(settings: Settings) -> str:
-    """Return settings as they are written in Python.
+    """Return settings as Python code.
 
     Example:
         >>> name_of({"num_threads": 4, "decoder": "cpu"})
@@ -59,7 +59,7 @@ def name_of(settings: Settings) -> str:
 def find_candidates(now: Situation) -> list[Settings]:
     """Return the settings to try, the most promising first.
 
-    `dtype` and `channels_last` are not among them: the model decides about both.
+    `dtype` and `channels_last` are not among them, because the model determines both.
 
     Example:
         >>> now = Situation(2, 3, 0, "cpu", "cpu", "fused", frozenset({"prefetch"}), {})
@@ -70,7 +70,7 @@ def find_candidates(now: Situation) -> list[Settings]:
 
 
 def is_settled(settings: Settings, kept: Settings) -> bool:
-    """Whether settings are numbers smaller than those that were kept.
+    """Return whether settings are numbers smaller than kept ones.
 
     Example:
         >>> is_settled({"num_threads": 4}, {"num_threads": 8, "prefetch": 4})
@@ -84,7 +84,7 @@ def is_settled(settings: Settings, kept: Settings) -> bool:
 def _candidates(now: Situation) -> Iterator[Settings]:
     threads = now.num_threads
     if now.shares.get("read", 0.0) >= _READS_MUCH:
-        # Every read under way needs a thread and a batch that waits for it, so both grow together.
+        # Every read in progress needs a thread and a batch that waits for it, so both grow together.
         for factor in (4, 8, 2):
             ahead = max(now.prefetch, threads)
             yield {"num_threads": factor * threads, "prefetch": factor * ahead}
@@ -96,7 +96,7 @@ def _candidates(now: Situation) -> Iterator[Settings]:
     yield {"prefetch": 2 * now.prefetch}
     if threads > 1:
         yield {"num_threads": threads // 2}
-    # Helper processes take seconds to start, and work with the decoder "cpu" only.
+    # Helper processes take seconds to start, and only support the decoder "cpu".
     decoder = {} if now.decoder == "cpu" else {"decoder": "cpu"}
     yield {"helper_process": False} if now.num_helpers else {**decoder, "helper_process": True}
     if now.device != "cuda":

@@ -1,4 +1,4 @@
-"""``gpu-aug tune``: arguments in, progress and result out."""
+"""``gpu-aug tune``: parse arguments, show progress, print and write the result."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,8 @@ from bench.tune.limits import TRAINING_STEP, Stages
 from bench.tune.result import Tuning
 from dali_pipes.monitoring.stats import ENOUGH_WAITING
 
-_MUCH = 2.0  # a cache, not noise, makes the unchanged settings this many times as fast
+# If unchanged settings become this many times as fast, the reason is a cache, not noise.
+_MUCH = 2.0
 
 
 def tune_and_show(
@@ -38,20 +39,20 @@ def tune_and_show(
     aim: Mapping[str, Any],
     json_path: Path | None,
 ) -> None:
-    """Tune a loader over a source, print what was found and write it down; see `loader_arguments`.
+    """Tune a loader over a source, print the result and write it to a file; see `loader_arguments`.
 
     Args:
         data: As for `readers.open_dataset`.
-        recipe: A preset or a file; None takes the usual one.
+        recipe: A preset or a file; None uses the default preset.
         asked: Arguments of the loader.
-        clips: Which clips of videos.
-        source: How the data are opened.
-        aim: step_ms, images_per_second and seconds of `bench.tune.tune`.
-        json_path: Where the result is written as well.
+        clips: How clips are taken from videos.
+        source: How the data is opened.
+        aim: step_ms, images_per_second and seconds for `bench.tune.tune`.
+        json_path: A file that also gets the result; None for none.
 
     Raises:
-        BenchError: An argument that is not allowed; other errors come from the packages themselves.
-        typer.Exit: Ctrl-C; what was found so far is printed.
+        BenchError: An argument is not allowed; other errors come from the packages themselves.
+        typer.Exit: On Ctrl-C; the results so far are printed.
     """
     check_writable(json_path)
     arguments, described = loader_arguments(data, recipe, asked, clips, source)
@@ -75,11 +76,11 @@ def tune_and_show(
 def _command(
     source: str, given: Mapping[str, Any], how: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> str:
-    """Return a `gpu-aug run` command with the chosen settings; "" if one of them has no option there.
+    """Return a `gpu-aug run` command with the chosen settings; "" if one of them has no option.
 
     Args:
         source: The data.
-        given: Options that were given, by name; None for what was not.
+        given: Options by name; None for those that were not given.
         how: Keyword arguments of `readers.open_dataset`.
         changes: Arguments of Loader to change.
     """
@@ -94,7 +95,7 @@ def _command(
     words = ["gpu-aug", "run", source]
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
-        # `run` has no helper process unless it is asked for one.
+        # `run` uses helper processes only if the option is given.
         words += [flag, str(value)] if not isinstance(value, bool) else [flag] * value
     for name, value in how.items():
         is_own = name in ("format", "split")
@@ -103,11 +104,11 @@ def _command(
 
 
 def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
-    """Print what limits, what was tried, the result and what else would help.
+    """Print the bottleneck, the trials, the result, and what else would help.
 
     Args:
-        tuning: What was found.
-        console: Where it is printed.
+        tuning: The result of tuning.
+        console: The console to print on.
         command: A command with the chosen settings; "" for none.
     """
     _show_limit(tuning, tuning.given, "What limits with your settings", console)
@@ -139,7 +140,7 @@ def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
 
 
 def conclusion(tuning: Tuning) -> Iterator[str]:
-    """Yield what to change and what to expect, a sentence each."""
+    """Yield sentences about what to change and what to expect."""
     before, after = tuning.result
     check = tuning.found.check
     early = "Interrupted before the end. " if tuning.is_interrupted else ""
@@ -175,7 +176,7 @@ def conclusion(tuning: Tuning) -> Iterator[str]:
 
 
 def number(rate: float) -> str:
-    """Return a rate with three digits or more, such as 1,150, 85.3 or 0.27."""
+    """Return a rate with at least three digits, such as 1,150, 85.3 or 0.27."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 

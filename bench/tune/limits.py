@@ -1,4 +1,4 @@
-"""Which stage limits a loader: what its statistics name, what stages give alone, and what helps."""
+"""Find the stage that limits a loader, from its statistics and from trials of stages alone; and what helps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -18,7 +18,7 @@ from gpu_aug import Recipe
 from readers import Dataset
 
 READING, DECODING, LOADING = "reading", "reading and decoding", "the loader"
-"""Names of the trials without a training step. Each does what the one before it does, and more."""
+"""Names of the trials without a training step. Each one includes the work of the previous one."""
 
 WITH_STEP = "the loader with the training step"
 
@@ -33,21 +33,21 @@ _DOING = {
 }
 
 _ROUNDS = 3
-_SHARE = 0.3  # of the time that there is
+_SHARE = 0.3  # share of the remaining time
 
 
-_MOSTLY = 0.4  # of the time waited
+_MOSTLY = 0.4  # share of the waiting time
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What limits a loader.
+    """The bottleneck of a loader.
 
     Attributes:
         stage: "read", "decode", "augment", "copy" or "training step".
-        wait_share: Share of its time that the consumer waited for a batch, 0 to 1.
-        shares: What threads did while it waited, by stage and "idle"; shares of the time waited.
-        core_share: Share of their work for which threads had a core, 0 to 1.
+        wait_share: Share of the time that the consumer waited for a batch, 0 to 1.
+        shares: Shares of the waiting time by the stage that threads worked on, and "idle".
+        core_share: Share of their work in which threads had a core, 0 to 1.
     """
 
     stage: str
@@ -57,7 +57,7 @@ class Limit:
 
     @property
     def sentence(self) -> str:
-        """What limits and how that is known, in a sentence."""
+        """A sentence that names the bottleneck and the evidence."""
         waited = f"{self.wait_share:.0%} of the time"
         if self.stage == TRAINING_STEP:
             return f"The training step limits: it waits for batches for {waited}."
@@ -74,10 +74,10 @@ def find_limit(record: Sequence[tuple[Turn, Stats]], alone: Mapping[str, Measure
     """Find the stage that limits a loader.
 
     Args:
-        record: Turns of the loader, and what it did in each; at least one.
-        alone: Trials of stages, by READING, DECODING and LOADING, as far as they were measured.
+        record: At least one turn of the loader, each with its statistics.
+        alone: Trials of stages by READING, DECODING and LOADING, as far as they were measured.
     """
-    # The statistics count the wait for the first batch of an epoch as its start, so a short turn may have no other wait.
+    # The statistics count the wait for an epoch's first batch as its start, so a short turn may have no other waiting.
     wait_share = Measurement(tuple(turn for turn, _ in record)).wait_share
     stats = [one for _, one in record]
     waited = sum(one.wait_seconds for one in stats)
@@ -89,7 +89,7 @@ def find_limit(record: Sequence[tuple[Turn, Stats]], alone: Mapping[str, Measure
     if wait_share < ENOUGH_WAITING:
         stage = TRAINING_STEP
     elif DECODING in alone and (not waited or shares["idle"] > _MOSTLY):
-        # Threads that wait for a GPU or for one another do nothing, so only the trials tell.
+        # Threads that wait for a GPU or for each other are idle, so only the trials show the limit.
         stage = _dearest(alone)
     else:
         stage = max(STAGE_GROUPS, key=lambda name: shares[name])
@@ -105,13 +105,13 @@ def _dearest(alone: Mapping[str, Measurement]) -> str:
 
 
 def further_help(limit: Limit, *, device: str, clips: bool, is_packed: bool) -> list[str]:
-    """Say what helps besides settings, one sentence each; none of it was tried.
+    """Return sentences about what helps besides settings; none of it was tried.
 
     Args:
-        limit: What limits the loader.
+        limit: The bottleneck of the loader.
         device: Type of the device: "cpu" or "cuda".
         clips: Whether samples are clips.
-        is_packed: Whether neighbouring samples lie in one file.
+        is_packed: Whether neighbouring samples are in one file.
     """
     block = (
         "shuffle='block' reads neighbouring samples together; the order is then another one."
@@ -149,10 +149,10 @@ class Stages:
     """The measurements of one set of settings.
 
     Attributes:
-        measured: By READING, DECODING, LOADING and WITH_STEP, as far as there was something to measure.
-        failed: By name why a stage was not measured.
+        measured: Measurements by READING, DECODING, LOADING and WITH_STEP, as far as they apply.
+        failed: Why a stage was not measured, by name.
         bytes_per_sample: Mean encoded size; 0 if reading was not measured.
-        limit: What limits the loader.
+        limit: The bottleneck of the loader.
     """
 
     measured: dict[str, Measurement]
@@ -173,37 +173,37 @@ def measure_stages(
     make: Callable[..., Loader],
     pace: Pace,
 ) -> Stages:
-    """Measure a loader, and in turns with it what its first stages give alone.
+    """Measure a loader, in turns with its first stages alone.
 
     Args:
-        trial: The loader. All turns that it had until the end of this call tell what limits it.
-        dataset: What it reads.
+        trial: The loader. All of its turns until the end of this call are used to find its limit.
+        dataset: The data.
         recipe: As for Loader.
         make: Makes a loader with further settings, and with another `recipe`.
-        pace: How long turns are. Each contestant has at least one turn, even if no time is left.
+        pace: The length of turns. Each contestant has at least one turn, even if no time is left.
 
     Raises:
-        Exception: What the loader itself raises.
+        Exception: Any error that the loader itself raises.
     """
     failed: dict[str, str] = {}
     contestants: dict[str, Contestant] = {}
     reading: Reading | None = None
 
     def on_failure(name: str, error: Exception) -> None:
-        # Without the loader there is nothing to measure; without one of its stages there is.
+        # A failure of the loader is fatal; a failure of one of its stages alone is not.
         if name in (LOADING, WITH_STEP):
             raise error
         failed[name] = reason_of(error)
 
     with ExitStack() as stack:
-        # A loader reads only those parts of a video that its clip needs; `fetch` would read all of it.
+        # A loader reads only the needed parts of a video, but `fetch` would read all of it.
         if find_clips(dataset) is None:
             in_flight = min(trial.num_ahead, trial.loader.stats("run").num_threads)
             request = trial.loader.steps.largest
             reading = Reading(dataset, request=request, in_flight=max(in_flight, 1))
             contestants[READING] = stack.enter_context(closing(reading)).turn
         try:
-            # Only those operations that are carried out while an image is decoded.
+            # Only the operations that run while an image is decoded.
             decodes = Recipe(make_variants(recipe, None).first.decode_operations)
             decoding = Trial(make({"targets": ()}, recipe=decodes))
             contestants[DECODING] = stack.enter_context(closing(decoding)).turn

@@ -1,4 +1,4 @@
-"""What a part of the data gives that was read before: later epochs, a cache that holds all, stored seek points."""
+"""Measure data that was read before: later epochs, a cache that holds everything, stored seek points."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -15,13 +15,13 @@ from readers.storage.paths import is_url
 
 _ROUNDS = 5
 _BATCHES_MIN, _BATCHES_MAX = 4, 100
-_PARTS_MIN = 4  # of smaller data a loader reads the same samples again within a trial anyway
-_LEAST_GAIN = 1.15  # the part holds other samples, whose mean size differs by some percent
+_PARTS_MIN = 4  # with smaller data, a loader reads the same samples again within a trial anyway
+_LEAST_GAIN = 1.15  # the part has other samples, whose mean size may differ by some percent
 
 
 def can_repeat(limit: Limit, loader: Loader, dataset: Any, clips: bool) -> bool:
-    """Whether samples that were read before can be faster, and a part of the data can be taken."""
-    # Seek points are for our own decoders of JPEGs.
+    """Return whether reading samples a second time can be faster, and a part of the data can be selected."""
+    # Only our own JPEG decoders use seek points.
     decodes = limit.stage == "decode" and loader.decoder in ("cpu", "cuda") and not clips
     return (limit.stage == "read" or decodes) and hasattr(dataset, "take")
 
@@ -34,17 +34,17 @@ def measure_repeated(
     rate: float,
     pace: Pace,
 ) -> Tried | None:
-    """Measure a loader over some samples that it has seen before, in turns with the loader over all data.
+    """Measure a loader over some samples that it has read before, in turns with the loader over all data.
 
     Args:
         base: The loader over all data.
         dataset: The data.
-        make: Makes a loader over a part of them.
+        make: Makes a loader over a part of the data.
         rate: Samples per second of `base`.
-        pace: How long turns are.
+        pace: The length of turns.
 
     Returns:
-        What was measured; None if the data are too small for that.
+        The measurement; None if the data is too small for it.
     """
     batch_size = base.loader.steps.largest
     wanted = int(4 * pace.turn_seconds * rate / batch_size)
@@ -63,13 +63,13 @@ def measure_repeated(
 def help_of_repeated(
     tried: Tried, limit: Limit, source: str | None, total_bytes: float
 ) -> list[str]:
-    """Say what follows for the user, one sentence; nothing if there is no clear gain.
+    """Return a sentence with the consequence for the user; empty if there is no clear gain.
 
     Args:
-        tried: What `measure_repeated` returned.
-        limit: What limits.
+        tried: The result of `measure_repeated`.
+        limit: The bottleneck.
         source: Path or URL of the data.
-        total_bytes: About how many bytes all samples have.
+        total_bytes: Approximate size of all samples in bytes.
     """
     gain = tried.gain.median
     if not tried.is_kept or gain < _LEAST_GAIN:
@@ -85,7 +85,7 @@ def help_of_repeated(
         return [
             f"Memory that holds the data ({size}): measured {gain:.2f} times on samples in memory, as from the second epoch on."
         ]
-    # 10 % more than the samples: the cache stores blocks, which reach beyond them.
+    # 10 % more than the samples, because the cache stores blocks, which extend beyond them.
     return [
         f"open_dataset(..., cache_bytes={int(1.1 * total_bytes)}) has room for all data ({size}) on the local disk: "
         f"measured {gain:.2f} times on samples in the cache, as from the second epoch on."

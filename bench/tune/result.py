@@ -15,22 +15,22 @@ from dali_pipes.arguments.names import with_settings
 
 @dataclass
 class Tuning:
-    """What `bench.tune.tune` found.
+    """The result of `bench.tune.tune`.
 
     Attributes:
         settings: Arguments of the Loader that the user gave.
         unit: "images" or "clips".
-        step_rate: Samples per second that the training step takes at most; None if none is simulated.
+        step_rate: Largest number of samples per second of the training step; None if none is simulated.
         given: Stages and limit with the user's settings, measured before the search, which starts from them.
-        found: What the search found.
+        found: The result of the search.
         own: All turns of the user's settings, with the training step.
         recommended: Stages and limit with the recommended settings, measured after the search; None if nothing helps, or
             the search was interrupted.
-        repeated: Samples that were read before, beside all; None if that was not measured.
-        not_measured: By name why a trial of stages or `repeated` could not be made.
-        help: What helps besides settings, one sentence each.
-        seconds: How long all of it took.
-        is_interrupted: Whether the search was ended before its time.
+        repeated: Samples that were read before, compared with all data; None if not measured.
+        not_measured: Why a trial of stages or `repeated` could not be made, by name.
+        help: Sentences about what helps besides settings.
+        seconds: Total duration.
+        is_interrupted: Whether the search was interrupted.
     """
 
     settings: Mapping[str, Any]
@@ -48,17 +48,17 @@ class Tuning:
 
     @property
     def stages(self) -> Stages:
-        """Stages and limit with the recommended settings; with the user's where the others were not measured."""
+        """Stages and limit with the recommended settings; with the user's settings if those were not measured."""
         return self.recommended or self.given
 
     @property
     def limit(self) -> Limit:
-        """What limits the loader with the settings of `stages`."""
+        """The bottleneck of the loader with the settings of `stages`."""
         return self.stages.limit
 
     @property
     def base(self) -> Measurement:
-        """The loader with the user's settings and the training step, as measured first."""
+        """The first measurement of the loader with the user's settings and the training step."""
         return self.given.measured.get(WITH_STEP, self.given.measured[LOADING])
 
     @property
@@ -68,19 +68,19 @@ class Tuning:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """All arguments of the Loader: what the user gave, and the changes."""
+        """All arguments of the Loader: those of the user, and the changes."""
         return with_settings(self.settings, self.changes)
 
     @property
     def result(self) -> tuple[Measurement, Measurement]:
-        """The user's settings and the chosen ones: the last trial of both, or all turns of the first if nothing helps."""
+        """The user's settings and the chosen ones: the last trial of both, or twice all turns of the user's if nothing helps."""
         if not self.changes:
             return self.own, self.own
         return self.last_trial.before, self.last_trial.after
 
     @property
     def last_trial(self) -> Tried:
-        """The trial that says what the changes give: the check, or if that was interrupted the last one that was kept."""
+        """The trial that shows the gain of the changes: the check, or, if that was interrupted, the last kept trial."""
         return self.found.check or [one for one in self.found.tried if one.is_kept][-1]
 
     def as_python(self) -> str:

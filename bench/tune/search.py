@@ -1,4 +1,4 @@
-"""The search for better settings: one change at a time, in turns with the best so far."""
+"""Search better settings: one change at a time, in turns with the best settings so far."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,31 +10,31 @@ from bench.tune.trial import Pace, reason_of
 from dali_pipes.monitoring.stats import ENOUGH_WAITING
 
 LEAST_GAIN = 1.05
-"""A smaller gain is not recommended: it is not worth another setting, and a busy machine can feign it."""
+"""A smaller gain is not recommended: it is not worth another setting, and noise of a busy machine can look like it."""
 
 _FIRST_ROUNDS, _MORE_ROUNDS = 3, 5
 _PROMISING = 1.03
 _FINAL_ROUNDS = 8
-"""Simulated on a busy machine, where rates vary by 10 % and a tenth of the turns has less than half of its rate: if nothing
-helps, 4 of 1,000 searches recommend something; if a setting gives 1.5 times, 3 of 4 find it."""
+"""Simulated for a busy machine, where rates vary by 10 % and a tenth of the turns has less than half of the rate: if
+nothing helps, 4 of 1,000 searches recommend something; if a setting makes it 1.5 times as fast, 3 of 4 find it."""
 
-_LAST_ROUNDS = 2  # of two contestants: one turn of each stage with the settings that were chosen
+_LAST_ROUNDS = 2  # of two contestants: time for one turn of each stage with the chosen settings
 
 BEFORE, AFTER = "before", "after"
 
 
 class Candidate(Protocol):
-    """A loader with its settings, such as a `bench.tune.trial.Trial`."""
+    """A loader with some settings, such as a `bench.tune.trial.Trial`."""
 
     def turn(self, seconds: float) -> Turn:
-        """Take part in `Pace.measure`."""
+        """Take a turn in `Pace.measure`."""
 
     def close(self) -> None:
-        """Give back threads, processes and memory."""
+        """Release threads, processes and memory."""
 
 
 def is_gain(found: Ratio) -> bool:
-    """Whether a ratio lies clearly above 1: its median by 5 %, and all rounds but one of eight at least somewhat.
+    """Return whether a ratio is clearly above 1: its median by 5 %, and at least somewhat in all rounds but one of eight.
 
     Example:
         >>> is_gain(Ratio((1.2, 1.3, 1.1, 1.25, 1.2))), is_gain(Ratio((1.2, 1.3, 0.9, 1.25, 1.2)))
@@ -46,13 +46,13 @@ def is_gain(found: Ratio) -> bool:
 
 @dataclass(frozen=True)
 class Tried:
-    """A change of settings that was measured.
+    """A measured change of settings.
 
     Attributes:
-        settings: What was changed.
+        settings: The changed settings.
         before: The best settings until then.
-        after: The same with the change, in the same rounds.
-        is_kept: Whether the change was clearly faster, and so part of what was tried later.
+        after: The same settings with the change, in the same rounds.
+        is_kept: Whether the change was clearly faster, and so is part of later trials.
     """
 
     settings: Settings
@@ -62,7 +62,7 @@ class Tried:
 
     @classmethod
     def of(cls, settings: Settings, measured: Mapping[str, Measurement]) -> "Tried":
-        """Judge measurements by BEFORE and AFTER: the change is kept if `is_gain`."""
+        """Return the judged measurements with the names BEFORE and AFTER: the change is kept if `is_gain`."""
         before, after = measured[BEFORE], measured[AFTER]
         return cls(settings, before, after, is_gain(ratio(after, before)))
 
@@ -85,14 +85,14 @@ class Tried:
 
 @dataclass
 class Found:
-    """What a search found. It grows meanwhile, so that an interrupted search leaves what there is.
+    """The result of a search. It is filled during the search, so that an interrupted search has partial results.
 
     Attributes:
-        changes: Settings that were kept.
-        tried: What was measured, in that order.
-        failed: By name of the settings why they could not be tried.
-        left_out: Names of settings for which there was no time.
-        check: The chosen settings and the user's own, measured once more; None if nothing was kept.
+        changes: Kept settings.
+        tried: Measured changes, in order.
+        failed: Why settings could not be tried, by their name.
+        left_out: Names of settings for which no time was left.
+        check: The chosen settings and the user's own, measured again; None if nothing was kept.
     """
 
     changes: dict[str, Any] = field(default_factory=dict)
@@ -104,13 +104,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Search:
-    """How trials are made.
+    """The search procedure.
 
     Attributes:
         open: Starts a loader with settings on top of the user's.
-        pace: How long turns are, and how much time is left.
-        has_step: Whether a training step is simulated. Then the search ends as soon as it does not wait any more.
-        at_end: Gets the loader with the changes that the check confirmed, before it is closed.
+        pace: Length of turns, and remaining time.
+        has_step: Whether a training step is simulated. If so, the search ends when it does not wait any more.
+        at_end: Called with the loader with the confirmed changes, before it is closed.
     """
 
     open: Callable[[Settings], Any]
@@ -119,15 +119,15 @@ class Search:
     at_end: Callable[[Any], object] = lambda _: None
 
     def run(self, base: Candidate, candidates: Sequence[Settings], found: Found) -> None:
-        """Try settings one after the other, and check at the end what was kept.
+        """Try settings one by one, and check the kept ones at the end.
 
         Args:
             base: The user's settings.
-            candidates: What is tried, the most promising first. The first is tried whatever time it takes.
-            found: Gets what is found.
+            candidates: The settings to try, the most promising first. The first one is tried even if no time is left.
+            found: Receives the results.
 
         Raises:
-            dali_pipes.BadSampleError: A sample is bad, which no settings would have spared.
+            dali_pipes.BadSampleError: A sample is bad; settings cannot avoid that.
         """
         best = base
         try:
@@ -142,7 +142,7 @@ class Search:
                 if self.has_step and found.tried and _never_waits(found.tried[-1]):
                     break
             if found.changes:
-                # Drop the changes if a comparison with the user's settings does not confirm the gain.
+                # The changes are dropped if a comparison with the user's settings does not confirm the gain.
                 both = {BEFORE: base.turn, AFTER: best.turn}
                 measured = self.pace.measure(both, _FINAL_ROUNDS, "all changes")
                 found.check = Tried.of(found.changes, measured)
@@ -155,7 +155,7 @@ class Search:
                 best.close()
 
     def _try(self, base: Candidate, best: Candidate, settings: Settings, found: Found) -> Candidate:
-        """Measure a change; returns the best afterwards. The other one is closed, unless it is `base`."""
+        """Measure a change and return the better loader. The other one is closed, unless it is `base`."""
         name, is_kept = name_of(settings), False
         self.pace.progress(f"starting {name}")
         try:
@@ -176,7 +176,7 @@ class Search:
     def _compare(
         self, best: Candidate, changed: Candidate, settings: Settings, found: Found
     ) -> bool:
-        """Measure a few rounds, and more if they are promising; returns whether the change is kept."""
+        """Measure a few rounds, and more if they are promising; return whether the change is kept."""
         name = name_of(settings)
         contestants = {BEFORE: best.turn, AFTER: changed.turn}
 

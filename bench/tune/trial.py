@@ -1,4 +1,4 @@
-"""What has turns in a trial, a loader with a simulated training step or reading alone, and the time for them."""
+"""The contestants of trials (a loader with a simulated training step, or reading alone), and the time for them."""
 
 import time
 from collections import deque
@@ -16,25 +16,27 @@ from dali_pipes.monitoring import Stats
 from gpu_aug.compiled.clock import clock
 from readers import Dataset, Sample
 
-_REST_SECONDS_MAX = 3.0  # a loader of slow batches would rest for most of the measuring time
+# Otherwise a loader with slow batches would rest for most of the measuring time.
+_REST_SECONDS_MAX = 3.0
 _START_SECONDS = 0.1
 _PAGE_BYTES = 4096
 
 
 Contestant = Callable[[float], Turn]
-"""Works for some seconds, and then waits until nothing works any more, so that the next one has the machine to itself."""
+"""Works for some seconds, then waits until its threads are idle, so that the next contestant has the machine to
+itself."""
 
 
 @dataclass
 class Pace:
-    """The time that trials may take.
+    """The time for trials.
 
     Attributes:
         turn_seconds: Length of a turn.
-        turn_cost_seconds: How long a turn took lately, together with emptying and filling queues.
-        until: When all should be over, by `clock`.
-        progress: Gets a line of text before every turn.
-        clock: Returns the time in seconds. The usual one stands still while functions are compiled, once per machine.
+        turn_cost_seconds: Recent duration of a turn, including emptying and filling queues.
+        until: Time at which everything should be over, by `clock`.
+        progress: Called with a line of text before every turn.
+        clock: Returns the time in seconds. The default clock stops while functions are compiled, once per machine.
     """
 
     turn_seconds: float
@@ -45,7 +47,7 @@ class Pace:
 
     @property
     def turns_left(self) -> int:
-        """How many turns end in time; negative if it is over."""
+        """Number of turns that fit into the remaining time; negative if it is over."""
         return int((self.until - self.clock()) / max(self.turn_cost_seconds, 1e-9))
 
     def measure(
@@ -59,9 +61,9 @@ class Pace:
 
         Args:
             contestants: By name.
-            rounds: Number of turns of each.
-            what: What is measured, for `progress`.
-            on_failure: Gets the name and the error of a contestant that raised; None raises the error.
+            rounds: Number of turns of each contestant.
+            what: Description of the measurement, for `progress`.
+            on_failure: Called with the name and the error of a contestant that raised; None raises the error.
         """
         began = self.clock()
         measured = measure_in_turns(
@@ -79,7 +81,7 @@ def reason_of(error: Exception) -> str:
     """Return an error as one line.
 
     Raises:
-        dali_pipes.BadSampleError: The error is one: a bad sample has nothing to do with what was tried.
+        dali_pipes.BadSampleError: The error is one, because a bad sample does not depend on the tried settings.
     """
     if isinstance(error, BadSampleError):
         raise error
@@ -87,22 +89,22 @@ def reason_of(error: Exception) -> str:
 
 
 class Trial:
-    """A loader at work, with a consumer that sleeps after each batch for as long as a training step takes.
+    """A loader at work, with a consumer that sleeps after each batch for the time of a training step.
 
-    Between its turns it is not asked. A turn begins with emptying its queue, before the clock starts, and ends when the
-    queue is full again, so that the loader takes nothing from the others.
+    Between its turns no batch is taken. A turn starts by emptying the queue, before the clock starts, and ends when the
+    queue is full again, so that the loader takes no time from others.
 
     Args:
-        loader: The loader; it is closed with the trial.
-        step_seconds: Length of a training step; 0 takes batches as fast as they come.
-        epoch: Where it begins.
+        loader: As given, like `step_seconds`.
+        step_seconds: Length of a training step; 0 takes batches as fast as possible.
+        epoch: First epoch.
 
     Attributes:
         loader: As given; so is `step_seconds`.
-        record: Each turn with the training step, and what the loader did in it.
+        record: Each turn with the training step, with the loader's statistics.
 
     Raises:
-        dali_pipes.LoaderError: The loader cannot work, or another of the packages' errors.
+        dali_pipes.LoaderError: The loader is invalid; other errors of the packages are possible.
     """
 
     def __init__(self, loader: Loader, *, step_seconds: float = 0.0, epoch: int = 0) -> None:
@@ -111,9 +113,9 @@ class Trial:
         self.step_seconds, self._size = step_seconds, 0
         try:
             self.loader.set_epoch(epoch)
-            # One epoch after the other.
+            # Epoch after epoch.
             self._batches = chain.from_iterable(repeat(self.loader))
-            # The first batch pays for the start, and says nothing of how soon the queue is full.
+            # The first batch includes the start, so it does not show how fast the queue fills.
             self._rest(take_turn(self._take, seconds=_START_SECONDS, discard=1))
         except BaseException:
             self.close()
@@ -121,7 +123,7 @@ class Trial:
 
     @property
     def num_ahead(self) -> int:
-        """Batches that the loader makes while it is not asked."""
+        """Number of batches that the loader makes ahead."""
         return max(self.loader.stats("run").queue.capacity, 1)
 
     def turn(self, seconds: float) -> Turn:
@@ -129,12 +131,12 @@ class Trial:
         return self._turn(seconds, self.step_seconds)
 
     def free_turn(self, seconds: float) -> Turn:
-        """Take batches as fast as they come."""
+        """Take batches as fast as possible."""
         return self._turn(seconds, 0.0)
 
     def _turn(self, seconds: float, step_seconds: float) -> Turn:
         self.take_batches(self.num_ahead + 1)
-        # In a long run a loader that is fast enough has a batch ready when the step begins.
+        # In a long run, a loader that is fast enough has a batch ready when the step starts.
         time.sleep(step_seconds)
         before = self.loader.stats("run")
         turn = take_turn(
@@ -149,7 +151,7 @@ class Trial:
         return turn
 
     def take_batches(self, count: int) -> None:
-        """Take some batches, which are not measured."""
+        """Take some batches without measuring."""
         for _ in range(count):
             self._take()
 
@@ -169,13 +171,13 @@ class Trial:
 
 
 class Reading:
-    """Reads encoded samples at random with some threads, and does nothing with them.
+    """Reads encoded samples at random with some threads, and drops them.
 
     Args:
         dataset: The data.
-        request: Samples that are read at once, as a loader reads a batch.
-        in_flight: Number of requests under way at once.
-        seed: Seed of the rows.
+        request: Number of samples per read, like a loader's batch.
+        in_flight: Number of reads in progress at once.
+        seed: Seed of the random indices.
     """
 
     def __init__(self, dataset: Dataset, *, request: int, in_flight: int, seed: int = 0) -> None:
@@ -188,7 +190,7 @@ class Reading:
 
     @property
     def bytes_per_sample(self) -> float:
-        """Mean size of all samples that were read; 0 before the first turn."""
+        """Mean size of the samples that were read; 0 before the first turn."""
         return self._num_bytes / max(self._num_samples, 1)
 
     def turn(self, seconds: float) -> Turn:
@@ -198,7 +200,7 @@ class Reading:
         turn = take_turn(
             self._take, seconds=seconds, discard=self._in_flight, count=lambda samples: samples
         )
-        wait(self._under_way)  # an error is raised where its future is taken
+        wait(self._under_way)  # errors are raised when the futures' results are taken
         return turn
 
     def close(self) -> None:
@@ -210,10 +212,10 @@ class Reading:
         self._under_way.append(self._pool.submit(self._read, rows))
 
     def _read(self, rows: Any) -> int:
-        """Read rows, int64 [n]; returns the number of their bytes. Bad samples have none."""
+        """Read rows, int64 [n]; return the number of their bytes. Bad samples count 0."""
         samples = [one for one in self._dataset.fetch(rows) if isinstance(one, Sample)]
         payloads = [payload for sample in samples for payload in sample.fields.values()]
-        for payload in payloads:  # a view of a mapped file is read page by page
+        for payload in payloads:  # touch every page, because views of mapped files are read lazily
             np.frombuffer(payload, np.uint8)[::_PAGE_BYTES].sum()
         return sum(map(len, payloads))
 

@@ -1,4 +1,4 @@
-"""What limits a loader on this machine, and which settings are faster."""
+"""Find the bottleneck of a loader on this machine, and faster settings."""
 
 import math
 import warnings
@@ -25,19 +25,19 @@ from gpu_aug.compiled.clock import clock
 from readers import Dataset
 
 _LEAST_SECONDS = 1.0
-_TURNS_PER_RUN = 100  # of 60 s: a turn has 0.6 s, and a trial of three rounds takes about 5 s
-_TURN_SECONDS_MIN = 0.25  # a shorter one has too few batches
+_TURNS_PER_RUN = 100  # for a run of 60 s: a turn takes 0.6 s, and a trial of three rounds about 5 s
+_TURN_SECONDS_MIN = 0.25  # a shorter turn has too few batches
 
-# Trials must not write into the files of a run, nor report to its monitoring.
+# Trials must not write to the files of a run or report to its monitoring.
 _OF_THE_RUN = "monitoring"
 
 Progress = Callable[[str, float], object]
-"""Gets a line of text, and the share of the time that has passed, 0 to 1."""
+"""Called with a line of text, and the share of the time that has passed, 0 to 1."""
 
 
 @dataclass(frozen=True)
 class _Task:
-    """The data, the recipe and the settings that are tuned."""
+    """The data, the recipe and the settings to tune."""
 
     dataset: Dataset
     recipe: AnyRecipe
@@ -52,7 +52,8 @@ class _Task:
         """Make a loader with further settings, over a part of the data or with another recipe."""
         kept = {name: value for name, value in self.settings.items() if name != _OF_THE_RUN}
         with warnings.catch_warnings():
-            if more or dataset or recipe:  # the loader with the user's settings has warned
+            # The loader with the user's settings has given the warnings already.
+            if more or dataset or recipe:
                 warnings.simplefilter("ignore")
             return Loader(
                 dataset or self.dataset, recipe or self.recipe, **with_settings(kept, more)
@@ -67,10 +68,10 @@ class _Task:
         return measure_stages(trial, self.dataset, self.recipe, make, pace)
 
     def trial(self, more: Settings, number: int) -> Trial:
-        """Start a loader that takes part in trials as the one of a number.
+        """Start the trial with a number: a loader with further settings.
 
-        Each reads the samples of an epoch of its own, so that none finds in the page cache what another has just read.
-        Epochs of a schedule have different recipes, so there all read the same ones.
+        Each trial reads the samples of a different epoch, so that none profits from the page cache of another. Epochs
+        of a schedule have different recipes, so there all trials use the same epoch.
         """
         epoch = 0 if isinstance(self.recipe, Schedule) else number
         return Trial(self.loader(more), step_seconds=self.step_seconds, epoch=epoch)
@@ -88,31 +89,31 @@ def tune(
     on_progress: Progress = lambda _text, _share: None,
     **settings: Any,
 ) -> Tuning:
-    """Try settings of a loader in short trials, in turns with the best so far, and find the stage that limits it.
+    """Try settings of a loader in short trials, in turns with the best so far, and find its bottleneck.
 
-    What limits is measured before the search with the user's settings, which says what to try, and after it with the
-    recommended ones: `Tuning.limit` and the further help are about these.
+    The bottleneck is measured twice: before the search with the user's settings, to choose what to try; and after it
+    with the recommended settings. `Tuning.limit` and the further help are about the latter.
 
-    No setting changes which samples come, their order or their draws. What the user gave stays as it is.
+    No setting changes the samples, their order or their draws. The user's settings are not changed.
 
     Args:
-        dataset: What the loader reads, also `Clips`.
+        dataset: The dataset, also `Clips`.
         recipe: As for Loader.
         batch_size: As for Loader.
-        source: Path, pattern or URL of the data, for what is said about storage.
+        source: Path, pattern or URL of the data, for advice about storage.
         step_ms: Length of a training step in milliseconds. The consumer of a trial sleeps that long after each batch.
-        images_per_second: What the training takes, instead of `step_ms`; clips if samples are clips.
-        seconds: About how long all of it takes.
-        on_progress: Gets what is done now.
+        images_per_second: Speed of the training, instead of `step_ms`; in clips if samples are clips.
+        seconds: Approximate total duration.
+        on_progress: Called with a description of the present work.
         settings: Further arguments of Loader.
 
     Returns:
-        What was found; after Ctrl-C what was found so far.
+        The result; after Ctrl-C, the result so far.
 
     Raises:
-        BenchError: An argument that is not allowed.
-        dali_pipes.LoaderError: As Loader; so are gpu_aug's errors.
-        dali_pipes.BadSampleError: A sample is bad, and the settings do not say what to do about it.
+        BenchError: An argument is not allowed.
+        dali_pipes.LoaderError: As for Loader, like the errors of gpu_aug.
+        dali_pipes.BadSampleError: A sample is bad, and the settings do not say how to handle it.
         KeyboardInterrupt: Ctrl-C before anything was measured.
 
     Example:
@@ -146,7 +147,7 @@ def tune(
     with closing(task.trial({}, 0)) as base:
         base.free_turn(_TURN_SECONDS_MIN)  # warms up
         asked = clock()
-        base.free_turn(turn_seconds)  # shows how long a turn takes
+        base.free_turn(turn_seconds)  # measures how long a turn takes
         base.record.clear()
         pace = Pace(turn_seconds, clock() - asked, began + seconds, progress)
         given = task.measure_stages(base, {}, pace)
@@ -186,7 +187,7 @@ def _step_seconds(step_ms: float | None, images_per_second: float | None, batch_
 
 
 def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
-    """Try settings, and measure what limits with those that help."""
+    """Try settings, and measure the bottleneck with the best ones."""
     if can_repeat(tuning.limit, base.loader, task.dataset, task.is_clips):
         try:
             tuning.repeated = measure_repeated(
@@ -214,10 +215,10 @@ def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
 
 
 def _help(task: _Task, device: str, tuning: Tuning) -> list[str]:
-    """Say what helps besides settings against what limits with the recommended ones."""
+    """Return what helps, besides settings, against the bottleneck with the recommended settings."""
     is_packed = getattr(task.dataset, "block_size", 1) > 1
     further = further_help(tuning.limit, device=device, clips=task.is_clips, is_packed=is_packed)
-    # Repeated samples were read with the user's settings: with another limit or decoder their gain would be another.
+    # Repeated samples were measured with the user's settings; with another limit or decoder, the gain would differ.
     is_same = tuning.limit.stage == tuning.given.limit.stage and "decoder" not in tuning.changes
     if tuning.repeated is None or not is_same:
         return further
@@ -228,7 +229,7 @@ def _help(task: _Task, device: str, tuning: Tuning) -> list[str]:
 def _situation(task: _Task, base: Trial, limit: Limit) -> Situation:
     loader = base.loader
     num_helpers = loader._setup.helpers.count
-    # "auto" and None leave the choice to the loader, and so to tuning.
+    # "auto" and None leave the choice to the loader, so tuning may try values.
     execution = task.settings.get("execution", Execution())
     fixed = {
         name
@@ -237,7 +238,7 @@ def _situation(task: _Task, base: Trial, limit: Limit) -> Situation:
     }
     return Situation(
         num_threads=loader.stats("run").num_threads,
-        # One of the batches ahead is the current one, and each helper process makes `prefetch` of the others.
+        # One of the batches ahead is the current one; each helper process makes `prefetch` of the others.
         prefetch=max((base.num_ahead - 1) // max(num_helpers, 1), 1),
         num_helpers=num_helpers,
         device=loader.device.type,

@@ -1,1 +1,1 @@
-"""The arguments of a loader: checked, explained, and what "auto" chooses."""
+"""The arguments of a loader: their checks, their explanation, and the choices of "auto"."""

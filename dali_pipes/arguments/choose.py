@@ -1,4 +1,4 @@
-"""The device, decoder and engine of a loader: what "auto" chooses on this machine, and why."""
+"""Choose the device, decoder and engine of a loader: the meaning of "auto" on this machine, with reasons."""
 
 import importlib.util
 import os
@@ -24,7 +24,7 @@ ChosenDecoder = Literal["dali", "cpu", "cuda"]
 
 USUAL_IMAGES = ImageFields()
 
-# docs/gpu.md, from bench/results/gpu-h100-path-*.json; "auto" takes what was fastest.
+# Numbers of docs/gpu.md, from bench/results/gpu-h100-path-*.json; "auto" uses the fastest decoder.
 _MEASURED = (
     "one loader on an H100 with 16 cores made 38,300 to 43,300 images/s with it, 12,200 to 14,700 with the CPU, "
     "12,750 with DALI"
@@ -33,7 +33,7 @@ _MEASURED = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Device, decoder and engine of a loader, and for each a sentence with the reason."""
+    """Device, decoder and engine of a loader, each with a sentence that gives the reason."""
 
     device: torch.device
     decoder: ChosenDecoder
@@ -48,7 +48,7 @@ def choose(
     images: ImageFields = USUAL_IMAGES,
     clips: ClipSource | None = None,
 ) -> Choice:
-    """Replace every "auto" by what is fastest here.
+    """Replace every "auto" by the fastest choice on this machine.
 
     Args:
         device: As for Loader.
@@ -58,8 +58,8 @@ def choose(
         clips: The clips of the dataset; None if samples are images.
 
     Raises:
-        LoaderError: A name that is not allowed, or parts that do not work together.
-        MissingPackageError: DALI is asked for by name and is not installed.
+        LoaderError: A name is not allowed, or the choices do not work together.
+        MissingPackageError: DALI is requested by name but not installed.
     """
     chosen_device, why_device = _device(device)
     chosen_decoder, why_decoder = _decoder(decoder, chosen_device, images, clips)
@@ -75,7 +75,7 @@ def choose(
 
 
 def available_decoders() -> dict[str, str]:
-    """Return the reason why a decoder cannot be used here, or "" if it can, by name. Imports no decoder.
+    """Return for each decoder name why it cannot be used on this machine, or "" if it can. Imports no decoder.
 
     Example:
         >>> "cpu" in available_decoders()
@@ -122,7 +122,7 @@ def _numbered(device: torch.device) -> torch.device:
 
 
 def _present_device() -> int:
-    """Return torch's current device; before torch.cuda.set_device, the one of torchrun's LOCAL_RANK."""
+    """Return the index of torch's current device; before torch.cuda.set_device, torchrun's LOCAL_RANK."""
     current, local = torch.cuda.current_device(), os.environ.get("LOCAL_RANK", "")
     if current == 0 and local.isdecimal() and int(local) < torch.cuda.device_count():
         return int(local)
@@ -132,7 +132,7 @@ def _present_device() -> int:
 def _parse(asked: str | torch.device) -> torch.device | None:
     try:
         return torch.device(asked)
-    except RuntimeError:  # torch's error for a string that it does not know
+    except RuntimeError:  # torch's error for an unknown device string
         return None
 
 
@@ -166,7 +166,7 @@ def _decoder(
 def _require_possible(
     decoder: Literal["dali", "cuda"], device: torch.device, clips: ClipSource | None
 ) -> None:
-    """Refuse a decoder that was asked for and cannot decode such samples on such a device."""
+    """Raise if a decoder that was requested by name cannot decode such samples on such a device."""
     problem = _nvdec_problem(device, clips)
     refuse(
         (decoder == "dali" and bool(problem), problem),
@@ -206,7 +206,7 @@ def _fastest_decoder(
 
 
 def _nvdec_problem(device: torch.device, clips: ClipSource | None) -> str:
-    """Return why DALI cannot decode the videos of clips on a device, "" if it can."""
+    """Return why DALI cannot decode the videos of clips on a device; "" if it can."""
     if clips is None or device.type == "cpu":
         return ""
     return find_nvdec(device.index).problem

@@ -1,4 +1,4 @@
-"""Checks of the dataset: what a Loader accepts, what its first samples lack, and how to make a dataset of anything else."""
+"""Checks of the dataset: its type, the contents of its first samples, and advice how to convert other objects."""
 
 import os
 from typing import Any
@@ -22,7 +22,7 @@ from readers.video.frame_folder import FrameFolderDataset
 
 _FROM_TORCH = "dali_pipes.integrations.torch_dataset.from_torch"
 
-# The beginning of a module's name -> how to make a dataset of what its classes make.
+# The first part of a module name -> how to convert objects of its classes to a dataset.
 _ADVICE = {
     "webdataset": "give dali_pipes.integrations.webdataset.from_webdataset(dataset), or open its tars with open_dataset",
     "datasets.": "give dali_pipes.integrations.hf_datasets.from_huggingface(dataset) of one split, or open the folder of "
@@ -33,7 +33,7 @@ _ADVICE = {
 
 
 def require_dataset(dataset: Dataset) -> None:
-    """Refuse what is neither a dataset nor a stream, and a dataset without samples."""
+    """Raise if an object is neither a dataset nor a stream, or a dataset has no samples."""
     if is_stream(dataset):
         return
     require_fetch(dataset)
@@ -42,7 +42,7 @@ def require_dataset(dataset: Dataset) -> None:
 
 
 def require_fetch(dataset: Dataset) -> None:
-    """Refuse what cannot be read at random."""
+    """Raise if samples cannot be read by index."""
     if is_stream(dataset):
         raise LoaderError(
             f"{type(dataset).__name__} can only be read from front to back, and clips are taken from anywhere: make "
@@ -53,12 +53,12 @@ def require_fetch(dataset: Dataset) -> None:
 
 
 def require_no_videos(dataset: object) -> None:
-    """Refuse videos that are not wrapped in Clips, judged by names: no sample is read, as storage may be slow or fail.
+    """Raise if the samples are videos that are not wrapped in Clips, judged by file names.
 
-    Of a mixture each dataset is checked.
+    No sample is read, because storage may be slow or fail. Each dataset of a mixture is checked.
 
     Raises:
-        LoaderError: The text has the call to write.
+        LoaderError: There are videos; the message shows the call to write.
     """
     for part in getattr(dataset, "datasets", (dataset,)):
         if _has_videos(part):
@@ -68,19 +68,19 @@ def require_no_videos(dataset: object) -> None:
 def require_there(
     dataset: Dataset, fields: FieldReader, images: ImageFields, maps: MapReader
 ) -> None:
-    """Refuse fields, images and maps that all of the first samples lack; a single sample without them is a bad sample.
+    """Raise if all of the first samples lack a field, image or map; a single sample without it is a bad sample.
 
-    Of a mixture each dataset is checked.
+    Each dataset of a mixture is checked.
 
     Raises:
-        LoaderError: The text names the fields that there are.
+        LoaderError: The message names the fields that exist.
     """
     if is_stream(dataset) or not (fields or images.fields or maps):
         return
     for part in getattr(dataset, "datasets", (dataset,)):
         faults = (_find_fault(sample, fields, images, maps) for sample in probed_samples(part))
         first = next(faults, "")
-        if first and all(faults):  # reads further samples until one has everything
+        if first and all(faults):  # stops at the first sample that has everything
             raise LoaderError(
                 f"{first}; the same or another fault is in all samples that were looked at: give fields that they have"
             )
@@ -96,7 +96,7 @@ def _has_videos(dataset: object) -> bool:
 
 
 def _find_fault(sample: Sample, fields: FieldReader, images: ImageFields, maps: MapReader) -> str:
-    """Return why a sample lacks one of the fields, images or maps, "" if it has them all."""
+    """Return why a sample lacks one of the fields, images or maps; "" if it has them all."""
     try:
         fields.read(sample)
         for _, field in images.fields:
@@ -109,10 +109,10 @@ def _find_fault(sample: Sample, fields: FieldReader, images: ImageFields, maps: 
 
 
 def _advice(value: Any) -> str:
-    """Return the call that makes a dataset of a value, in one sentence."""
+    """Return a sentence with the call that converts an object to a dataset."""
     if isinstance(value, str | os.PathLike):
         return "open it, as in Loader(readers.open_dataset(path), ...)"
-    # By name, so that a type of another library is recognised without importing it.
+    # By module name, so that types of other libraries are recognised without importing them.
     modules = [kind.__module__ for kind in type(value).__mro__]
     for library, advice in _ADVICE.items():
         if any(module.startswith(library) for module in modules):

@@ -22,7 +22,7 @@ from readers.video.info import peculiarity_lines
 
 
 def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
-    """Return the repr of a loader; `steps` are those in use, None before the first use."""
+    """Return the repr of a loader; `steps` are the steps in use, None before the first use."""
     options, choice, order = setup.options, setup.choice, setup.fetcher.order
     batch_size, last_batch = options.batch_size, options.last_batch
     if steps is not None:
@@ -38,9 +38,9 @@ def explain(setup: Setup, steps: AnySteps, machines: Sequence[str] = ()) -> Iter
     """Yield one line for each choice, stage and setting.
 
     Args:
-        setup: Of the loader.
-        steps: Of an epoch on this rank.
-        machines: Where the Ray workers run that have started.
+        setup: The configuration of the loader.
+        steps: The steps of an epoch on this rank.
+        machines: The machines of the Ray workers that have started.
     """
     yield from setup.choice.reasons
     yield from _samples(setup)
@@ -49,7 +49,7 @@ def explain(setup: Setup, steps: AnySteps, machines: Sequence[str] = ()) -> Iter
     yield from _order(setup, steps)
     yield _decoding(setup)
     if setup.options.execution.cache == "device":
-        from dali_pipes.decode.cuda_jpeg import device_cache  # takes seconds, and needs CUDA
+        from dali_pipes.decode.cuda_jpeg import device_cache  # a slow import
 
         yield device_cache.describe_cache(setup.choice.device)
     yield _threads(setup, machines)
@@ -58,7 +58,7 @@ def explain(setup: Setup, steps: AnySteps, machines: Sequence[str] = ()) -> Iter
 
 
 def _samples(setup: Setup) -> Iterator[str]:
-    """Describe views, clips and kinds of images other than the usual one."""
+    """Describe views, clips, and images that are not RGB of 8 bits."""
     views, clips, images = setup.views, setup.fetcher.clips, setup.fetcher.images
     if len(views) > 1:
         yield (
@@ -76,7 +76,7 @@ def _samples(setup: Setup) -> Iterator[str]:
 
 
 def _recipes(setup: Setup) -> Iterator[str]:
-    """Describe the stages of each recipe; of those that a function made for many sizes, only the first size."""
+    """Describe the stages of each recipe; if a function makes them for many sizes, only the first size."""
     variants = setup.fetcher.variants
     schedule = variants.schedules[0]
     sizes = ""
@@ -122,7 +122,7 @@ def _values(setup: Setup, steps: AnySteps) -> Iterator[str]:
 
 
 def _order(setup: Setup, steps: AnySteps) -> Iterator[str]:
-    """Describe what chooses the size of a step, and the order of the samples."""
+    """Describe the choice of a step's size, and the order of the samples."""
     fetcher = setup.fetcher
     sizes, unit = fetcher.variants.sizes, "image" if fetcher.clips is None else "clip"
     if isinstance(sizes, MultiScale):
@@ -152,7 +152,7 @@ def _order(setup: Setup, steps: AnySteps) -> Iterator[str]:
 
 
 def _decoding(setup: Setup) -> str:
-    """Describe what decodes, and how exactly."""
+    """Describe the decoder, and how exact it is."""
     execution, choice, clips = setup.options.execution, setup.choice, setup.fetcher.clips
     decoded = "images decoded exactly"
     if clips is not None:
@@ -164,8 +164,8 @@ def _decoding(setup: Setup) -> str:
 
 
 def _frames(choice: Choice, clips: ClipSource) -> str:
-    """Describe what decodes the frames of clips."""
-    with suppress(VideoError):  # of a first video that cannot be read, which is no folder of frames
+    """Describe the decoder of the frames of clips."""
+    with suppress(VideoError):  # if the first video cannot be read, it is not a folder of frames
         if clips.parts(0)[0].info.codec == FRAMES_CODEC:
             return "files of their own, decoded as images on the CPU"
     if choice.decoder == "cpu":
@@ -174,7 +174,7 @@ def _frames(choice: Choice, clips: ClipSource) -> str:
 
 
 def _threads(setup: Setup, machines: Sequence[str]) -> str:
-    """Describe who makes the batches, and how many ahead."""
+    """Describe the threads and processes that make the batches, and the number of batches ahead."""
     options, count = setup.options, setup.threads_of_all
     threads = f"threads: {count}"
     if options.num_threads is None and options.workers is None and count < usable_cores():

@@ -1,4 +1,4 @@
-"""The number of helper processes of a loader, and the reason for it."""
+"""Choose the number of helper processes of a loader, with the reason."""
 
 import multiprocessing
 import os
@@ -17,7 +17,7 @@ from dali_pipes.stages.shared_memory import pickle_parts
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from readers.cores import cores_of_rank
 
-# Threads of one process wait for each other's interpreter lock: they are built to scale to 16 cores.
+# Threads of one process share a GIL; the pipeline is designed to scale to 16 cores per process.
 _CORES_PER_PROCESS = 16
 
 
@@ -26,8 +26,8 @@ class HelperChoice:
     """The number of helper processes that make the batches.
 
     Attributes:
-        count: Number of processes; 0 for threads of the training process.
-        reason: The reason for the choice of "auto", for `Loader.explain`; "" if the user chose.
+        count: Number of processes; 0 uses threads of the training process.
+        reason: The reason for the choice of "auto", shown by `Loader.explain`; "" if the user chose.
     """
 
     count: int
@@ -44,17 +44,17 @@ def choose_helpers(
     """Return the number of helper processes.
 
     Args:
-        asked: As for Loader.
-        num_threads: Threads of all processes together.
+        asked: As for Execution(helper_process=...).
+        num_threads: Number of threads of all processes together.
         choice: The chosen decoder and device.
-        fetcher: The processes would get a pickled copy.
-        views: The views under each of the run's recipes.
+        fetcher: The fetcher; each process would get a pickled copy.
+        views: The views for each recipe of the run.
 
     Raises:
-        LoaderError: Several processes are asked for a stream.
+        LoaderError: Several processes are requested for a stream.
     """
     is_stream = isinstance(fetcher, StreamFetcher)
-    # Threads beyond the number of cores wait for storage, without the interpreter lock.
+    # Threads beyond the number of cores wait for storage, without the GIL.
     cores = min(num_threads, cores_of_rank())
     suited = -(-cores // _CORES_PER_PROCESS)
     if asked == "auto":
@@ -77,14 +77,14 @@ def choose_helpers(
 
 
 def _obstacle(choice: Choice, fetcher: Fetcher, views: Sequence[Sequence[View]]) -> str:
-    """Return why "auto" starts no processes, "" if it starts some."""
+    """Return why "auto" starts no processes; "" if it starts some."""
     begins_with_one_size = all(
         view.recipe.decode_size is not None for of_recipe in views for view in of_recipe
     )
     obstacles = (
         (choice.decoder != "cpu", f'decoder="{choice.decoder}" works in this process'),
         (isinstance(fetcher, StreamFetcher), "one process reads a stream from front to back"),
-        # A slot of the ring holds all frames of a batch, and each process would take several.
+        # A slot of the ring holds all frames of a batch, and each process would need several slots.
         (
             fetcher.clips is not None,
             "FFmpeg decodes clips outside the interpreter, and their batches are large",
@@ -106,12 +106,12 @@ def _obstacle(choice: Choice, fetcher: Fetcher, views: Sequence[Sequence[View]])
 
 
 def _obstacle_to_sending(fetcher: Fetcher) -> str:
-    """Return why the dataset and the recipe cannot be sent to a process, "" if they can."""
+    """Return why the dataset and the recipe cannot be sent to a process; "" if they can."""
     try:
         data = bytes(pickle_parts(fetcher)[0])
     except Exception as error:  # noqa: BLE001 - each class is pickled in ways of its own
         return f"dataset or recipe cannot be pickled ({type(error).__name__}: {error})"
-    # A helper process does not import the script, whose classes and functions have this module name.
+    # Classes and functions of the user's script have this module name; a helper process does not import the script.
     if b"__main__" in data or b"__mp_main__" in data:
         return "dataset or recipe use a class or function of the script itself"
     return ""

@@ -1,4 +1,4 @@
-"""The arguments of a loader that decide about its batches, and their checks against each other and the samples."""
+"""The arguments of a loader that affect its batches, and their checks against each other and the samples."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ from readers.order.buckets import Buckets, Size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The arguments of a `Loader` that decide about its batches; helper processes and Ray workers get a copy."""
+    """The arguments of a `Loader` that affect its batches; helper processes and Ray workers get a copy."""
 
-    dataset: Dataset  # or a Stream, which the checks accept
+    dataset: Dataset  # may also be a Stream, which the checks accept
     recipe: AnyRecipe | RecipeOf
     batch_size: int | Mapping[Size, int]
     buckets: Buckets | None
@@ -53,20 +53,20 @@ class Options:
 
     @property
     def user_pipeline(self) -> DaliDecoder | None:
-        """The pipeline of `from_dali`, if one decodes."""
+        """The pipeline of `from_dali`, if it is the decoder; else None."""
         return self.decoder if isinstance(self.decoder, DaliDecoder) else None
 
     def bad_sample_limit(self, length: int) -> int:
-        """Return how many different samples of `length` may be bad; see Loader."""
+        """Return how many different samples out of `length` may be bad; see Loader."""
         if self.max_bad_samples is None:
             return min(max(100, length // 100), length // 2)
         return self.max_bad_samples
 
     def check(self) -> None:
-        """Refuse what cannot work with any dataset on any machine.
+        """Raise if arguments are invalid for every dataset on every machine.
 
         Raises:
-            LoaderError: The text says what would work.
+            LoaderError: The message says what is allowed.
         """
         require_sizes(self.buckets, self.sizes)
         require_dataset(self.dataset)
@@ -107,7 +107,7 @@ class Options:
 def require_fits_samples(
     options: Options, images: ImageFields, variants: Variants, clips: ClipSource | None
 ) -> None:
-    """Refuse what cannot be done with such samples: videos without clips, clips, or images of another kind."""
+    """Raise if the arguments do not fit the samples: videos without clips, clips, or other images than RGB of 8 bits."""
     if clips is not None:
         _require_images_of_clips(options, images)
     elif options.images.fields is None:
@@ -128,7 +128,7 @@ def require_fits_samples(
 
 
 def _require_images_of_clips(options: Options, images: ImageFields) -> None:
-    """Refuse arguments for images that clips do not have."""
+    """Raise for arguments about images that do not apply to clips."""
     targets = options.images.targets
     refuse(
         (

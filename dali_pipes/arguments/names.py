@@ -1,4 +1,4 @@
-"""Keywords and attributes that a loader does not have: where they moved, the nearest name, or other libraries' words."""
+"""Advice for unknown keywords and attributes of a loader: where they moved, similar names, names in other libraries."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
@@ -18,9 +18,9 @@ VALUE_OBJECTS: Mapping[str, type[Any]] = {
     "execution": Execution,
     "monitoring": Monitoring,
 }
-"""The keywords of a Loader that hold its rarer arguments."""
+"""The keywords of a Loader that hold its less common arguments."""
 
-# Keywords of earlier versions -> the keyword that holds them now, its class, and the name of the field.
+# Keywords of earlier versions -> the keyword that contains them now, its class, and the name of its field.
 _MOVED: dict[str, tuple[str, type[Any], str]] = {
     **{
         name: (keyword, kind, name)
@@ -32,7 +32,7 @@ _MOVED: dict[str, tuple[str, type[Any], str]] = {
     "shuffle_window": ("shuffle", BlockShuffle, "window"),
 }
 
-# Of torch's DataLoader, of DALI's pipelines and readers, and of earlier versions.
+# Names in torch's DataLoader, in DALI's pipelines and readers, and in earlier versions.
 _ELSEWHERE = {
     "mesh": 'rank=mesh["dp"], without world_size',
     "num_workers": "num_threads, execution=Execution(helper_process=True), or workers= for other machines",
@@ -52,7 +52,7 @@ _ELSEWHERE = {
 
 
 def known_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the error for a keyword that a function does not have say what to write instead."""
+    """Decorate a function so that the error for an unknown keyword says what to write instead."""
     known = [name for name in signature(function).parameters if name != "self"]
 
     @wraps(function)
@@ -63,7 +63,7 @@ def known_keywords(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in kwargs.items():
             if name not in known:
                 raise TypeError(
-                    f"Loader has no argument {name!r}{meant(name, known)}; help(Loader) tells of all"
+                    f"Loader has no argument {name!r}{meant(name, known)}; help(Loader) lists all"
                 )
             kind = VALUE_OBJECTS.get(name, object)
             if not isinstance(value, kind):
@@ -74,13 +74,13 @@ def known_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _is_moved(name: str, value: object) -> bool:
-    if name == "images":  # the keyword of the value object as well
+    if name == "images":  # "images" is also the keyword of a value object
         return not isinstance(value, ImageOptions)
     return name in _MOVED
 
 
 def spelled(settings: Mapping[str, Any]) -> str:
-    """Return settings by their plain names as the keywords of a Loader, in Python.
+    """Return settings with plain names as the keywords of a Loader, as Python code.
 
     Example:
         >>> spelled({"seed": 1, "prefetch": 4, "cache": "device"})
@@ -88,7 +88,7 @@ def spelled(settings: Mapping[str, Any]) -> str:
     """
     calls: dict[str, list[str]] = {}
     for name, value in settings.items():
-        # A function has no repr that could be written in a script.
+        # The repr of a function is not valid Python code.
         shown = "..." if value is ... or repr(value).startswith("<") else repr(value)
         if isinstance(value, VALUE_OBJECTS.get(name, ())):
             calls.setdefault(f"{name}={type(value).__name__}", []).extend(_changed_fields(value))
@@ -108,10 +108,10 @@ def _changed_fields(value: Any) -> list[str]:
 
 
 def with_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keywords of a Loader with further settings, which have plain names such as "prefetch" and "seed".
+    """Return the keywords of a Loader with further settings, given by plain names such as "prefetch" and "seed".
 
     Raises:
-        LoaderError: A value that is not allowed.
+        LoaderError: A value is not allowed.
 
     Example:
         >>> with_settings({"execution": Execution(exact=True)}, {"seed": 1, "prefetch": 4})["execution"].prefetch
@@ -130,7 +130,7 @@ def with_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> d
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return ``": use ..."``, or "" if no name is near."""
+    """Return ``": use ..."`` with a similar name, or "" if there is none."""
     near = name if name in _ELSEWHERE else closest(name, [*known, *_ELSEWHERE, *_MOVED])
     if near in _MOVED and near not in known:
         return f": use {spelled({near: ...})}"
@@ -138,15 +138,15 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def is_known(owner: type, name: str) -> bool:
-    """Whether a class has such an attribute or argument."""
+    """Return whether a class has such an attribute or argument."""
     return hasattr(owner, name) or name in signature(owner).parameters or name in _MOVED
 
 
 def refuse_attribute(loader: Any, name: str, value: Any) -> NoReturn:
-    """Refuse to set an attribute, which would change nothing.
+    """Raise on setting an attribute, because that would have no effect.
 
     Raises:
-        AttributeError: Says what to do instead.
+        AttributeError: Always; the message says what to do instead.
     """
     arguments = signature(type(loader).__init__).parameters
     if name == "epoch":

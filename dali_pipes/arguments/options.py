@@ -1,4 +1,4 @@
-"""The rarer arguments of a Loader, grouped in value objects that check themselves when they are made."""
+"""The less common arguments of a Loader, grouped in value objects that check themselves."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -28,31 +28,31 @@ HelperCount = bool | int | Literal["auto"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageOptions:
-    """What the images of a sample are, and which targets and maps come with them: ``Loader(images=ImageOptions(...))``.
+    """The images of a sample, and its targets and maps: ``Loader(images=ImageOptions(...))``.
 
     Args:
-        fields: Which fields of a sample are its images: one, such as "left.png", or several, as a list or as a
-            dictionary from names to fields. All have one kind and size and get the same draws. The first is
-            `batch.images`, and all are in `batch.fields` by their names: ``batch["right"]``. None takes the first
+        fields: The fields of a sample that are its images: one, such as "left.png", or several, as a list or as a
+            dictionary from names to fields. All have the same channels, depth and size, and get the same draws. The
+            first is `batch.images`, and all are in `batch.fields` by name: ``batch["right"]``. None uses the first
             image of a sample.
-        channels: Channels of a stored image: 1 for gray, 3 for RGB, 4 for RGBA, any number for TIFF and NumPy files. With
-            3 channels and a depth of 8, gray images become RGB and alpha is dropped, with a warning; otherwise an image with
-            another number of channels is a bad sample. `batch.images` are [B, channels, H, W].
+        channels: Channels of a stored image: 1 for gray, 3 for RGB, 4 for RGBA, any number for TIFF and NumPy files.
+            With 3 channels and a depth of 8, gray images become RGB and alpha is dropped, with a warning; otherwise an
+            image with another number of channels is a bad sample. `batch.images` are [B, channels, H, W].
         depth: Bits per channel: 8; 16 for PNG, TIFF, PNM and NumPy files of uint16, which become floats in [0, 1];
-            "float32" for TIFF and NumPy files of float16 or float32, whose values do not change. With a depth of 8 and 3
-            channels the upper 8 bits are kept, with a warning; otherwise an image of another depth is a bad sample.
-            Operations of the recipe that do not accept such images are refused by name.
-        maps: Depth, disparity and optical flow, which move as `batch.images` do: a dictionary from names in
+            "float32" for TIFF and NumPy files of float16 or float32, whose values do not change. With a depth of 8 and
+            3 channels, 16-bit images keep their upper 8 bits, with a warning; otherwise an image of another depth is a
+            bad sample. Operations of the recipe that do not support such images raise an error that names them.
+        maps: Depth, disparity and optical flow, which move like `batch.images`: a dictionary from names in
             `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
-            without the map, or with a map of another size than its image, is a bad sample. Clips have none.
-        targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and moved as `batch.images`
-            are; "auto" reads all that the data has. They are stored as `mask.png` and `json`, in coordinates of the
-            upright image. Damaged targets, and those that do not fit their image, make the sample a bad one. Clips have
-            none.
-        max_pixels: Images that claim more pixels are bad samples and are not decoded.
+            without the map, or whose map has another size than its image, is a bad sample. Not available for clips.
+        targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and moved like
+            `batch.images`; "auto" reads all that the data has. They are stored as `mask.png` and `json`, in coordinates
+            of the upright image. A sample whose targets are damaged, or do not fit its image, is bad. Not available for
+            clips.
+        max_pixels: Images with more pixels according to their header are bad samples and are not decoded.
 
     Raises:
-        LoaderError: A value that is not allowed.
+        LoaderError: A value is not allowed.
 
     Example:
         >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
@@ -75,7 +75,7 @@ class ImageOptions:
         self.map_reader()
 
     def image_fields(self) -> ImageFields:
-        """Return the fields by name, and the kind of their images."""
+        """Return the fields by name, with channels and depth of their images."""
         return as_image_fields(self.fields, self.channels, self.depth)
 
     def map_reader(self) -> MapReader:
@@ -83,7 +83,7 @@ class ImageOptions:
         return as_map_reader(self.maps)
 
     def target_kinds(self) -> frozenset[str]:
-        """Return the kinds of targets to read, all of KINDS for "auto"."""
+        """Return the kinds of targets to read; all of KINDS for "auto"."""
         if self.targets == "auto":
             return frozenset(KINDS)
         is_collection = isinstance(self.targets, Collection) and not isinstance(self.targets, str)
@@ -101,36 +101,36 @@ class Execution:
     """How a loader makes its batches: ``Loader(execution=Execution(...))``. Samples, order and draws do not depend on it.
 
     Args:
-        exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
-            instead of once.
-        decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size if the
-            crop is shrunk by at least twice as much; pixels then differ slightly. "exact" decodes at full size,
-            as DALI and clips always do.
-        hw_decoder_load: With DALI on a GPU, the share of each batch, 0 to 1, that the GPU's JPEG engine decodes; its
+        exact: Whether the fused engine resamples once per warp, as the other engines always do. Otherwise it resamples
+            consecutive warps only once.
+        decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size if the crop is
+            shrunk by at least twice that factor; pixels then differ slightly. "exact" decodes at full size, as DALI and
+            clips always do.
+        hw_decoder_load: With DALI on a GPU, the share of each batch, 0 to 1, that the GPU's JPEG engine decodes; DALI's
             kernels decode the others. With 1.0 the engine gets every file that it supports, with 0.0 none, and pixels
-            depend on the file alone. In between (DALI's own default is 0.65) both work at once, which can be faster,
-            but the rows that the kernels get change from batch to batch, and their pixels differ slightly.
-        cache: With decoder="cuda", "device" leaves the encoded bytes of JPEGs on the GPU, so that later epochs do not
-            upload them again: as long as more GPU memory is free than they take. A file that changes is uploaded anew.
-            `Loader.close` frees the memory, except for what other running loops still read.
-        prefetch: Batches prepared ahead, by each helper process if there are any; with DALI up to two more are in
-            the other stages. "auto" is as many as keep all threads at work, at least 2, but at most 1 GiB of images and
-            files. A pipeline of `from_dali` uses its own prefetch_queue_depth.
-        helper_process: How many separate processes read, decode and, on a CPU, augment, with `num_threads` threads
-            together; step k is made by process k % count. The training process takes finished batches from
-            shared memory, so Python code of the training loop does not slow the loader down, and the threads of each
-            process have an interpreter of their own. False or 0 uses threads of the training process; True starts one
-            process for every 16 cores, at least one. "auto" uses threads up to 16 cores, and above that one process for
-            every 16, if the decoder is "cpu", images are read at random (no streams or clips) and dataset and recipe
-            can be pickled; `Loader.explain` says which and why. The first loop starts the processes, which takes
-            seconds; later loops reuse them, and they end with `close`, with the loader, or with a loop
-            that is left early. They need decoder="cpu". Dataset and recipe are pickled, so their classes must be
-            importable, not defined in the script itself; all processes share the memory of NumPy arrays in them.
-        channels_last: The memory format of the images; their shape is [B, 3, H, W] either way, for clips
-            [B, T, 3, H, W].
+            depend on the file alone. In between (DALI's own default is 0.65) both work at once, which can be faster.
+            But then the rows that the kernels get change from batch to batch, and their pixels differ slightly.
+        cache: With decoder="cuda", "device" keeps the encoded bytes of JPEGs on the GPU, so that later epochs do not
+            upload them again; files are added as long as more GPU memory is free than the cache takes. A file that
+            changes is uploaded again. `Loader.close` frees the memory, except for bytes that running loops still read.
+        prefetch: Number of batches prepared ahead, by each helper process if there are any; with DALI up to two more
+            are in the other stages. "auto" uses as many as keep all threads busy, at least 2, but at most 1 GiB of
+            images and files. A pipeline of `from_dali` uses its own prefetch_queue_depth.
+        helper_process: Number of separate processes that read, decode and, on a CPU, augment, with `num_threads`
+            threads together; process k % count makes step k. The training process takes finished batches from shared
+            memory, so Python code in the training loop does not slow the loader down, and each process has its own GIL.
+            False or 0 uses threads of the training process; True starts one process for every 16 cores, at least one.
+            "auto" uses threads up to 16 cores, and above that one process for every 16 cores, if the decoder is "cpu",
+            images are read by index (no streams or clips) and dataset and recipe can be pickled; `Loader.explain`
+            states the choice and its reason. The first loop starts the processes, which takes seconds. Later loops
+            reuse them; they end with `close`, with the loader, or with a loop that is left early. They need
+            decoder="cpu". Dataset and recipe are pickled, so their classes must be importable, not defined in the
+            script itself; all processes share the memory of NumPy arrays in them.
+        channels_last: Whether the memory format of the images is channels-last; their shape is [B, 3, H, W] in both
+            cases, for clips [B, T, 3, H, W].
 
     Raises:
-        LoaderError: A value that is not allowed.
+        LoaderError: A value is not allowed.
 
     Example:
         >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
@@ -162,7 +162,7 @@ class Execution:
 
     @property
     def fewest_ahead(self) -> int:
-        """Steps prepared ahead where that number cannot change while a loop runs."""
+        """Number of steps prepared ahead if that number cannot change during a loop."""
         return 2 if self.prefetch == "auto" else self.prefetch
 
     @property
@@ -171,10 +171,10 @@ class Execution:
         return self.decode == "fast"
 
     def require_decoder(self, decoder: Any) -> None:
-        """Refuse settings that a decoder does not have.
+        """Raise for settings that a decoder does not support.
 
         Raises:
-            LoaderError: The text says which decoder has them.
+            LoaderError: The message names the decoder that supports the setting.
         """
         refuse(
             (
@@ -196,24 +196,25 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """What a loader writes down and reports while it runs: ``Loader(monitoring=Monitoring(...))``.
+    """Files and reports of a running loader: ``Loader(monitoring=Monitoring(...))``.
 
     Args:
-        heartbeat: How the ranks tell each other their progress, so that a warning names the late rank and the reason, and
-            when a loop that gets no batch is reported, with what its threads do; as warnings of the logger ``gpu_aug``.
-            "auto" uses torch's process group if it has several ranks; a folder that all ranks share
-            needs no group; a `Heartbeat` sets times as well; None turns this off.
-        metrics: A callable that gets the statistics of the epoch every 10 seconds, and when the loop ends; or an
-            `Every`, which sets the interval, an adapter of `dali_pipes.integrations.metrics`, or a list of these. Called
-            in the training thread after a batch. An exception is logged once, as a warning, and does not stop the run.
-        audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its
-            name stands for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks.
-            None keeps only the latest hashes, in `Loader.audit`.
-        ledger: A file that gets one line of JSON for every bad sample, and for every damaged clip that was kept
-            (see Clips); "{rank}" in its name stands for the rank. None keeps them in memory only.
+        heartbeat: Reports of progress between ranks, so that a warning names a late rank and the reason; and a report
+            if a loop gets no batch, with a description of its threads. Both are warnings of the logger ``gpu_aug``.
+            "auto" uses torch's process group if it has several ranks; a folder that all ranks share needs no group; a
+            `Heartbeat` also sets times; None switches this off.
+        metrics: A callable that receives the statistics of the epoch every 10 seconds and at the end of the loop; or an
+            `Every`, which sets the interval; or an adapter of `dali_pipes.integrations.metrics`; or a list of these.
+            They are called in the training thread after a batch. An exception is logged once, as a warning, and does
+            not stop the run.
+        audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its name stands
+            for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks. None keeps only the
+            latest hashes, in `Loader.audit`.
+        ledger: A file that gets one line of JSON for every bad sample, and for every damaged clip that was still used
+            (see Clips); "{rank}" in its name stands for the rank. None keeps the records in memory only.
 
     Raises:
-        LoaderError: A value that is not allowed.
+        LoaderError: A value is not allowed.
 
     Example:
         >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
@@ -229,7 +230,7 @@ class Monitoring:
     def __post_init__(self) -> None:
         as_heartbeat(self.heartbeat)
         as_metrics(self.metrics)
-        # os.path.abspath takes bytes paths as well.
+        # os.path.abspath supports bytes paths, too.
         files = [os.path.abspath(path) for path in (self.audit, self.ledger) if path is not None]  # noqa: PTH100
         if len(set(files)) < len(files):
             raise LoaderError(
@@ -239,11 +240,11 @@ class Monitoring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockShuffle:
-    """``shuffle="block"`` with a window of another size: ``Loader(shuffle=BlockShuffle(window=1024))``.
+    """``shuffle="block"`` with a different window: ``Loader(shuffle=BlockShuffle(window=1024))``.
 
     Args:
-        window: How many samples the open blocks hold together; "block" alone takes 4096, or 16 blocks if that is
-            more. For a stream: samples in its shuffle buffer; "block" alone takes 4096.
+        window: Number of samples in the open blocks together; "block" alone uses 4096, or 16 blocks if that is more.
+            For a stream: samples in its shuffle buffer; "block" alone uses 4096.
 
     Raises:
         LoaderError: The window is not an integer of 1 or more.

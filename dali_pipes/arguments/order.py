@@ -22,17 +22,18 @@ from readers.order.buckets import Buckets, Size, batches_of
 from readers.order.shuffle import SHUFFLES, AnyOrder, Order, Shuffle, make_order
 from readers.plural import counted
 
-_SORTED_AT_ONCE = 1 << 18  # samples: bounds the memory for the sizes of a large dataset
+# Samples sorted at a time, to limit the memory for the sizes of a large dataset.
+_SORTED_AT_ONCE = 1 << 18
 
 
 ShuffleChoice = Shuffle | BlockShuffle
 
 
 def find_order(dataset: Dataset, seed: int, shuffle: ShuffleChoice) -> AnyOrder:
-    """Return the order of the samples: the dataset's own, if it has one.
+    """Return the order of the samples: the dataset's own order if it has one.
 
     Raises:
-        LoaderError: The dataset has no such order.
+        LoaderError: The dataset does not support this shuffle.
     """
     window = None
     if isinstance(shuffle, BlockShuffle):
@@ -52,7 +53,7 @@ def find_order(dataset: Dataset, seed: int, shuffle: ShuffleChoice) -> AnyOrder:
 
 
 def require_sizes(buckets: Any, sizes: Any) -> None:
-    """Refuse anything but `Buckets` and `MultiScale`, and both together."""
+    """Raise if `buckets` or `sizes` has a wrong type, or if both are given."""
     refuse(
         (
             not isinstance(buckets, Buckets | None),
@@ -70,7 +71,7 @@ def require_sizes(buckets: Any, sizes: Any) -> None:
 
 
 def require_batch_size(batch_size: Any, buckets: Buckets | None) -> None:
-    """Refuse a batch size that is not positive, and one by size that does not match the buckets."""
+    """Raise if a batch size is not positive, or batch sizes by size do not match the buckets."""
     if buckets is None and isinstance(batch_size, Mapping):
         raise LoaderError(
             "batch_size is a dictionary, and there are no buckets; give an integer, or buckets=Buckets(...)"
@@ -100,11 +101,11 @@ def order_in_buckets(
         order: Its order without buckets.
         buckets: The sizes.
         seed: Seed of the order.
-        shuffle: The loader's.
-        field: The field that holds the first image, if the loader was given one.
+        shuffle: As for Loader.
+        field: The field of the first image, if the loader was given one; else None.
 
     Raises:
-        LoaderError: The dataset or the shuffle has an order of its own.
+        LoaderError: The dataset or the shuffle has its own order.
     """
     if not isinstance(order, Order):
         raise LoaderError(
@@ -120,7 +121,7 @@ def order_in_buckets(
     codes = np.empty(len(sizes), np.uint8)
     for start in range(0, len(sizes), _SORTED_AT_ONCE):
         piece = sizes[start : start + _SORTED_AT_ONCE].astype(np.int64)
-        # An image without a size is a bad sample in any bucket; the smallest size keeps it valid as a number.
+        # An image without a size is a bad sample in any bucket; the smallest size is a valid number for it.
         piece[(piece == 0).any(axis=1)] = 1
         codes[start : start + _SORTED_AT_ONCE] = buckets.of(piece)
     return BucketOrder(buckets, codes, seed, shuffle)
@@ -137,7 +138,7 @@ def make_steps(
     """Return the steps of an epoch.
 
     Raises:
-        LoaderError: It has no steps, or sizes would change within one.
+        LoaderError: The epoch has no steps, or sizes would change within a step.
     """
     rank, world_size = process.rank, process.world_size
     steps: Steps | BucketSteps
@@ -162,7 +163,7 @@ def make_steps(
 
 
 def warn_of_small_buckets(steps: object, *, stacklevel: int) -> None:
-    """Warn of buckets that do not fill a step, so that their samples never come."""
+    """Warn of buckets that do not fill a step, so that their samples are never used."""
     if not isinstance(steps, BucketSteps) or steps.last_batch != "drop":
         return
     order, world_size = steps.order, steps.world_size

@@ -13,17 +13,18 @@ from dali_pipes.arguments.values import refuse, require_integers
 from dali_pipes.errors import LoaderError
 
 _NAMES = ("RANK", "WORLD_SIZE")
+"""Environment variables that torchrun and similar launchers set."""
 _GIVE = "give Loader(rank=..., world_size=...)"
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process among those that share the steps.
+    """One of the processes that share the steps.
 
     Attributes:
         rank: 0 <= rank < world_size.
         world_size: Number of processes.
-        source: Where this comes from, for people; by "default" it is rank 0 of 1.
+        source: Where the numbers come from, for people; with "default" the process is rank 0 of 1.
     """
 
     rank: int
@@ -38,40 +39,41 @@ _ALONE = Process(0, 1, "default")
 
 
 class Ranks:
-    """Settles which rank this process is when it is first needed, and notices when it changes later.
+    """Finds the rank of this process on first use, and raises if it changes later.
 
-    A loader may be made before the process group; so nothing is settled when it is made.
+    A loader may be made before the process group, so its constructor fixes nothing.
 
     Args:
         rank: The rank; or a one-dimensional DeviceMesh of torch, whose processes share each step, without `world_size`;
-            or None to ask the process group and the environment.
+            or None to use the process group and the environment.
         world_size: The number of processes, or None.
 
     Attributes:
-        writes: Whether this process writes the files of its rank: in a mesh several processes may have one rank.
+        writes: Whether this process writes the files of its rank: in a mesh, several processes may have the same rank.
 
     Raises:
-        LoaderError: Only one of them is given, or they are impossible.
+        LoaderError: Only one of them is given, or they are invalid.
     """
 
     def __init__(self, rank: int | DeviceMesh | None, world_size: int | None) -> None:
         self._given: Process | None = None
         self._settled: Process | None = None
         self.writes, self._has_first = True, True
-        if hasattr(rank, "get_local_rank"):  # any kind of mesh
+        if hasattr(rank, "get_local_rank"):  # duck typing: any kind of mesh
             mesh: Any = rank
             self._given = _of_mesh(mesh, world_size)
-            # Processes that differ in other dimensions have the same samples: those of process 0's mesh write.
+            # Processes that differ in other dimensions have the same samples; those in the mesh of process 0 write.
             self.writes = bool((mesh.mesh == 0).any())
-            root = getattr(mesh, "_get_root_mesh", None)  # torch has no public name for it
+            # torch has no public name for the root mesh.
+            root = getattr(mesh, "_get_root_mesh", None)
             self._has_first = root is None or bool((root().mesh == 0).any())
         elif rank is not None or world_size is not None:
             self._given = _of_numbers(rank, world_size)
 
     def warn_of_files(self, *paths: object, stacklevel: int) -> None:
-        """Warn of files that no process writes, as the mesh does not contain process 0.
+        """Warn of files that no process writes, because the mesh does not contain process 0.
 
-        Which of its processes have samples of their own is not part of the text: separately created meshes cannot be told apart.
+        The text does not say which processes have separate samples: separately created meshes cannot be distinguished.
         """
         if self._has_first or all(path is None for path in paths):
             return
@@ -84,33 +86,33 @@ class Ranks:
         )
 
     def now(self) -> Process:
-        """Return what this process is at this moment, without settling it.
+        """Return rank and world size at this moment, without fixing them.
 
         Raises:
-            LoaderError: The environment has only one of rank and world size, or impossible ones.
+            LoaderError: The environment has only one of rank and world size, or invalid ones.
         """
         return self._given or _group() or _ray_train() or _environment() or _ALONE
 
     def guess(self) -> Process:
-        """Return what this process is at this moment; 0 of 1 where `now` raises.
+        """Return rank and world size at this moment; 0 of 1 if `now` raises.
 
-        A process group may be started until the loader's first use; `settle` raises that error then if there is none.
+        A process group may be started before the loader's first use; if there is none by then, `settle` raises the error.
         """
         return self._given or found_process() or _ALONE
 
     def expected(self) -> Process:
-        """Return what was settled, else what holds at this moment, without settling it.
+        """Return the fixed rank and world size, or else those of this moment, without fixing them.
 
         Raises:
-            LoaderError: As `settle` and `now`.
+            LoaderError: As for `settle` and `now`.
         """
         return self.now() if self._settled is None else self.settle()
 
     def settle(self) -> Process:
-        """Return what holds for this loader from its first use on.
+        """Fix rank and world size on the first call, and return them.
 
         Raises:
-            LoaderError: A process group or the environment says otherwise than what was used before.
+            LoaderError: A process group or the environment contradicts the fixed numbers.
         """
         if self._settled is None:
             self._settled = self.now()
@@ -121,7 +123,7 @@ class Ranks:
         return self._settled
 
     def _require_unchanged(self, used: Process) -> None:
-        # A group that has ended since contradicts nothing, nor does the environment a group.
+        # A group that has ended is no contradiction, and the environment does not contradict a group.
         found = _group()
         if found is None and used.source != "torch.distributed":
             found = _ray_train() or _environment()
@@ -134,7 +136,7 @@ class Ranks:
 
 
 def _group() -> Process | None:
-    """Return what the default process group says."""
+    """Return rank and world size of torch's default process group; None without one."""
     group = torch.distributed
     if not (group.is_available() and group.is_initialized()):
         return None
@@ -142,14 +144,14 @@ def _group() -> Process | None:
 
 
 def _ray_train() -> Process | None:
-    """Return what Ray Train says, if this is one of its workers."""
+    """Return rank and world size from Ray Train if this is one of its workers; else None."""
     train = sys.modules.get("ray.train")
     if train is None:
         return None
     try:
         context = train.get_context()
         rank, world_size = context.get_world_rank(), context.get_world_size()
-    except (RuntimeError, AttributeError):  # no worker, or ray.train is still being imported
+    except (RuntimeError, AttributeError):  # not a worker, or ray.train is still being imported
         return None
     return None if rank is None else Process(rank, world_size, "Ray Train")
 
@@ -187,14 +189,14 @@ def _of_mesh(mesh: DeviceMesh, world_size: int | None) -> Process:
 
 
 def _environment() -> Process | None:
-    """Return what torchrun, and launchers like it, say."""
+    """Return rank and world size from the environment, as set by torchrun and similar launchers."""
     texts = [os.environ.get(name) for name in _NAMES]
     rank, world_size = (
         int(text) if text is not None and text.isdecimal() else None for text in texts
     )
     if rank is not None and world_size is not None and rank < world_size:
         return Process(rank, world_size, "RANK and WORLD_SIZE")
-    # A single process may have one of them.
+    # A single process may have only one of the variables.
     if texts == [None, None] or (None in texts and (world_size == 1 or rank == 0)):
         return None
     said = " and ".join(
@@ -209,7 +211,7 @@ def _environment() -> Process | None:
 
 
 def found_process() -> Process | None:
-    """Return what the process group or the environment says, None if nothing or incomplete."""
+    """Return rank and world size of the process group or the environment; None if missing or incomplete."""
     try:
         return _group() or _ray_train() or _environment()
     except LoaderError:
@@ -217,7 +219,7 @@ def found_process() -> Process | None:
 
 
 def _warn_of_others(given: Process) -> None:
-    """Warn if the processes cannot share the epoch evenly; half as many shares as processes are usual."""
+    """Warn if the processes cannot share the epoch evenly; a world size that divides their number is normal."""
     found = found_process()
     if found is not None and found.world_size % given.world_size:
         warnings.warn(

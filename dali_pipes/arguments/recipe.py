@@ -1,4 +1,4 @@
-"""Checks of the recipe against the other arguments: type and kind of the images, boxes, labels, training or evaluation."""
+"""Checks of the recipe against other arguments: images, boxes, labels, training or evaluation."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,13 @@ from readers.labels.label_vector import class_number, described, label_shape_of
 from readers.order.shuffle import AnyOrder
 from readers.sample import mask_number
 
-_NUM_PROBED = 8  # samples that a warning rests on: two requests
+_NUM_PROBED = 8  # samples that are read for a warning: two requests
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+"""Types that finished images can have."""
 
 
 def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> None:
-    """Refuse recipes that do not accept such images, a type that cannot hold the result, and views with other labels.
+    """Raise if recipes do not support such images, if the dtype cannot hold the result, or if views have different labels.
 
     Args:
         variants: All recipes of the run.
@@ -37,8 +38,8 @@ def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> Non
         dtype: Type of the finished images.
 
     Raises:
-        LoaderError: The type, or recipes that contradict each other.
-        gpu_aug.RecipeError: An operation that does not accept such images, by name.
+        LoaderError: The dtype is not possible, or recipes contradict each other.
+        gpu_aug.RecipeError: An operation does not support such images; the message names it.
     """
     first, is_uint8 = variants.first, dtype == torch.uint8
     recipes = [recipe for views in variants.views for recipe in views.recipes]
@@ -73,17 +74,17 @@ def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> Non
 
 
 def find_num_classes(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
-    """Return the number of classes of mixed labels; None if nothing is mixed, or samples have no labels.
+    """Return the number of classes of mixed labels; None if nothing is mixed or samples have no labels.
 
-    For labels that are vectors it is their length.
+    For labels that are vectors, it is their length.
 
     Args:
         recipes: The run's recipes that make labels.
-        dataset: Knows the names of the classes.
+        dataset: The dataset, which knows its class names.
 
     Raises:
-        LoaderError: Samples with labels are mixed, and the number of classes is unknown or contradictory, or labels are
-            vectors of another length, or of several.
+        LoaderError: Samples with labels are mixed, and the number of classes is unknown or contradictory; or label
+            vectors have a different length, or several lengths.
     """
     mixing = [recipe for recipe in recipes if recipe.group > 1]
     if not mixing:
@@ -116,7 +117,7 @@ def find_num_classes(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
 
 
 def _require_unlabelled(recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse to mix labels without a number of classes; warn if the data seems to have no labels.
+    """Raise if labels would be mixed without a number of classes; warn if the data seems to have no labels.
 
     Raises:
         LoaderError: The data has labels, as far as a few samples show.
@@ -134,7 +135,7 @@ def _require_unlabelled(recipe: Recipe, dataset: Dataset) -> None:
 
 
 def no_class_count(recipe: Recipe) -> LoaderError:
-    """Return the error for labels that are mixed although the number of classes is unknown."""
+    """Return the error for mixed labels with an unknown number of classes."""
     name = _mixing_name(recipe)
     return LoaderError(
         f"{name} mixes labels, and neither the recipe nor the dataset says how many classes there are; "
@@ -147,15 +148,15 @@ def _mixing_name(recipe: Recipe) -> str:
 
 
 def _may_have_targets(sample: Sample) -> bool:
-    """Whether a sample may have boxes or masks, which bring labels of their own."""
+    """Return whether a sample may have boxes or masks, which have their own labels."""
     return any(name == "json" or mask_number(name) is not None for name in sample.fields)
 
 
 def require_evaluation_options(last_batch: str, options: Mapping[str, Any]) -> None:
-    """Refuse what would leave samples out of an evaluation, or take some twice.
+    """Raise for options that would leave samples out of an evaluation, or repeat some.
 
     Raises:
-        LoaderError: The text says what to leave out.
+        LoaderError: The message says what to leave out.
     """
     refuse(
         (
@@ -176,10 +177,10 @@ def require_evaluation_options(last_batch: str, options: Mapping[str, Any]) -> N
 
 
 def check_evaluation(dataset: Dataset, order: AnyOrder, variants: Variants) -> None:
-    """Refuse an evaluation in which samples come twice or recipes change, and warn of one that draws at random.
+    """Raise if an evaluation would repeat samples or change recipes; warn if it draws at random.
 
     Raises:
-        LoaderError: The dataset has an order of its own, as a mixture by weights has, or sizes or recipes change.
+        LoaderError: The dataset has its own order, like a weighted mixture, or sizes or recipes change.
     """
     stream = order.stream if isinstance(order, StreamOrder) else None
     refuse(
@@ -189,7 +190,7 @@ def check_evaluation(dataset: Dataset, order: AnyOrder, variants: Variants) -> N
             'once; leave it out, and on several ranks open the stream with divide="samples"',
         ),
         (
-            # The name of the shuffle stands before the buckets.
+            # The name of an order starts with the shuffle, followed by the buckets.
             stream is None and not order.name.startswith("none"),
             f"{type(dataset).__name__} says itself how often each sample comes, and Loader.eval takes each once; "
             f"evaluate on the datasets that it is made of",
@@ -203,7 +204,7 @@ def check_evaluation(dataset: Dataset, order: AnyOrder, variants: Variants) -> N
             "a Schedule is not for Loader.eval, in which every loop is the same; give the recipe of an evaluation",
         ),
     )
-    # Whether operations of other libraries draw at random is unknown.
+    # It is unknown whether operations of other libraries draw at random.
     drawing = [
         type(step).__name__
         for step in random_steps(variants.recipes)
@@ -218,14 +219,14 @@ def check_evaluation(dataset: Dataset, order: AnyOrder, variants: Variants) -> N
 
 
 def random_steps(recipes: Sequence[Recipe]) -> list[Operation]:
-    """Return the operations of recipes that draw numbers, including those whose ranges are empty."""
+    """Return the operations that draw random numbers, including those with empty ranges."""
     return [step for recipe in recipes for step in recipe.operations if any(step.slots)]
 
 
 def warn_of_training(
     dataset: Dataset, variants: Variants, order: AnyOrder, steps: AnySteps, *, stacklevel: int
 ) -> None:
-    """Warn if a recipe that draws nothing is shuffled and samples are left out, as in a training."""
+    """Warn if a recipe without random operations is shuffled and samples are left out, as in training."""
     is_meant = (
         isinstance(order, StreamOrder)
         or isinstance(dataset, Clips)

@@ -1,4 +1,4 @@
-"""Setup: what a loader is made of, once its arguments are checked."""
+"""Setup: the parts of a loader, made from its checked arguments."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -30,22 +30,22 @@ from gpu_aug.engines.choose import EngineName
 from gpu_aug.targets.maps import check_maps
 from readers.cores import cores_of_rank
 
-# A step that waits for the GPU holds its files, a pinned copy of them, and canvases on the GPU: 90 MB for 256 photographs.
+# Limits memory: a step that waits for the GPU holds its files, a pinned copy, and canvases on the GPU (90 MB for 256 photographs).
 _MOST_READ_AHEAD = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a loader is made of.
+    """The configuration of a loader.
 
     Attributes:
-        options: Its arguments.
-        choice: What was chosen for every "auto".
-        fetcher: The first stage of its pipelines.
-        variants: The engine of each view, for each of the run's recipes.
-        num_threads: Decoding and augmenting threads of each process that makes batches.
-        num_classes: How many classes mixed labels have; None if that need not be known.
-        helpers: How many helper processes make the batches, and why.
+        options: The loader's arguments.
+        choice: The choices for "auto".
+        fetcher: The first stage.
+        variants: The views, with their engines, for each recipe of the run.
+        num_threads: Number of decoding and augmenting threads of each process that makes batches.
+        num_classes: Number of classes of mixed labels; None if it is not needed.
+        helpers: Number of helper processes, with the reason.
     """
 
     options: Options
@@ -58,12 +58,12 @@ class Setup:
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The views under the first recipe."""
+        """The views of the first recipe."""
         return self.variants[0]
 
     @property
     def steps_read_ahead(self) -> int:
-        """Steps that threads read and plan ahead of a GPU that decodes; one takes a thread about 10 ms."""
+        """Number of steps that threads read and plan ahead of a decoding GPU; each takes a thread about 10 ms."""
         prefetch = self.options.execution.prefetch
         if prefetch != "auto":
             return prefetch
@@ -71,20 +71,21 @@ class Setup:
 
     @property
     def threads_of_all(self) -> int:
-        """Decoding and augmenting threads of all workers, or of this machine if there are none."""
+        """Number of decoding and augmenting threads of all workers, or of this machine if there are none."""
         if (workers := self.options.workers) is not None:
             return workers.count * workers.num_threads
         return self.num_threads * max(1, self.helpers.count)
 
     def steps(self, process: Process) -> AnySteps:
-        """Return the steps of an epoch on a process.
+        """Return the steps of an epoch for a process.
 
         Raises:
-            LoaderError: There are none.
+            LoaderError: The epoch has no steps.
         """
         options, fetcher = self.options, self.fetcher
         if isinstance(fetcher, StreamFetcher):
-            batch_size = cast(int, options.batch_size)  # no dictionary, as there are no buckets
+            # Not a dictionary, because there are no buckets.
+            batch_size = cast(int, options.batch_size)
             return stream_steps(
                 fetcher.stream_order.stream,
                 batch_size,
@@ -103,13 +104,13 @@ class Setup:
 
 
 def make_setup(options: Options) -> Setup:
-    """Check the arguments of a loader, and make its parts.
+    """Check the arguments of a loader and make its parts.
 
     Raises:
-        LoaderError: An argument that cannot work.
-        MissingPackageError: A decoder that is not installed.
-        gpu_aug.RecipeError: A recipe whose images can have different sizes.
-        gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
+        LoaderError: An argument is invalid.
+        MissingPackageError: The decoder is not installed.
+        gpu_aug.RecipeError: The recipe's images can have different sizes.
+        gpu_aug.EngineError: The engine cannot run the recipe exactly.
     """
     options.check()
     sizes = options.buckets if options.sizes is None else options.sizes
@@ -120,7 +121,7 @@ def make_setup(options: Options) -> Setup:
     require_fits(variants, images.kind, options.dtype)
     choice = choose(options.device, options.decoder, options.engine, images, clips)
     fetcher = _make_fetcher(options, images, variants, is_clips=clips is not None)
-    # Called here, as the warning names the line that many calls above this one.
+    # Called here because its stacklevel counts the calls from the user's line to this one.
     num_classes = find_num_classes([views.recipes[0] for views in variants.views], options.dataset)
     views = make_views(options, fetcher, choice.engine, choice.device)
     num_threads = options.num_threads or cores_of_rank()
@@ -135,7 +136,7 @@ def make_setup(options: Options) -> Setup:
 def make_views(
     options: Options, fetcher: Fetcher, engine: EngineName, device: torch.device
 ) -> tuple[tuple[View, ...], ...]:
-    """Compile every view of each of the run's recipes for a device."""
+    """Compile all views of each recipe of the run for a device."""
     execution, images = options.execution, fetcher.images
     memory_format = torch.channels_last if execution.channels_last else torch.contiguous_format
     return tuple(
@@ -160,7 +161,7 @@ def make_views(
 def _make_fetcher(
     options: Options, images: ImageFields, variants: Variants, *, is_clips: bool
 ) -> Fetcher:
-    """Make what reads the samples: their order, their fields, targets and maps."""
+    """Make the fetcher, with the order, fields, targets and maps of the samples."""
     dataset = options.dataset
     fields = as_reader(options.fields, getattr(dataset, "field_types", None))
     maps = options.images.map_reader()
@@ -197,7 +198,7 @@ def _make_fetcher(
 
 
 def _require_different_names(images: ImageFields, fields: FieldReader, maps: MapReader) -> None:
-    """Refuse one name for two things in a batch."""
+    """Raise if two entries of a batch would have the same name."""
     names = [*images.names, *fields.fields, *(name for name, _ in maps.maps)]
     for name in names:
         if names.count(name) > 1:

@@ -1,6 +1,6 @@
-"""Checks of single values: numbers, booleans and choices. Each error names the value and what is allowed.
+"""Checks of single values: numbers, booleans and choices. Each error names the value and the allowed values.
 
-`Options.check` of dali_pipes.arguments.loader_options checks the arguments of a Loader with these and other functions.
+`Options.check` of dali_pipes.arguments.loader_options uses them for the arguments of a Loader.
 """
 
 import numpy as np
@@ -10,13 +10,13 @@ from dali_pipes.steps.schedule import MAX_EPOCH
 
 
 def refuse(*faults: tuple[bool, str]) -> None:
-    """Raise the error of the first fault that is there.
+    """Raise a LoaderError for the first fault that applies.
 
     Args:
-        faults: Whether there is a fault, and the text of its error.
+        faults: Pairs: whether the fault applies, and the message.
 
     Raises:
-        LoaderError: One of them is there.
+        LoaderError: A fault applies.
     """
     for is_there, text in faults:
         if is_there:
@@ -24,7 +24,7 @@ def refuse(*faults: tuple[bool, str]) -> None:
 
 
 def require_integers(lowest: int, largest: int | None = None, /, **values: int) -> None:
-    """Refuse anything but integers from the lowest to the largest, if there is one."""
+    """Raise unless all values are integers from `lowest` to `largest` (without a limit if None)."""
     allowed = f"of {lowest} or more" if largest is None else f"from {lowest} to {largest}"
     for name, value in values.items():
         is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -33,31 +33,31 @@ def require_integers(lowest: int, largest: int | None = None, /, **values: int) 
 
 
 def require_positive(**values: int) -> None:
-    """Refuse anything but integers of 1 or more."""
+    """Raise unless all values are integers of 1 or more."""
     require_integers(1, **values)
 
 
 def require_epoch(epoch: int) -> None:
-    """Refuse anything but the number of an epoch."""
+    """Raise unless the value is a valid epoch number."""
     require_integers(0, MAX_EPOCH, epoch=epoch)
 
 
 def require_share(**values: float) -> None:
-    """Refuse anything but numbers from 0 to 1."""
+    """Raise unless all values are numbers from 0 to 1."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
             raise LoaderError(f"{name}={value!r} is not allowed; give a number from 0 to 1")
 
 
 def require_truths(**values: bool) -> None:
-    """Refuse anything but True and False: the text "no" would count as true."""
+    """Raise unless all values are True or False: the string "no" would count as true."""
     for name, value in values.items():
         if not isinstance(value, bool | np.bool_):
             raise LoaderError(f"{name}={value!r} is not allowed; give True or False")
 
 
 def require_one_of(name: str, value: object, allowed: tuple[str | None, ...]) -> None:
-    """Refuse a value that is not one of the allowed choices."""
+    """Raise unless a value is one of the allowed choices."""
     if value not in allowed:
         names = ", ".join(str(choice) if choice is None else f'"{choice}"' for choice in allowed)
         raise LoaderError(f"{name}={value!r} is not known; allowed are {names}")

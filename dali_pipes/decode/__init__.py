@@ -1,1 +1,1 @@
-"""Decoders of images: OpenCV and Pillow, our own for JPEGs, NVIDIA DALI."""
+"""Image decoders: OpenCV and Pillow, our own JPEG decoder on CPU and GPU, and NVIDIA DALI."""

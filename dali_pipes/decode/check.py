@@ -1,4 +1,4 @@
-"""Checks that images and videos decode; `readers.prepare.inspect` runs them."""
+"""Checks that decode images and videos; `readers.prepare.inspect` runs them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,13 @@ from readers.sample import Payload
 from readers.video import VideoInfo
 
 _DAMAGED = (OF_SCANS - {GOOD}) | {ODD_SCANS, UNFINISHED}
-# DECODE_SECONDS, the time limit of a clip in a loader, is enough for this many frames.
+"""Statuses that mean damage. Other bad statuses only mean that our decoder does not support the file."""
+# DECODE_SECONDS, a loader's time limit per clip, is granted for this many frames.
 _FRAMES_OF_A_CLIP = 100
 
 
 def check_image(data: Payload, size: tuple[int, int]) -> str:
-    """Decode an image and return the error text, "" if there is none.
+    """Decode an image and return the error message, or "" if it decodes.
 
     Args:
         data: The encoded bytes.
@@ -31,21 +32,23 @@ def check_image(data: Payload, size: tuple[int, int]) -> str:
 
 
 def check_damage(data: Payload) -> str:
-    """Read all codes of a JPEG and return the damage as text; "" for sound files, and for other images.
+    """Decode all Huffman codes of a JPEG and return the damage as text; "" for sound JPEGs and other formats.
 
-    OpenCV decodes many damaged files, and fills in what it cannot read.
+    OpenCV decodes many damaged files without an error, and fills the missing pixels.
     """
     status = FINDER.find(data).status
     return FINDER.reason(status) if status in _DAMAGED else ""
 
 
 def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> str:
-    """Decode frames as the loader does, which finds damage that FFmpeg overlooks, and return the error.
+    """Decode frames as the loader does and return the error message, or "" if they decode.
+
+    The loader's checks find damage that FFmpeg does not report.
 
     Args:
         data: The full file.
         info: Metadata of the video.
-        frames: int64 [n], numbers of frames in the order of presentation.
+        frames: int64 [n], numbers of frames in presentation order.
     """
     from dali_pipes.video.codec import ClipDeadline
     from dali_pipes.video.decode import DECODE_SECONDS, read_frames
@@ -60,4 +63,4 @@ def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> st
 
 
 CHECKS = Checks(check_image, check_damage, check_video)
-"""The checks that decode as the loader does."""
+"""The checks of `readers.prepare.inspect`, with the decoders of a loader."""

@@ -1,4 +1,4 @@
-"""The decode stage of images on the CPU: canvases rendered from encoded images, or from parts that are decoded already."""
+"""The decode stage of images on the CPU: it renders canvases from encoded images or from decoded parts."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,7 +23,7 @@ from gpu_aug.resampling.crop_and_resize import resample
 from readers import HeaderError, read_header
 
 _KINDS = {number: f"JPEG ({reason})" for number, reason in enumerate(REASONS)}
-"""By status of our JPEG decoder: how statistics name an image that it does not take."""
+"""Names in the statistics for images that our JPEG decoder does not decode, by its status."""
 
 
 def render_encoded(
@@ -32,11 +32,11 @@ def render_encoded(
     """Decode images and render their canvases; see threads.Render.
 
     Args:
-        fetcher: Deals with bad samples.
+        fetcher: Replaces bad samples.
         renderer: Renders the sound JPEGs of the step.
         fetched: Rows of the step.
-        canvases: Their canvases.
-        start: The number of the first row in the step.
+        canvases: The canvases of these rows.
+        start: Number in the step of the first row.
     """
     statuses = renderer.render(start, start + len(fetched), canvases)
     is_rendered = statuses == GOOD
@@ -46,7 +46,7 @@ def render_encoded(
 
 
 def _kinds_of_others(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:
-    """Name the kinds of the images that our JPEG decoder leaves to another one."""
+    """Return the names of the kinds of images that our JPEG decoder did not decode."""
     kinds = []
     for row in np.flatnonzero((statuses != GOOD) & fetched.has_sample).tolist():
         # A file that was damaged after it was indexed: the other decoder reports it.
@@ -63,7 +63,7 @@ def render_parts(
     canvases: Canvases,
     start: int,
 ) -> Decoded:
-    """Render canvases from the decoded `needed_part` of each row of the step; rows without a part are decoded here."""
+    """Render canvases from each row's decoded `needed_part`; rows without a part are decoded here."""
     origins, _ = needed_part(fetched.draws)
     is_rendered = np.zeros(len(fetched), bool)
     for row in np.flatnonzero(fetched.has_sample).tolist():
@@ -76,20 +76,20 @@ def render_parts(
 
 
 def render_images(fetcher: Fetcher, fetched: Fetched, canvases: Canvases, _start: int) -> Decoded:
-    """Decode all images of some rows, of any kind, and render their canvases; see threads.Render."""
+    """Decode all images of some rows, of any format, and render their canvases; see threads.Render."""
     return render_rest(fetcher, fetched, canvases, np.zeros(len(fetched), bool))
 
 
 def render_rest(
     fetcher: Fetcher, fetched: Fetched, canvases: Canvases, is_rendered: NDArray[np.bool_]
 ) -> Decoded:
-    """Read the targets of the rows that are rendered, and render the others from full images.
+    """Read the targets of rows that are rendered already, and render the other rows from their full images.
 
     Args:
-        fetcher: Deals with bad samples.
+        fetcher: Replaces bad samples.
         fetched: The rows.
-        canvases: Their canvases.
-        is_rendered: bool [n].
+        canvases: The canvases of these rows.
+        is_rendered: bool [n], the rows whose canvases are complete.
     """
     targets, rows = [NO_TARGETS] * len(fetched), fetched
     others = np.flatnonzero(~is_rendered).tolist()
@@ -111,17 +111,17 @@ def render_rest(
 def render_row(
     fetcher: Fetcher, fetched: Fetched, fetched_row: int, canvases: Canvases, canvas_row: int
 ) -> tuple[Fetched, SampleTargets]:
-    """Decode the images of a row, read its targets and render its canvases; a bad sample gives way to its substitute.
+    """Decode the images of a row, read its targets and render its canvases; a bad sample is replaced by its substitute.
 
     Args:
-        fetcher: Deals with bad samples.
-        fetched: Has the row.
-        fetched_row: The row in `fetched`.
-        canvases: Have its canvases, which become black if the row has no sample.
-        canvas_row: The row in `canvases`.
+        fetcher: Replaces bad samples.
+        fetched: The step.
+        fetched_row: Number of the row in `fetched`.
+        canvases: The canvases; those of a row without a sample become black.
+        canvas_row: Number of the row in `canvases`.
 
     Returns:
-        The rows as they were given or, where the sample is bad, the only row that replaces it; its targets.
+        `fetched` itself, or a one-row step with the substitute if the sample is bad; and the targets of the row.
     """
     while fetched.data[fetched_row] is not None:
         try:
@@ -138,17 +138,17 @@ def render_row(
 
 
 def _decode_images(images: ImageFields, fetched: Fetched, row: int) -> list[NDArray[Any]]:
-    """Decode all images of a row, which must have one size.
+    """Decode all images of a row, which must have the same size.
 
     Returns:
-        For each, [height, width, channels], uint8 or float32; see decode_stored.
+        One array [height, width, channels] per image, uint8 or float32; see decode_stored.
 
     Raises:
-        DecodeError: An image does not decode, is of another kind, or has another size than the first.
+        DecodeError: An image does not decode, has another format than the loader expects, or another size than the first image.
     """
     height, width = fetched.sizes[row].tolist()
     size, data = (height, width), fetched.data[row]
-    if images.is_usual and data is not None:  # without an object of the sample
+    if images.is_usual and data is not None:  # fast path: does not create a Sample object
         return [opencv.decode(data, size)]
     sample = fetched.samples[row]
     assert sample is not None
@@ -184,16 +184,16 @@ def render_views(
     origin: tuple[int, int] = (0, 0),
     number: int = 0,
 ) -> None:
-    """Render the canvas of every view from an image of a sample.
+    """Render the canvases of all views from an image of a sample.
 
     Args:
         image: [height, width, channels], the image or a part of it.
-        fetched: Has the draws of the row.
-        of_row: The row's number there.
-        canvases: Have its canvases.
-        row: The row's number there.
-        origin: Top and left of the part in the image, in pixels.
-        number: Which image of the sample it is.
+        fetched: The step with the row's draws.
+        of_row: Number of the row in `fetched`.
+        canvases: The canvases to write.
+        row: Number of the row in `canvases`.
+        origin: Top and left of the part in the full image, in pixels.
+        number: Number of the image in the sample.
     """
     pixels = torch.from_numpy(image)
     outs = canvases.of(row, fetched.draws, of_row, number)

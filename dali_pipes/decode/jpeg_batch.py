@@ -1,6 +1,6 @@
-"""Render the canvases of many JPEGs in one call of compiled code; images that it declines are left to other decoders.
+"""Render the canvases of many JPEGs in one call of compiled code; files that it does not support are left to other decoders.
 
-The files of a step are looked up together, once; then threads render them part by part.
+The files of a step are looked up once, together; then threads render the rows in parts.
 """
 
 import threading
@@ -24,25 +24,25 @@ from gpu_aug.resampling.crops import Crops
 from readers import HeaderError, read_header
 
 _FAST_MARGIN = 2.0
-"""Factor by which "fast" lets the resampling shrink: measured in DECISIONS.md, "Scaled decoding"."""
-_LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels: without and with subsampled colours
-_INTERVAL_MCUS = 8  # files with restart intervals of at most as many MCUs get no seek points: the intervals serve
+"""With decode="fast", the resize still shrinks by at least this factor; see DECISIONS.md, "Scaled decoding"."""
+_LEAST_SIDE, _USUAL_SIDE = 8, 16  # side of an MCU in pixels, without and with chroma subsampling
+_INTERVAL_MCUS = 8  # files whose restart intervals are at most this long need no seek points: decoding can begin at each interval
 _NO_OFFSETS = np.empty(0, np.int64)
 _OF_SCANS = list(OF_SCANS)
 
 _PER_THREAD = threading.local()
-"""Memory of each thread: the system would clear new memory each time."""
+"""Scratch memory of each thread. New memory would be zeroed by the operating system on every step."""
 
 
 class JpegRenderer:
-    """Renders the canvases of the sound JPEGs of a step; threads render some rows each.
+    """Renders the canvases of the sound JPEGs of a step; each thread renders some of the rows.
 
-    Whether a file is sound depends on all of it, not on the part that is needed, so a new file is read completely.
+    Whether a file is sound depends on the whole file, not only on the needed part, so a new file is read completely.
 
     Args:
         fetched: The step.
         fast: Whether images that are shrunk may be decoded at a smaller size.
-        store: Has the seek points of files that were read before, and gets those of the others; with None all files are new.
+        store: Has the seek points of files that were read before, and receives those of new files; with None every file is new.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class JpegRenderer:
         self._look_up()
 
     def render(self, start: int, stop: int, canvases: Canvases) -> NDArray[np.int32]:
-        """Render the canvases of the rows start to stop (half open).
+        """Render the canvases of rows `start` to `stop` (half open).
 
         Args:
             start: The first row.
-            stop: The row behind the last one.
-            canvases: Those of these rows.
+            stop: The row after the last one.
+            canvases: The canvases of these rows.
 
         Returns:
-            int32 [stop - start], of each row a status of `dali_pipes.jpeg.status`: where it is GOOD the canvases are rendered.
+            int32 [stop - start], a status of `dali_pipes.jpeg.status` for each row; its canvases are rendered if it is GOOD.
         """
         statuses = self._statuses[start:stop].copy()
         rows = np.flatnonzero(statuses == GOOD)
@@ -78,7 +78,7 @@ class JpegRenderer:
         return statuses
 
     def _look_up(self) -> None:
-        """Look up the seek points of the files, and describe the files for compiled code."""
+        """Look up the files' seek points, and describe the files for compiled code."""
         from dali_pipes.decode.jpeg_batch_kernel import ENCODED
 
         fetched, store, known = self._fetched, self._store, None
@@ -87,7 +87,7 @@ class JpegRenderer:
         if store is not None:
             self._digests = digests_of(fetched.spans)
             known, self._held = store.look_up(fetched.indices, self._digests)
-            # Statuses of a header alone do not count: other decoders of ours may take such a file.
+            # A stored status that comes from the header alone is ignored: another of our decoders may support the file.
             is_known = fetched.has_sample & np.isin(known["status"], _OF_SCANS)
             self._statuses[is_known] = known["status"][is_known]
             known[~is_known | (known["num_rows"] == 0)] = 0
@@ -95,11 +95,11 @@ class JpegRenderer:
         self._files["judge"] = ~is_known
 
     def _render(self, rows: NDArray[np.int64], canvases: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Render the canvases of files that are sound; return the statuses, int32 [n]."""
+        """Render the canvases of sound files; return all statuses, int32 [n]."""
         statuses = np.empty(len(rows), np.int32)
         if not len(rows):
             return statuses
-        from dali_pipes.decode import jpeg_batch_kernel  # compiles, where that was not done before
+        from dali_pipes.decode import jpeg_batch_kernel  # compiles unless cached
 
         files = self._files[rows]
         is_new = self._store is not None and bool(files["judge"].any())
@@ -123,8 +123,8 @@ class JpegRenderer:
     def _allot_seek_points(
         self, rows: NDArray[np.int64], files: NDArray[np.void]
     ) -> NDArray[np.void]:
-        """Give new files room for their seek points; return it, SEEK_POINT [...], one file behind the other."""
-        # None where restart intervals are as short and serve instead.
+        """Allocate seek points for new files: SEEK_POINT [...], one file after the other."""
+        # None for files whose restart intervals are short enough.
         most, usual = (
             (-(-self._fetched.sizes[rows] // side)).prod(axis=1) // every
             for side, every in ((_LEAST_SIDE, EVERY), (_USUAL_SIDE, _INTERVAL_MCUS))
@@ -133,7 +133,7 @@ class JpegRenderer:
         most = np.where(is_wanted, most, 0)
         room = np.empty(int(most.sum()), SEEK_POINT)
         wanted, starts = most > 0, np.cumsum(most) - most
-        address = room.__array_interface__["data"][0]  # in half the time of `ctypes`
+        address = room.__array_interface__["data"][0]  # takes half the time of `ctypes`
         files["seek_points"][wanted] = address + SEEK_POINT.itemsize * starts[wanted]
         files["num_seek_points"][wanted], files["every"][wanted] = most[wanted], EVERY
         return room
@@ -145,7 +145,7 @@ class JpegRenderer:
         room: NDArray[np.void],
         statuses: NDArray[np.int32],
     ) -> None:
-        """Store the results of new files, but for those of headers alone."""
+        """Store the results of new files, except statuses that come from the header alone."""
         assert self._store is not None
         kept = (files["judge"] == 1) & (files["noted"] >= 0) & np.isin(statuses, _OF_SCANS)
         first = (files["seek_points"] - room.__array_interface__["data"][0]) // SEEK_POINT.itemsize
@@ -169,16 +169,16 @@ def list_files(
     restarts: Sequence[NDArray[np.int64] | None] | None,
     known: NDArray[np.void] | None,
 ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """List files with their seek points and restart intervals.
+    """Return records of encoded images, with their seek points and restart intervals.
 
     Args:
-        dtype: ENCODED, or another one with these fields; its further fields are filled with zeros.
+        dtype: ENCODED or a dtype with the same fields; additional fields are zero.
         spans: int64 [n, 2], address and length in bytes of each file.
         restarts: See `Fetched.restarts`.
-        known: KNOWN [n]; None where nothing is known.
+        known: KNOWN [n]; None if nothing is known.
 
     Returns:
-        The files; and int64 [...], the offsets in their files at which restart intervals begin.
+        The records; and int64 [...], the offsets in their files at which restart intervals begin.
     """
     files = np.zeros(len(spans), dtype)
     files["address"], files["num_bytes"] = spans.T
@@ -195,7 +195,7 @@ def list_files(
 
 
 def parts_of(fetched: Fetched, shrink: NDArray[np.int64] | int = 1) -> NDArray[np.void]:
-    """Return the part of each image that its views need, extended to full pixels of the shrunk image: RECT [n]."""
+    """Return the part of each image that its views need, rounded out to full pixels of the shrunk image: RECT [n]."""
     from dali_pipes.decode.jpeg_batch_kernel import RECT
 
     first, shape = needed_part(fetched.draws)
@@ -215,12 +215,12 @@ def crops_of(crops: Crops) -> NDArray[np.void]:
 
 
 def _records(dtype: np.dtype[np.void], *pairs: NDArray[Any]) -> NDArray[np.void]:
-    """Return records whose fields are the columns of integer arrays, one after the other."""
+    """Return records whose fields are the concatenated columns of integer arrays."""
     return np.concatenate(pairs, axis=1, dtype=np.int64).view(dtype)[:, 0]
 
 
 def _choose_shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return the factor by which each image may be shrunk while it is decoded: int64 [n], 1, 2, 4 or 8."""
+    """Return the largest factor by which each image may be shrunk during decoding: int64 [n], 1, 2, 4 or 8."""
     by_height = crops["height"] / crops["resize_height"]
     by_width = crops["width"] / crops["resize_width"]
     shrinking = np.minimum(by_height, by_width).min(axis=0) / _FAST_MARGIN
@@ -229,15 +229,15 @@ def _choose_shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def _unshrink_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
-    """Set the factor to 1 where pixels of the shrunk stored image would lie between those of the upright one.
+    """Set the factor to 1 if pixels of the shrunk stored image would not align with those of the upright one.
 
-    Shrunk pixels are counted from the stored image's top left, which EXIF may turn to another corner.
+    Shrunk pixels are counted from the top left of the stored image, which EXIF orientation may turn to another corner.
     """
     has_full_pixels = ~(fetched.sizes % shrink[:, None]).any(axis=1)
     for row in np.flatnonzero((shrink > 1) & ~has_full_pixels & fetched.has_sample).tolist():
         try:
             is_turned = read_header(fetched.data[row] or b"").orientation != 1
-        except HeaderError:  # it was damaged after it was indexed: another decoder reports it
+        except HeaderError:  # the file was damaged after it was indexed; another decoder reports it
             is_turned = True
         if is_turned:
             shrink[row] = 1
@@ -246,7 +246,7 @@ def _unshrink_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
 def _scratch_bytes(
     sizes: NDArray[np.int64], parts: NDArray[np.void], crops: NDArray[np.void]
 ) -> tuple[int, ...]:
-    """Return the bytes of scratch for decoding, of the largest part, and of scratch for resizing."""
+    """Return three sizes in bytes: scratch for decoding, the largest part, and scratch for resizing."""
     from dali_pipes.jpeg.progressive.memory import scratch_bytes as decoding_bytes
     from gpu_aug.resampling.bilinear import scratch_bytes as resizing_bytes
 
@@ -261,8 +261,8 @@ def _scratch_bytes(
 
 
 def _thread_memory(needed: tuple[int, ...]) -> tuple[NDArray[np.uint8], ...]:
-    """Return memory of this thread, at least of these sizes."""
-    # Not `thread_scratch`: its memory for the widest image of all makes the first step of a thread 4 ms slower.
+    """Return three arrays of the calling thread with at least the given sizes."""
+    # Not `thread_scratch`: it is sized for the widest possible image, which makes a thread's first step 4 ms slower.
     old: Any = getattr(_PER_THREAD, "memory", (np.empty(0, np.uint8),) * 3)
     _PER_THREAD.memory = tuple(
         have if have.size >= size else np.zeros(size, np.uint8)

@@ -1,4 +1,4 @@
-"""The decode stage of JPEGs as one function without Python: from encoded bytes to canvases."""
+"""The decode stage of JPEGs as one compiled function: from encoded bytes to canvases."""
 
 from typing import Any
 
@@ -13,14 +13,13 @@ ENCODED = numbers(
 """An encoded image: its bytes, and its restart intervals as a half-open range of all offsets.
 
 seek_points, num_seek_points, every, judge: As for `decode_crop`.
-noted: Written: the number of seek points of a file that is judged, -1 where its status is not that of a scan.
-"""
+noted: Written: the number of seek points of a judged file; -1 if the status comes from the header alone."""
 
 RECT = numbers("top left height width")
 """A rectangle in an image."""
 
 CROP = numbers("top left height width resize_height resize_width paste_top paste_left")
-"""A view's crop of an image, the size to which it is resized, and its place on the canvas; see gpu_aug.Crops."""
+"""A view's crop of an image, the size to which it is resized, and its position on the canvas; see gpu_aug.Crops."""
 
 
 @kernel
@@ -41,14 +40,14 @@ def render_rows(
     Args:
         encoded: ENCODED [n]: the files; `noted` is written.
         sizes: int64 [n, 2]: height and width of the upright images.
-        parts: RECT [n]: the part that all views need. It begins at multiples of `shrink`, and ends at such or
-            with the image.
-        shrink: int64 [n]: 1, 2, 4 or 8; the image is decoded at its size divided by this.
-        offsets: int64 [...]: where restart intervals begin, for files of which that is known.
+        parts: RECT [n], the part of each image that all its views need. It begins at multiples of `shrink`, and ends at
+            a multiple or at the end of the image.
+        shrink: int64 [n], 1, 2, 4 or 8: the image is decoded at its size divided by this.
+        offsets: int64 [...], offsets at which restart intervals begin, for files that have known ones.
         crops: CROP [V, n].
         canvases: int64 [V, n, 3]: address, height and width.
         antialias: bool [V].
-        memory: Three of uint8 [...]: scratch for decoding, room for the largest part, scratch for resizing.
+        memory: Three arrays, uint8 [...]: scratch for decoding, memory for the largest part, scratch for resizing.
         statuses: int32 [n], written: GOOD, or an index of jpeg.REASONS; then the canvases are undefined.
     """
     decoding, pixels, resizing = memory

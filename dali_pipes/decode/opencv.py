@@ -1,4 +1,4 @@
-"""Decoding full images with OpenCV or Pillow: for images that neither our own JPEG decoder nor DALI takes."""
+"""Decode full images with OpenCV or Pillow, if neither our own JPEG decoder nor DALI decodes them."""
 
 import io
 from functools import cache
@@ -13,16 +13,16 @@ from dali_pipes.samples.image_fields import warn_of_losses
 from readers import HeaderError, read_header
 from readers.sample import Payload
 
-# OpenCV blends transparent pixels of these formats with black; for all others it returns the stored colour, as Pillow does.
+# OpenCV blends transparent pixels of these formats with black; for other formats it returns the stored colour, as Pillow does.
 _BLENDED = ("gif", "tiff")
-_NUMBERS = "an array of NumPy's, which is read as it is stored: give the Loader its channels= and depth=, such as depth=16"
+_NUMBERS = "a NumPy array, which is read as stored: give the Loader its channels= and depth=, such as depth=16"
 
 
 def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Decode a full image to RGB with the EXIF orientation applied.
+    """Decode a full image to RGB and apply the EXIF orientation.
 
-    OpenCV 5 decodes if it is installed: it accepts the files that DALI accepts, and its pixels are Pillow's (CMYK: within
-    1). OpenCV 4 returns truncated files half gray, so Pillow decodes without OpenCV 5.
+    OpenCV 5 decodes if it is installed: it accepts the same files as DALI, and its pixels equal Pillow's (within 1 for
+    CMYK). Otherwise Pillow decodes, because OpenCV 4 returns truncated files half gray.
 
     Args:
         data: The encoded bytes.
@@ -32,14 +32,14 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
         uint8 [height, width, 3].
 
     Raises:
-        DecodeError: If the bytes do not decode, or decode to another size.
+        DecodeError: The bytes do not decode, or decode to another size.
     """
     try:
         header = read_header(data)
         warn_of_losses(header)
     except HeaderError as error:
         raise DecodeError(str(error)) from error
-    except UserWarning as error:  # an error of this image, which is no end of a thread
+    except UserWarning as error:  # if warnings are errors: a bad image must not end the thread
         raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
     if header.format == "npy":
         raise DecodeError(_NUMBERS)
@@ -49,9 +49,9 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     if cv2 is None:
         image = _decode_with_pillow(data)
     else:
-        # OpenCV reads two bytes as the orientation, whatever its type; see readers.image.header.
+        # OpenCV reads the orientation as two bytes, whatever its stored type; see readers.image.header.
         image = imdecode(cv2, data, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
-    if header.format != "tiff":  # both turn a TIFF upright themselves
+    if header.format != "tiff":  # both decoders apply the orientation of a TIFF themselves
         image = np.ascontiguousarray(upright(image, header.orientation))
     if image.shape != (*size, 3):
         got = f"{image.shape[0]}x{image.shape[1]}"
@@ -73,16 +73,16 @@ def imdecode(cv2: Any, data: Payload, flags: int) -> NDArray[Any]:
     """Decode an image with OpenCV.
 
     Args:
-        cv2: See `opencv_5`.
+        cv2: The module, see `opencv_5`.
         data: The encoded bytes.
-        flags: As for `cv2.imdecode`.
+        flags: Flags of `cv2.imdecode`.
 
     Raises:
-        DecodeError: OpenCV does not decode it.
+        DecodeError: OpenCV cannot decode the image.
     """
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-    except Exception as error:  # mostly cv2.error; any other error also concerns this image alone
+    except Exception as error:  # mostly cv2.error; any other error concerns only this image, too
         raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or error_text(error)}") from error
     if image is None:
         raise DecodeError(
@@ -97,9 +97,9 @@ def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:
     try:
         with Image.open(io.BytesIO(data)) as opened:
             image: Image.Image = opened
-            if image.mode.startswith("I"):  # 16 bits: keep the upper 8, where convert() would clip
+            if image.mode.startswith("I"):  # 16 bits: keep the upper 8; convert() would clip
                 image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-            return np.array(image.convert("RGB"))  # a copy: torch warns of read-only memory
+            return np.array(image.convert("RGB"))  # a copy, because torch warns of read-only memory
     except Exception as error:  # Pillow's readers raise errors of any type for damaged bytes
         raise DecodeError(f"Pillow: {error_text(error)}") from error
 

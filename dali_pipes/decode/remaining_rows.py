@@ -1,4 +1,4 @@
-"""The rows of a step that the decoder of a device leaves to our threads: PNGs, damaged JPEGs, samples with bad targets."""
+"""The rows of a step that a GPU decoder leaves to our threads: PNGs, damaged JPEGs, samples with bad targets."""
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
@@ -22,12 +22,12 @@ from gpu_aug.upload import upload
 
 @dataclass(frozen=True, slots=True)
 class RemainingRows:
-    """Rows whose canvases our threads render, each from its full image.
+    """Rows that our threads render, each from its full image.
 
     Attributes:
-        rows: Their numbers, ascending.
+        rows: Numbers of the rows in the step, ascending.
         canvases: Canvases of these rows.
-        tasks: One for each. Returns (fetched, targets); fetched is the input, or one substitute row.
+        tasks: A future per row. Its result is (fetched, targets); `fetched` is the input, or a one-row step with the substitute.
     """
 
     rows: list[int]
@@ -35,7 +35,7 @@ class RemainingRows:
     tasks: list[Future[tuple[Fetched, SampleTargets]]]
 
     def wait(self, decoded: Decoded) -> Decoded:
-        """Return a step with these rows once they are rendered; raise what a thread raised."""
+        """Wait until the rows are rendered and return the step with their targets; raises the exception of a thread."""
         fetched, targets = decoded.fetched, list(decoded.targets)
         for row, task in zip(self.rows, self.tasks, strict=True):
             one, targets[row] = task.result()
@@ -47,7 +47,7 @@ class RemainingRows:
 def start_rendering(
     fetcher: Fetcher, augmenter: Augmenter, fetched: Fetched, rows: Collection[int]
 ) -> RemainingRows:
-    """Let threads render the canvases of rows, of images or clips."""
+    """Start rendering the canvases of rows (images or clips) on our threads."""
     ordered = sorted(rows)
     canvases = augmenter.engines_of(fetched).canvases(len(ordered))
     if fetcher.clips is None:
@@ -66,17 +66,17 @@ def settle_rows(
     decoded: Decoded,
     is_on_device: NDArray[np.bool_],
 ) -> tuple[Decoded, RemainingRows]:
-    """Read the targets of the rows that a device decodes, and render all others.
+    """Read the targets of the rows that a device decodes, and render all other rows on our threads.
 
     Args:
-        fetcher: Deals with bad samples.
+        fetcher: Replaces bad samples.
         augmenter: Has the threads.
-        remaining: The rows that are rendered already; see `RemainingRows.wait`.
-        decoded: The step with these rows.
-        is_on_device: bool [n], the rows that the device decodes; those with bad targets are taken out.
+        remaining: The rows that are rendered already.
+        decoded: The result of `remaining.wait`.
+        is_on_device: bool [n], the rows that the device decodes; rows with bad targets are set to False.
 
     Returns:
-        The step with all its targets, and the rows that are not the device's.
+        The step with all its targets, and the rows that our threads rendered.
     """
     rows = np.flatnonzero(is_on_device).tolist()
     decoded, bad = read_targets(fetcher, augmenter, decoded, rows)
@@ -94,7 +94,8 @@ def read_targets(
     """Read the targets of rows whose images a device decodes.
 
     Returns:
-        The step with their targets, where rows with bad ones have no sample or a substitute; and which rows these are.
+        The step with these targets, in which rows with bad targets have no sample or a substitute; and the numbers of
+        these bad rows.
     """
     fetched, targets, bad = decoded.fetched, list(decoded.targets), []
 
@@ -116,7 +117,7 @@ def read_targets(
 
 
 def put_canvases(canvases: ViewCanvases, rendered: ViewCanvases, rows: Sequence[int]) -> None:
-    """Put the canvases of some rows of a view, rendered on the CPU and uploaded, among those of all its rows."""
+    """Write canvases of some rows of a view, which were rendered on the CPU and uploaded, into the canvases of all its rows."""
     if isinstance(canvases, list):
         for row, one in zip(rows, rendered, strict=True):
             canvases[row] = one

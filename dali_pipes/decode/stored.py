@@ -1,4 +1,4 @@
-"""Decoding images as they are stored: any number of channels, 8 or 16 bits or floats, without silent conversions."""
+"""Decode images as stored: any number of channels, 8 or 16 bits or floats, without silent conversions."""
 
 import re
 from typing import Any
@@ -18,24 +18,26 @@ from readers.sample import Payload
 
 _GRAY, _GRAY_WITH_ALPHA = 0, 4  # colour types of PNG, byte 25 of a file
 _FULL_RANGES = (255, 65535)
+"""Largest values of a PNM that use the full range of 8 or 16 bits; others would need scaling."""
 _PNM_MAXIMUM = re.compile(rb"P[2356](?:(?:\s|#[^\n]*\n)+\d{1,9}){2}(?:\s|#[^\n]*\n)+(\d{1,5})\s")
 _TYPES = {8: ("uint8",), 16: ("uint16",), "float32": ("float16", "float32")}
+"""NumPy types that a file may have, by the requested depth."""
 
 
 def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDArray[Any]:
-    """Decode a full image of a kind, upright.
+    """Decode a full image with the given channels and depth, and apply its orientation.
 
     Args:
         data: The encoded bytes: PNG, TIFF, NumPy (.npy), JPEG, WebP, BMP or PNM.
         size: Height and width in the header.
-        kind: Channels and depth that the image must have.
+        kind: Number of channels and depth that the image must have.
 
     Returns:
-        [height, width, channels]: uint8 for a depth of 8; float32 in [0, 1] for 16, the value divided by 65535; float32
-        as it is stored for "float32".
+        [height, width, channels]: uint8 for a depth of 8; float32 in [0, 1] for 16 (the value divided by 65535); the
+        stored float32 values for "float32".
 
     Raises:
-        DecodeError: The bytes do not decode, or are of another kind or size.
+        DecodeError: The bytes do not decode, or have another number of channels, depth or size.
     """
     header, array = _read_upright(data, kind.channels)
     _require_kind(array, header, kind)
@@ -48,7 +50,7 @@ def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDAr
 
 
 def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
-    """Return the values of an image as they are stored, of any numeric type, upright: [height, width, channels].
+    """Return the stored values of an image with any numeric type, upright: [height, width, channels].
 
     Raises:
         DecodeError: The image does not decode, or has another number of channels.
@@ -58,12 +60,12 @@ def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
         shape = "x".join(map(str, array.shape))
         raise DecodeError(f"a {header.format} of {shape}, but {channels=} are asked for")
     if array.dtype.kind not in "uif":
-        raise DecodeError(f"a {header.format} of {array.dtype.name}, which are no numbers")
+        raise DecodeError(f"a {header.format} of {array.dtype.name}, which is not a numeric type")
     return array
 
 
 def _read_upright(data: Payload, channels: int) -> tuple[Header, NDArray[Any]]:
-    """Return the header and [height, width, channels], colours as RGB; of another shape if the channels are not as asked for."""
+    """Return the header and the upright image [height, width, channels], RGB. The channels may differ from the requested number."""
     try:
         header = read_header(data)
     except HeaderError as error:
@@ -94,7 +96,7 @@ def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
             "other images than RGB of 8 bits need OpenCV 5: pip install 'opencv-python-headless>=5'"
         )
     image = imdecode(cv2, data, cv2.IMREAD_UNCHANGED)
-    if image.ndim == 3 and image.shape[2] >= 3:  # blue comes first
+    if image.ndim == 3 and image.shape[2] >= 3:  # OpenCV's order is BGR
         image = image[..., [2, 1, 0, *range(3, image.shape[2])]]
     if header.format == "png" and data[25] == _GRAY_WITH_ALPHA and image.ndim == 3:
         image = image[..., [0, 3]]
@@ -102,18 +104,18 @@ def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
 
 
 def _require_plain(data: Payload, header: Header) -> None:
-    """Refuse images of which OpenCV would drop something, or whose values it would not scale."""
+    """Raise for images of which OpenCV would drop transparency, or whose values it would not scale."""
     if header.format == "png" and header.has_alpha and data[25] == _GRAY:
         raise DecodeError("a gray png with one transparent level: store an alpha channel, or none")
     found = _PNM_MAXIMUM.match(data) if header.format == "ppm" else None
     if found is not None and int(found[1]) not in _FULL_RANGES:
         raise DecodeError(
-            f"a ppm whose largest value is {int(found[1])}, but 255 and 65535 are taken: scale it"
+            f"a ppm whose largest value is {int(found[1])}, but 255 and 65535 are supported: scale it"
         )
 
 
 def _require_kind(array: NDArray[Any], header: Header, kind: ImageKind) -> None:
-    """Refuse another number of channels or type of values, rather than convert it silently."""
+    """Raise for another number of channels or another type; a silent conversion would change values."""
     channels = array.shape[2] if array.ndim == 3 else None
     if channels == kind.channels and array.dtype.name in _TYPES[kind.depth]:
         return

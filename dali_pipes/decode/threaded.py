@@ -1,4 +1,4 @@
-"""The decode stage on our own threads, shared by a loader and the processes that make batches for it."""
+"""The decode stage on our own threads, in a loader and in its helper processes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,18 +15,18 @@ from dali_pipes.video.render_clip import ClipRenderer
 
 
 class CpuDecoder(Decoder):
-    """Decodes images and clips on our own threads, which then augment the canvases they rendered; see Decoder.
+    """Decodes images and clips on our own threads, which also augment the rendered canvases; see Decoder.
 
     Args:
-        fetcher: Has the kind of the images, and deals with bad samples.
-        spawn: Starts rendering a step, and what comes after that.
-        prefetch: Number of steps that may be in flight besides the current one; "auto" is as many as keep the workers busy.
+        fetcher: Has the kind of the images, and replaces bad samples.
+        spawn: Starts rendering a step and augmenting it afterwards.
+        prefetch: Number of steps in flight besides the current one; "auto" chooses as many as keep the workers busy.
         workers: The threads.
         fast: Whether JPEGs may be decoded at a smaller size.
-        store: Remembers the seek points of JPEGs; None remembers none.
+        store: Stores the seek points of JPEGs; None stores none.
     """
 
-    lookahead = 0  # threads go from rendering to augmenting by themselves
+    lookahead = 0  # threads continue from rendering to augmenting without `finish`
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class CpuDecoder(Decoder):
 
     @property
     def capacity(self) -> int:  # type: ignore[override]
-        """Number of steps that may be in flight besides the current one; with "auto" it changes with the size of steps."""
+        """Number of steps that may be in flight besides the current one; with "auto" it depends on the size of steps."""
         return self._workers.steps_ahead if self._prefetch == "auto" else self._prefetch
 
     def prepare(self, fetched: Fetched) -> Pending:
@@ -51,7 +51,7 @@ class CpuDecoder(Decoder):
         return self._spawn(fetched, self._render_of(fetched))
 
     def finish(self, prepared: Pending) -> Pending:
-        """Return the step: threads go from rendering to augmenting by themselves."""
+        """Return the step unchanged: the threads continue from rendering to augmenting by themselves."""
         return prepared
 
     def _render_of(self, fetched: Fetched) -> Render:

@@ -1,4 +1,4 @@
-"""Decoding TIFF files of any number of channels with tifffile: one page with several samples, or pages of one sample."""
+"""Decode TIFF files with any number of channels with tifffile: one page of several samples, or several pages of one."""
 
 import io
 from itertools import islice
@@ -13,21 +13,22 @@ from readers.storage.limits import TooLargeError, check_bytes
 
 _INSTALL = "a tiff needs the package tifffile: pip install 'gpu-aug[tiff]'"
 _PHOTOMETRIC = ("MINISBLACK", "RGB")
+"""Other interpretations, such as a palette or inverted gray, would need a conversion of the values."""
 
 
 def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
-    """Decode a TIFF as it is stored, with no orientation applied.
+    """Decode a TIFF as stored, without applying its orientation.
 
-    The channels of a file with one page are its samples, interleaved or planar. A file with
-    several pages must have one sample in each, and as many pages as channels. Overviews (pages with the image at
-    a smaller size) are skipped.
+    In a file with one page, the channels are the page's samples, interleaved or planar. A file with several pages must
+    have one sample per page and as many pages as channels. Overviews (pages with a smaller copy of the image) are
+    skipped.
 
     Args:
         data: The encoded bytes.
-        channels: Number of channels that are wanted; further pages are not read.
+        channels: Requested number of channels; further pages are not read.
 
     Returns:
-        [height, width] or [height, width, channels], of the type that is stored.
+        [height, width] or [height, width, channels], with the stored type.
 
     Raises:
         DecodeError: The file does not decode, or has another layout.
@@ -54,7 +55,8 @@ def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
 def _read_pages(file: Any, channels: int) -> NDArray[Any]:
     stack = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
     full = (page for page in file.pages if not page.is_reduced)
-    pages: list[Any] = list(islice(full, channels + 1))  # a hostile file has thousands
+    # Limited because a hostile file may have thousands of pages.
+    pages: list[Any] = list(islice(full, channels + 1))
     if stack > max(len(pages), 1):
         raise DecodeError(
             f"a tiff of ImageJ with {stack} images in one page; write a page for each, or one page of {stack} samples"
@@ -76,20 +78,20 @@ def _read_pages(file: Any, channels: int) -> NDArray[Any]:
 
 
 def _read_page(file: Any, page: Any) -> NDArray[Any]:
-    """Return [height, width] or [height, width, samples]."""
+    """Return the values of a page: [height, width] or [height, width, samples]."""
     photometric = getattr(page.photometric, "name", str(page.photometric))
     if photometric not in _PHOTOMETRIC:
         raise DecodeError(
-            f"a tiff whose photometric interpretation is {photometric}, but {' and '.join(_PHOTOMETRIC)} are taken: "
+            f"a tiff whose photometric interpretation is {photometric}, but {' and '.join(_PHOTOMETRIC)} are supported: "
             "convert it"
         )
     if page.axes not in ("YX", "YXS", "SYX") or page.dtype is None:
         raise DecodeError(
-            f"a tiff whose page has the axes {page.axes}, and no image of whole bytes"
+            f"a tiff whose page has the axes {page.axes}, and is not an image of 8, 16 or 32 bits"
         )
     if page.bitspersample != page.dtype.itemsize * 8:
         raise DecodeError(
-            f"a tiff of {page.bitspersample} bits, but 8, 16 and 32 are taken: convert it"
+            f"a tiff of {page.bitspersample} bits, but 8, 16 and 32 are supported: convert it"
         )
     check_bytes(page.nbytes, "an image")
     size = file.filehandle.size

@@ -1,1 +1,1 @@
-"""Loaders in other frameworks: DALI-shaped iterators, Lightning, torchdata, JAX and CuPy."""
+"""Loaders in other frameworks, and their datasets in loaders: DALI, Lightning, torchdata, JAX, CuPy, Ray and others."""

@@ -1,4 +1,4 @@
-"""Batches as arrays of JAX and CuPy, which share the batch's memory by DLPack."""
+"""Convert batches to JAX and CuPy arrays that share the batch's memory by DLPack."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +10,13 @@ from dali_pipes.errors import LoaderError, MissingPackageError
 
 
 def to_jax(batch: Batch) -> dict[str, Any]:
-    """Return a batch as JAX arrays on the device on which its images are.
+    """Return a batch as JAX arrays on the device of its images.
 
-    On a GPU nothing is copied except as stated below. An array keeps the shared memory alive, even after the batch was
-    deleted. JAX treats its arrays as constants: do not write to the tensors of the batch afterwards.
+    On a GPU, nothing is copied except as stated below. An array keeps the shared memory alive, even after the batch is
+    deleted. JAX treats its arrays as constants, so do not write to the tensors of the batch afterwards.
 
-    JAX allocates three quarters of a GPU's memory when it is first used; XLA_PYTHON_CLIENT_PREALLOCATE=false in
-    the environment prevents that.
+    JAX allocates three quarters of a GPU's memory on first use; XLA_PYTHON_CLIENT_PREALLOCATE=false in the environment
+    prevents that.
 
     Args:
         batch: B samples, as a Loader returns them.
@@ -24,15 +24,15 @@ def to_jax(batch: Batch) -> dict[str, Any]:
     Returns:
         A dictionary:
 
-        - "images": [B, H, W, 3] of the loader's dtype; clips [B, T, H, W, 3]. Copied with Execution(channels_last=False), and by
-          JAX on a CPU if they do not begin at a multiple of 64 bytes.
-        - "labels": int32 [B], or float32 [B, num_classes] under a recipe that mixes samples; vectors as the batch has them.
+        - "images": [B, H, W, 3] of the loader's dtype; clips [B, T, H, W, 3]. Copied with Execution(channels_last=False);
+          on a CPU, JAX copies images that are not aligned to 64 bytes.
+        - "labels": int32 [B], or float32 [B, num_classes] with a recipe that mixes samples; vectors as in the batch.
         - "valid": bool [B], copied to the device.
-        - "views": if there are several, a list of arrays like the images, which are the first of them.
-        - "masks", "boxes", "box_labels", "keypoints", "keypoint_labels": if the batch has them, of the same shapes.
+        - "views": if there are several, a list of arrays like "images", which is the first of them.
+        - "masks", "boxes", "box_labels", "keypoints", "keypoint_labels": if the batch has them, with the same shapes.
 
-        Integers are int64, and not copied, if JAX's `jax_enable_x64` is on. The batch's `indices` and `keys` are for
-        people and logs, and stay in the batch.
+        If JAX's `jax_enable_x64` is on, integers are int64 and not copied. The batch's `indices` and `keys` are for
+        people and logs; they are not converted.
 
     Raises:
         MissingPackageError: JAX is not installed.
@@ -54,28 +54,29 @@ def to_jax(batch: Batch) -> dict[str, Any]:
     wide = jax.config.jax_enable_x64
 
     def array(tensor: torch.Tensor) -> Any:
-        narrow = tensor.dtype == torch.int64 and not wide  # JAX would do it with a warning, or wrap
+        # JAX would convert with a warning, or wrap around.
+        narrow = tensor.dtype == torch.int64 and not wide
         return jax.dlpack.from_dlpack(tensor.to(torch.int32) if narrow else tensor)
 
     return _arrays(batch, array)
 
 
 def to_cupy(batch: Batch) -> dict[str, Any]:
-    """Return a batch as CuPy arrays on the GPU on which its images are.
+    """Return a batch as CuPy arrays on the GPU of its images.
 
-    Nothing is copied except as stated for `to_jax`. An array keeps the shared memory alive, even after the batch was
+    Nothing is copied except as stated for `to_jax`. An array keeps the shared memory alive, even after the batch is
     deleted. It is ready for CuPy's current stream, and its memory is reused only after that stream has finished with
-    it; the caller must wait for kernels on other streams.
+    it. For kernels on other streams, the caller must synchronise.
 
     Args:
         batch: B samples, as a Loader on a GPU returns them.
 
     Returns:
-        A dictionary as that of `to_jax` with int64 integers. "images" are [B, H, W, 3], copied with
+        A dictionary like that of `to_jax`, with int64 integers. "images" are [B, H, W, 3], copied with
         Execution(channels_last=False); "valid" is copied to the device.
 
     Raises:
-        MissingPackageError: CuPy is not installed, or ml_dtypes, which has its bfloat16.
+        MissingPackageError: CuPy is not installed, or ml_dtypes, which CuPy needs for bfloat16.
         LoaderError: The argument is not a batch, or its images are not on a GPU.
 
     Example:
@@ -133,7 +134,7 @@ def _arrays(batch: Batch, to_array: Callable[[torch.Tensor], Any]) -> dict[str, 
 
 
 def _require_batch(name: str, batch: Batch) -> None:
-    """Refuse what is no batch, such as a tensor or a list of batches."""
+    """Raise if the argument is not a Batch but, for instance, a tensor or a list of batches."""
     if not isinstance(batch, Batch):
         raise LoaderError(
             f"{name} takes a Batch as a Loader returns it, got {type(batch).__name__}; give it the entire batch, "
@@ -142,7 +143,7 @@ def _require_batch(name: str, batch: Batch) -> None:
 
 
 def _require_jax_device(device: torch.device) -> None:
-    """Refuse a device that JAX does not have."""
+    """Raise if JAX does not have this device."""
     import jax
 
     try:

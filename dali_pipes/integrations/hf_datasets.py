@@ -1,4 +1,4 @@
-"""Read a Dataset of Hugging Face's library datasets from its Arrow files."""
+"""Read a `datasets.Dataset` of Hugging Face from its Arrow files."""
 
 from typing import Any
 
@@ -15,18 +15,18 @@ _SAVE = (
 
 
 def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
-    """Use a `datasets.Dataset`, from the Arrow files that it is mapped from.
+    """Use a `datasets.Dataset` in a loader, by reading its Arrow files.
 
     The rows and their order after `shuffle`, `select`, `filter` and `train_test_split` are used. Transforms and formats
-    (`set_format`, `with_transform`) are ignored: images are read as they are stored, and the recipe augments.
+    (`set_format`, `with_transform`) are ignored: images are read as stored, and the recipe augments them.
 
     Args:
-        dataset: One split, such as what ``load_dataset(name, split="train")`` returns.
+        dataset: One split, such as the result of ``load_dataset(name, split="train")``.
         columns: As for the format "arrow" of `readers.open_dataset`, such as ``image="photo"`` and ``label="class"``.
 
     Raises:
-        LoaderError: It is no such dataset, or parts of it are not in files; the text says what to do.
-        SourceError: As `open_dataset`.
+        LoaderError: It is not a `datasets.Dataset`, or parts of it are not in files; the message says what to do.
+        SourceError: As for `open_dataset`.
 
     Example:
         >>> import datasets
@@ -49,7 +49,7 @@ def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
     if chosen is not None:
         from datasets.table import list_table_cache_files
 
-        # The files with the indices of `select` or `shuffle` are listed among those of the data.
+        # `cache_files` also lists the files with the indices of `select` or `shuffle`.
         of_indices = set(map(str, list_table_cache_files(chosen)))
         files = [name for name in files if name not in of_indices]
     if not files:

@@ -1,7 +1,7 @@
-"""Loaders in the Trainer of Hugging Face's transformers: batches as dictionaries, states in its checkpoints.
+"""Loaders in the Trainer of transformers: batches as dictionaries, and states in its checkpoints.
 
-accelerate needs none of this: ``accelerator.prepare(loader)`` returns the loader unchanged, whose ranks are those of
-torch.distributed, and ``accelerator.register_for_checkpointing(loader)`` stores its state.
+accelerate does not need this module: ``accelerator.prepare(loader)`` returns the loader unchanged, because it takes its
+ranks from torch.distributed, and ``accelerator.register_for_checkpointing(loader)`` stores its state.
 """
 
 import json
@@ -25,11 +25,11 @@ _FILE = "gpu_aug_loader.json"
 
 
 class Dictionaries:
-    """A loader whose batches are dictionaries, as models of transformers expect.
+    """Yields the batches of a loader as dictionaries, as transformers models expect them.
 
     Args:
         loader: The loader.
-        names: Argument of the model -> name in the batch, see `Batch.to_dict`.
+        names: The name in the batch for each argument of the model; see `Batch.to_dict`.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -50,7 +50,7 @@ class Dictionaries:
             yield {argument: there[name] for argument, name in self._names.items()}
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next loop this epoch; Trainer calls this. After a state was loaded the loader counts epochs itself.
+        """Set the epoch of the next loop; Trainer calls this. After a state was loaded, the loader counts epochs itself.
 
         Trainer divides the steps of a checkpoint by the steps of an epoch, which is wrong for another number of ranks.
         """
@@ -67,8 +67,8 @@ class Dictionaries:
 class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any type where transformers is not checked
     """Stores a loader's state in the checkpoints of a Trainer, and resumes from it.
 
-    Overwrite the Trainer's ``get_train_dataloader`` to return `Dictionaries`, and set
-    ``TrainingArguments(ignore_data_skip=True)``, so that nothing is skipped a second time.
+    Override the Trainer's ``get_train_dataloader`` to return `Dictionaries`, and set
+    ``TrainingArguments(ignore_data_skip=True)``, so that Trainer does not skip batches again.
 
     Args:
         loader: The training loader.
@@ -89,7 +89,7 @@ class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any t
             (_folder(args, state) / _FILE).write_text(json.dumps(loader_state))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Load the state of the checkpoint from which the training resumes.
+        """Load the state from the checkpoint from which the training resumes.
 
         Raises:
             LoaderError: The checkpoint has no state, or Trainer would skip the same batches again.
@@ -115,7 +115,7 @@ class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any t
             self._warn_of_other_steps(args, state, saved)
 
     def _warn_of_other_steps(self, args: Any, state: Any, saved: Mapping[str, Any]) -> None:
-        """Warn if Trainer, which counts steps, will not end at the end of an epoch."""
+        """Warn if Trainer, which counts steps, would not stop at the end of an epoch."""
         every = args.gradient_accumulation_steps
         per_epoch = -(-len(self.loader) // every)
         taken = len(self.loader) - self.loader.steps.num_steps(consumed_in(saved))

@@ -1,4 +1,4 @@
-"""Loaders in a Lightning Trainer: their states go into its checkpoints, their epochs follow its own."""
+"""Loaders in a Lightning Trainer, with their states in its checkpoints and their epochs set by the Trainer."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,16 +18,16 @@ except ImportError as error:
     ) from error
 
 Maker = Callable[[], Loader]
-"""Makes a loader, after torch.distributed has been started and knows rank and world size."""
+"""Makes a loader; called after torch.distributed was started, so that rank and world size are known."""
 
 SeveralMaker = Callable[[], Loader | Sequence[Loader]]
-"""Makes a loader, or several, which Lightning goes through in turn and numbers by `dataloader_idx`."""
+"""Makes one loader, or several; Lightning iterates over them in turn and numbers them by `dataloader_idx`."""
 
 
 class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any type where Lightning is not checked
-    """A DataModule of loaders that resumes exactly, in the middle of an epoch too.
+    """A LightningDataModule of loaders that resumes exactly, also in the middle of an epoch.
 
-    Each argument is called when the trainer asks for that loader, in every process::
+    Each argument is called in every process when the trainer requests that loader::
 
         data = LoaderModule(
             train=lambda: Loader(photos, Recipe.imagenet_train(), batch_size=256),
@@ -35,14 +35,14 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         )
         trainer.fit(model, data, ckpt_path=...)
 
-    The loaders take rank and world size from torch.distributed, and use the device that Lightning gave to the process.
-    Training goes through the epochs in the trainer's order. Every validation, test and prediction, and training under
+    The loaders take rank and world size from torch.distributed, and use the device that Lightning assigned to the
+    process. Training uses the trainer's epoch numbers. Every validation, test and prediction, and training with
     `overfit_batches`, uses epoch 0, and therefore the same samples and draws each time. Lightning wraps no DataLoader,
     sampler or collation around a loader.
 
-    The loops yield `Batch`, which `training_step` receives. Lightning cannot tell its size, so log with
-    ``self.log(name, value, batch_size=len(batch))``. Strategies that start processes by pickling need functions with
-    names, or functools.partial, instead of lambdas.
+    The loops yield `Batch`, which `training_step` receives. Lightning cannot find its size, so log with
+    ``self.log(name, value, batch_size=len(batch))``. Strategies that start processes by pickling need named functions
+    or functools.partial instead of lambdas.
 
     Every checkpoint resumes exactly, also the last one of a training that `max_steps` ended within an epoch: Lightning
     counts that epoch as finished, and this module corrects the count.
@@ -88,7 +88,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         return TrainingEpochs(loader, self.trainer, saved)
 
     def val_dataloader(self) -> "Epochs | list[Epochs]":
-        """Make the loader or loaders of the validations; within `trainer.fit` an empty list means no validation."""
+        """Make the loader or loaders of the validations; in `trainer.fit`, an empty list means no validation."""
         validate = self.trainer is not None and self.trainer.state.fn == "validate"
         return self._fixed("val") if validate or self._makers["val"] is not None else []
 
@@ -103,15 +103,16 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int
     ) -> Batch:
-        """Move a batch to the trainer's device, except for what belongs on the host.
+        """Move a batch to the trainer's device, except for data that belongs on the host.
 
-        The move blocks. A loader on a GPU (the choice of "auto" where there is one) makes its batches there, and needs none.
+        The copy is synchronous. A loader on a GPU ("auto" chooses it if there is one) makes its batches there, so
+        nothing is copied.
         """
         del dataloader_idx
         return batch if batch.images.device == device else batch.to(device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the training loader for a checkpoint; empty before there is such a loader."""
+        """Return the state of the training loader for a checkpoint; empty before the loader is made."""
         if "train" not in self._loaders:
             return {}
         [loader] = self._loaders["train"]
@@ -124,11 +125,11 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Keep the state of a checkpoint for the training loader."""
+        """Store the state of a checkpoint until the training loader is made."""
         self._state = state_dict
 
     def teardown(self, stage: str) -> None:
-        """End the running loops, their threads and processes."""
+        """End the running loops with their threads and processes."""
         del stage
         for loaders in self._loaders.values():
             for loader in loaders:
@@ -162,11 +163,11 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
 
 
 class Epochs:
-    """A loader with a given epoch number for each loop.
+    """A loader whose loops get their epoch numbers from a function.
 
     Args:
         loader: The loader to iterate over.
-        epoch: Returns the number; it is called when the first batch is asked for.
+        epoch: Returns the epoch number; called when the first batch is requested.
     """
 
     def __init__(self, loader: Loader, epoch: Callable[[], int]) -> None:
@@ -174,30 +175,30 @@ class Epochs:
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin the epoch when the first batch is asked for, because Lightning makes iterators that it never reads."""
+        """Start the epoch when the first batch is requested, because Lightning makes iterators that it never reads."""
         self.loader.set_epoch(self._epoch())
         yield from self.loader
 
     def __len__(self) -> int:
-        """Return the number of steps of a full epoch, also if the loop is the rest of one, as Lightning counts."""
+        """Return the number of steps of a full epoch, even if the loop is only the rest of one, as Lightning expects."""
         return len(self.loader)
 
 
 class TrainingEpochs(Epochs):
     """Epochs that continue at the position of a loaded state.
 
-    Lightning assumes that a loader with `state_dict` and `load_state_dict` can resume, and stores its state next to that of
-    the module. The loader's state is empty, because the module's state holds everything.
+    Lightning assumes that a loader with `state_dict` and `load_state_dict` can resume, and stores its state next to
+    that of the module. This state is empty, because the module's state holds everything.
 
     Args:
-        loader: The loader to iterate over, which has loaded the state.
-        trainer: The trainer whose epochs it follows.
-        saved: What `LoaderModule.state_dict` returned, from a checkpoint; empty where there is none.
+        loader: The loader, which has loaded the state already.
+        trainer: The trainer that sets the epochs.
+        saved: The result of `LoaderModule.state_dict` from a checkpoint; empty without a checkpoint.
     """
 
     def __init__(self, loader: Loader, trainer: Any, saved: Mapping[str, Any]) -> None:
-        # Lightning's epoch number is ahead by one where a checkpoint was saved by hand after `max_steps` had ended an
-        # epoch, because Lightning then goes through an empty epoch.
+        # Lightning's epoch number is one too high if a checkpoint was saved by hand after `max_steps` had ended an
+        # epoch, because Lightning then runs through an empty epoch.
         self._ahead = 0
         super().__init__(
             loader, lambda: 0 if trainer.overfit_batches else trainer.current_epoch - self._ahead
@@ -206,12 +207,12 @@ class TrainingEpochs(Epochs):
         state = saved.get("loader", {"consumed": 0})
         # Whether the state was taken between the first and the last batch of an epoch ...
         self._is_within = state["consumed"] > 0 and state["epoch"] == loader.epoch
-        # ... and not because limit_train_batches, or a hook of the user, ends all epochs there.
+        # ... and not because limit_train_batches or a user's hook ends every epoch there.
         self._is_cut = self._is_within and not saved.get("ended", True)
         self._reopen()
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin the epoch, or continue within it, with the first batch.
+        """Start the epoch, or continue within it, when the first batch is requested.
 
         Raises:
             LoaderError: Lightning would continue within an epoch whose number of steps has changed.
@@ -225,9 +226,9 @@ class TrainingEpochs(Epochs):
                 f"checkpoint, or from one of ModelCheckpoint(save_on_train_epoch_end=True)"
             )
         if counted and counted >= self._trainer.num_training_batches:
-            return  # Under max_steps Lightning asks for one more batch of an epoch that had ended before the checkpoint.
+            return  # With max_steps, Lightning requests one more batch of an epoch that was complete before the checkpoint.
         if self._saved:
-            if self._is_within and not counted:  # Lightning begins the next epoch
+            if self._is_within and not counted:  # Lightning starts the next epoch
                 self._warn_of_the_rest(self._saved["loader"])
                 self.loader.set_epoch(self.loader.epoch + 1)
             self._ahead = self._trainer.current_epoch - self.loader.epoch
@@ -235,7 +236,7 @@ class TrainingEpochs(Epochs):
         yield from super().__iter__()
 
     def _reopen(self) -> None:
-        """Make Lightning continue within the epoch of the state if `max_steps` ended it and Lightning counted it as done."""
+        """Make Lightning continue the epoch of the state if `max_steps` ended it and Lightning counted it as complete."""
         progress = self._trainer.fit_loop.epoch_progress
         if self._is_cut and 0 < progress.current.ready == progress.current.processed:
             for counts in (progress.total, progress.current):

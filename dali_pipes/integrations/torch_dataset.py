@@ -30,7 +30,7 @@ from readers.storage.unreadable import is_transient, reason_of
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
-# Parts of the names of transforms of torchvision, Kornia and Albumentations that are random.
+# Parts of the names of random transforms in torchvision, Kornia and Albumentations.
 _RANDOM = ("random", "jitter", "augment", "mixup", "cutmix")
 
 
@@ -41,30 +41,35 @@ def from_torch(
     num_threads: int = 1,
     fingerprint: str | None = None,
 ) -> "TorchDataset":
-    """Use a Dataset of PyTorch, such as one of torchvision.
+    """Use a PyTorch Dataset, such as one of torchvision, in a loader.
 
     Its items are an image, or (image, label), or (image, target), or dictionaries with an ``image`` and a ``label``.
-    Images are PIL's, uint8 arrays [H, W, 3], uint8 tensors [3, H, W], encoded bytes or paths. A mask that is a PIL
-    image becomes the field ``mask.png``; a target with ``boxes`` or ``keypoints`` becomes ``json``, as Loader takes
-    them; a tensor or array of one dimension is a label that is a vector; any other target becomes the field
-    ``target``, JSON or, of an array, .npy. A label that is text must be one of the classes.
+    Images are PIL images, uint8 arrays [H, W, 3], uint8 tensors [3, H, W], encoded bytes or paths. A target becomes:
 
-    Leave out its transforms: the recipe augments, and its draws can be repeated. An ImageFolder of torchvision without
-    transforms is read as files, so nothing is decoded twice; other datasets return pixels.
+    - a mask as PIL image: the field ``mask.png``;
+    - a dictionary with ``boxes`` or ``keypoints``: the field ``json``, in the form that Loader reads;
+    - a tensor or array of one dimension: a label that is a vector;
+    - anything else: the field ``target``, as JSON or, for an array, .npy.
+
+    A label that is text must be one of the classes.
+
+    Leave out the dataset's transforms: the recipe augments, and its draws can be repeated. An ImageFolder of
+    torchvision without transforms is read as files, so nothing is decoded twice; other datasets return pixels.
 
     Args:
-        dataset: Anything with `__len__` and `__getitem__`, also a `torch.utils.data.Subset`.
-        classes: Name of each class number; None takes `dataset.classes`, if it has them.
-        num_threads: Threads that call `__getitem__` at the same time. 1 is right for every dataset; more is faster
-            if it decodes, and wrong if it uses what threads cannot share, such as an open file or random numbers.
-        fingerprint: A text that identifies this data in the states of runs; None is a digest of the length, the labels
-            that the dataset lists, and 64 of its samples. See `TorchDataset.fingerprint`.
+        dataset: Any object with `__len__` and `__getitem__`, also a `torch.utils.data.Subset`.
+        classes: Name of each class number; None uses `dataset.classes` if there is one.
+        num_threads: Number of threads that call `__getitem__` at the same time. 1 is safe for every dataset. More are
+            faster if the dataset decodes, but wrong if it uses something that threads cannot share, such as an open
+            file or random numbers.
+        fingerprint: A text that identifies this data in the states of runs; None computes a digest of the length, the
+            labels that the dataset lists, and 64 of its samples. See `TorchDataset.fingerprint`.
 
     Warns:
-        UserWarning: It has a random transform of its own, whose pictures no seed repeats.
+        UserWarning: The dataset has a random transform, whose images no seed repeats.
 
     Raises:
-        LoaderError: It is no such dataset, or an IterableDataset, or its items are none of the above.
+        LoaderError: The object is not such a dataset, or it is an IterableDataset, or its items are none of the above.
 
     Example:
         >>> from torchvision.datasets import FakeData
@@ -82,7 +87,7 @@ def from_torch(
 
 
 class TorchDataset(IndexedDataset):
-    """Samples of a Dataset of PyTorch; make it with `from_torch`, which explains the arguments."""
+    """Samples of a PyTorch Dataset; made by `from_torch`, which documents the arguments."""
 
     def __init__(
         self,
@@ -100,7 +105,7 @@ class TorchDataset(IndexedDataset):
         self._start_threads()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs, which starts its own threads and reads the columns itself."""
+        """Return the state for another process, which starts its own threads and reads the columns itself."""
         left_out = ("_pool", "_lock", "_columns", "_labels")
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
@@ -112,7 +117,8 @@ class TorchDataset(IndexedDataset):
         self._lock: AbstractContextManager[Any] = nullcontext()
         self._pool: ThreadPoolExecutor | None = None
         if self._num_threads == 1:
-            self._lock = threading.Lock()  # a loader's threads call `fetch` at the same time
+            # For `fetch`, which several threads of a loader call at the same time.
+            self._lock = threading.Lock()
         else:
             self._pool = ThreadPoolExecutor(self._num_threads, "gpu-aug-items")
 
@@ -121,22 +127,22 @@ class TorchDataset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The dataset's own `classes`, or those that were given."""
+        """The given class names, or those in the dataset's `classes`."""
         return self._names
 
     @cached_property
     def label_shape(self) -> LabelShape:
-        """Shape of the label of the first sample that can be read."""
+        """Shape of the label of the first readable sample."""
         first = next(probed_samples(self), None)
         return () if first is None else np.shape(first.label)
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits: over the declared text and the length, or over properties and samples.
+        """32 hex digits: a digest of the given text and the length, or of properties and samples.
 
-        These are the length, the class names, the labels if the dataset lists them, and 64 samples that are spread evenly
-        over it. A change that touches none of these goes unnoticed, so declare a `fingerprint` if that can happen.
-        Samples that a random transform changes are not probed.
+        Without a given text, it covers the length, the class names, the labels if the dataset lists them, and 64
+        samples spread evenly over the dataset. Other changes go unnoticed; pass a `fingerprint` if they can happen.
+        Samples that a random transform changes are not included.
         """
         if self._declared is not None:
             text = f"torch {len(self)} {self._declared!r}"
@@ -149,27 +155,27 @@ class TorchDataset(IndexedDataset):
         return digest_of(self, *words)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`.
+        """Return the values of a column for all samples; see `IndexedDataset.column`.
 
-        Labels are those that the dataset lists (`targets` or `labels`). If it lists none, and for the other columns,
-        every item is read once.
+        Labels are those that the dataset lists (`targets` or `labels`). If it lists none, and for other columns, every
+        item is read once.
         """
         if name != "label":
             return self._columns[name]
         return self._readable(self._columns[name] if self._labels is None else self._labels.copy())
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Get items, in several threads; see `Dataset.fetch`. An exception of `__getitem__` makes one bad sample."""
+        """Return samples, read in several threads. An exception of `__getitem__` makes one bad sample."""
         numbers = checked_indices(indices, len(self))
         if self._pool is None or len(numbers) < 2:
             return [self._entry(number) for number in numbers]
         return list(self._pool.map(self._entry, numbers))
 
     def check(self) -> None:
-        """Read the first item, twice: whether it is a sample, and the same both times.
+        """Read the first item twice, and check that it is a sample and the same both times.
 
         Raises:
-            LoaderError: It is no sample.
+            LoaderError: The item is not a sample.
         """
         if len(self):
             try:
@@ -183,14 +189,14 @@ class TorchDataset(IndexedDataset):
             transform = type(_transform_of(self._leaf)).__name__
             warnings.warn(
                 f"{type(self._leaf).__name__} changes its samples at random itself (transform: {transform}): such "
-                "pictures are other ones after a resume, with other threads and on other ranks; give it "
+                "pictures differ after a resume, with other threads and on other ranks; give it "
                 "transform=None, and the Loader a Recipe, as Recipe.from_torchvision(transform) makes one",
                 stacklevel=3,
             )
 
     @cached_property
     def _is_random(self) -> bool:
-        """Whether the dataset's own transform is random, judged by its name and by reading a sample twice."""
+        """Whether the dataset's transform is random, judged by its name and by reading a sample twice."""
         words = repr(_transform_of(self._leaf)).lower()
         if any(word in words for word in _RANDOM):
             return True
@@ -211,9 +217,7 @@ class TorchDataset(IndexedDataset):
 
     def _sample(self, index: int) -> Sample:
         key = self._key(index)
-        if (
-            self._reads_files
-        ):  # as torchvision wrote it, if it decodes to the pixels that torchvision returns
+        if self._reads_files:  # uses the file if it decodes to the pixels that torchvision returns
             path, label = self._leaf.samples[self._in_leaf(index)]
             picture = plain_file(Path(path).read_bytes())
             if picture is not None:
@@ -224,7 +228,7 @@ class TorchDataset(IndexedDataset):
 
     @cached_property
     def _reads_files(self) -> bool:
-        """Whether samples are files of an ImageFolder without transforms."""
+        """Whether the samples are files of an ImageFolder without transforms."""
         from torchvision.datasets import ImageFolder
         from torchvision.datasets.folder import default_loader, pil_loader
 
@@ -237,7 +241,7 @@ class TorchDataset(IndexedDataset):
         return index if self._numbers is None else int(self._numbers[index])
 
     def keys(self) -> list[str]:
-        """Name of every item: its file as ImageFolder lists it, else its number."""
+        """Return the key of every item: its file as listed by ImageFolder, else its number."""
         return [self._key(index) for index in range(len(self))]
 
     def _key(self, index: int) -> str:
@@ -250,9 +254,10 @@ class TorchDataset(IndexedDataset):
 
     @cached_property
     def _labels(self) -> NDArray[np.int64] | None:
-        """The labels that the dataset lists, None if it lists none or may change them."""
+        """The labels that the dataset lists; None if it lists none or may change them."""
         leaf = self._leaf
-        joint = getattr(leaf, "transforms", None)  # of torchvision: may change targets, too
+        # torchvision's joint transforms may change targets, too.
+        joint = getattr(leaf, "transforms", None)
         if getattr(leaf, "target_transform", None) is not None:
             return None
         if joint is not None and not isinstance(joint, StandardTransform):
@@ -261,7 +266,7 @@ class TorchDataset(IndexedDataset):
             listed = getattr(leaf, name, None)
             if not isinstance(listed, list | tuple | np.ndarray | torch.Tensor):
                 continue
-            with suppress(ValueError, TypeError):  # targets of several lengths are no column
+            with suppress(ValueError, TypeError):  # targets of different lengths form no array
                 array = np.asarray(listed)
                 if array.dtype.kind in "iu" and array.shape == (len(leaf),):
                     return to_labels(array if self._numbers is None else array[self._numbers])
@@ -276,7 +281,7 @@ def _require_map_style(dataset: Any) -> None:
     kind = type(dataset).__name__
     if isinstance(dataset, torch.utils.data.DataLoader):
         raise LoaderError(
-            f"{kind} makes batches already: give from_torch its dataset, as in from_torch(loader.dataset)"
+            f"{kind} already makes batches: give from_torch its dataset, as in from_torch(loader.dataset)"
         )
     if isinstance(dataset, torch.utils.data.IterableDataset):
         raise LoaderError(
@@ -291,7 +296,7 @@ def _require_map_style(dataset: Any) -> None:
 
 
 def _without_subsets(dataset: Any) -> tuple[Any, NDArray[np.int64] | None]:
-    """Return the dataset below `torch.utils.data.Subset`, and the indices in it of the selected samples."""
+    """Return the dataset inside `torch.utils.data.Subset`, and the indices of the selected samples in it."""
     numbers: NDArray[np.int64] | None = None
     while isinstance(dataset, torch.utils.data.Subset):
         own = np.asarray(dataset.indices, np.int64)
@@ -301,6 +306,6 @@ def _without_subsets(dataset: Any) -> tuple[Any, NDArray[np.int64] | None]:
 
 
 def _transform_of(dataset: Any) -> Any:
-    """Return the transform of images of a torchvision dataset, None if it has none."""
+    """Return the image transform of a torchvision dataset; None if it has none."""
     transform = getattr(dataset, "transform", None)
     return getattr(dataset, "transforms", None) if transform is None else transform

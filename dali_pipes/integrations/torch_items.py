@@ -1,4 +1,4 @@
-"""Make samples of the items of other libraries' datasets: images of all common kinds, labels, targets."""
+"""Make samples from items of other libraries' datasets: images of all common types, labels and targets."""
 
 import io
 import os
@@ -23,13 +23,13 @@ from readers.storage.limits import check_bytes
 _FIELD_OF_FORMAT = {
     "jpeg": "jpg",
     "tiff": "tif",
-}  # of other formats the field has the format's name
+}  # for other formats, the field has the format's name
 _DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 _PICTURES = "a PIL image, a uint8 array or tensor, the bytes of an image file, or its path"
 
 
 class ItemError(ValueError):
-    """An item that cannot become a sample; the text says what it is and what is possible."""
+    """An item that cannot become a sample; the message says what it is and what is allowed."""
 
 
 class Picture(NamedTuple):
@@ -38,7 +38,7 @@ class Picture(NamedTuple):
     Attributes:
         field: Name of the field, such as "jpg".
         payload: Bytes of an image file, or of raw pixels (ppm, pgm).
-        size: Height and width, None if they are not known.
+        size: Height and width; None if unknown.
     """
 
     field: str
@@ -54,17 +54,17 @@ class Picture(NamedTuple):
 
 
 def sample_of(item: Any, index: int, key: str, classes: tuple[str, ...] = ()) -> Sample:
-    """Make a sample of an item: an image, (image, label or target), a dictionary of named entries, or a Sample.
+    """Return a sample for an item: an image, (image, label or target), a dictionary of named entries, or a Sample.
 
     Args:
         item: The item.
         index: Its index.
-        key: Its name for people.
+        key: The key of the sample.
         classes: Name of each class number, for labels that are text.
 
     Raises:
-        ItemError: It is none of these.
-        OSError: The file that it names cannot be read.
+        ItemError: The item is none of these.
+        OSError: The file that the item names cannot be read.
     """
     if isinstance(item, Sample):
         return _of_sample(item, index, classes)
@@ -80,10 +80,10 @@ def sample_of(item: Any, index: int, key: str, classes: tuple[str, ...] = ()) ->
 
 
 def picture_of(value: Any) -> Picture:
-    """Return an image as a field. A PIL image that was opened and not loaded is its file, other images are raw pixels.
+    """Return an image as a field: a PIL image that was opened but not loaded as its file, other images as raw pixels.
 
     Raises:
-        ItemError: It is no image of 8 bits.
+        ItemError: It is not an image of 8 bits.
         OSError: The file that it names cannot be read.
     """
     if isinstance(value, bytes | bytearray | memoryview):
@@ -107,7 +107,7 @@ def picture_of(value: Any) -> Picture:
 
 
 def _is_pil(value: Any) -> bool:
-    """Return whether a value is a PIL image, without an import of PIL."""
+    """Return whether a value is a PIL image, without importing PIL."""
     return hasattr(value, "convert") and hasattr(value, "mode")
 
 
@@ -124,8 +124,8 @@ def _of_pil(image: Any) -> Picture:
 
 
 def _untouched_file(image: Any) -> Picture | None:
-    """Return the file of a PIL image that was opened and not changed; None if its pixels differ from the file's."""
-    # Whatever changes an image loads it first, which empties its list of tiles.
+    """Return the file of an opened and unchanged PIL image; None if its pixels differ from the file's."""
+    # Any change loads the image first, which empties its list of tiles.
     if not getattr(image, "tile", None) or getattr(image, "is_animated", False):
         return None
     file = getattr(image, "fp", None)
@@ -138,7 +138,7 @@ def _untouched_file(image: Any) -> Picture | None:
 
 
 def plain_file(data: bytes) -> Picture | None:
-    """Return an image file that every decoder decodes to PIL's pixels: 8 bits, opaque, upright. None for others."""
+    """Return an image file that every decoder decodes to PIL's pixels (8 bits, opaque, upright); None for other files."""
     try:
         header = read_header(data)
     except HeaderError:
@@ -150,7 +150,7 @@ def plain_file(data: bytes) -> Picture | None:
 
 
 def _encoded(data: bytes) -> Picture:
-    """Return any image file; if it is damaged, the decoder reports it."""
+    """Return an image file of any kind; the decoder reports a damaged one."""
     check_bytes(len(data), "an image")
     try:
         kind = read_header(data).format
@@ -192,7 +192,7 @@ def _of_mapping(item: Mapping[Any, Any], index: int, key: str, classes: tuple[st
 
 
 def _target(target: Any, classes: tuple[str, ...]) -> tuple[Label, dict[str, Payload]]:
-    """Return a target of an image as a label and fields."""
+    """Return the target of an image as a label and fields."""
     array = as_array(target)
     if target is None:
         return -1, {}
@@ -239,7 +239,7 @@ def _named(label: str, classes: tuple[str, ...]) -> int:
 
 
 def _png(image: Any) -> bytes:
-    """Return a mask as a PNG file of class numbers, without the colours of a palette."""
+    """Return a mask as a PNG of class numbers, without the colours of a palette."""
     if image.mode not in ("L", "P", "I;16", "1"):
         raise ItemError(
             f"its mask has the mode {image.mode}: return class numbers as a PIL image of mode L or P"
@@ -255,7 +255,7 @@ def _png(image: Any) -> bytes:
 
 
 def _targets_field(targets: Mapping[Any, Any]) -> Payload:
-    """Return targets as JSON, with the format of torchvision's BoundingBoxes, which are plain numbers in JSON."""
+    """Return targets as JSON, including the format of torchvision's BoundingBoxes, which JSON would lose."""
     form = getattr(getattr(targets.get("boxes"), "format", None), "name", None)
     return _field(targets if form is None else {"box_format": form.lower(), **targets})
 

@@ -19,21 +19,21 @@ except ImportError as error:
 
 
 class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typed
-    """A loader as a source of torchdata.nodes, which yields batches and resumes exactly.
+    """A loader as a source node of torchdata.nodes, which yields batches and resumes exactly.
 
-    It replaces the sampler, mapper and batcher of other pipelines. Useful nodes around it are `Loader`, which
-    loops over it, `Batcher`, which gives lists of batches to accumulate gradients over, `Mapper` and
-    `ParallelMapper` in threads, `Prefetcher`, and `MultiNodeWeightedSampler`, which mixes several loaders.
+    It replaces the sampler, mapper and batcher of other pipelines. Useful nodes around it are `Loader`, which loops
+    over it; `Batcher`, which returns lists of batches to accumulate gradients over; `Mapper` and `ParallelMapper` in
+    threads; `Prefetcher`; and `MultiNodeWeightedSampler`, which mixes several loaders.
 
-    Give torchdata's `Loader` restart_on_stop_iteration=False: with True, version 0.11 returns the state that it resumed
-    with during the entire next epoch if that state is from the end of an epoch. A node that resumes there is exhausted,
-    as torchdata expects, so the first loop has no steps.
+    Pass restart_on_stop_iteration=False to torchdata's `Loader`. With True, if version 0.11 resumes from a state from
+    the end of an epoch, it keeps returning that state during the entire next epoch. A node that resumes from such a
+    state is exhausted, as torchdata expects, so the first loop has no steps.
 
-    A reset without a state begins the next epoch, or the current one if it has yielded no batch of it. A node around it
-    that reads ahead may be reset when this node has yielded batches that the training loop never received.
+    A reset without a state starts the next epoch, or the current one if no batch of it was yielded. A surrounding node
+    that reads ahead may reset this node after it has yielded batches that the training loop never received.
 
     Args:
-        loader: A loader that nothing else uses.
+        loader: A loader that is not used elsewhere.
 
     Example:
         >>> import torchdata.nodes
@@ -50,7 +50,7 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
         self._exhausted: dict[str, Any] | None = None
 
     def reset(self, initial_state: Mapping[str, Any] | None = None) -> None:
-        """Resume from a state that `state_dict` returned, or without one begin an epoch.
+        """Resume from a state of `state_dict`; without a state, start an epoch.
 
         Raises:
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.
@@ -73,18 +73,18 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
         return next(self._loop)
 
     def get_state(self) -> dict[str, Any]:
-        """Return the loader's state, which counts the batches that this node returned."""
+        """Return the loader's state, which counts the batches that this node has returned."""
         return dict(self._exhausted or self._loader.state_dict())
 
 
 class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
     """A loader as a dataset of batches for torchdata's StatefulDataLoader.
 
-    For code that requires a DataLoader: ``StatefulDataLoader(LoaderDataset(loader), batch_size=None)``. Each loop is
-    an epoch, which begins with its first batch, and the DataLoader's `state_dict` and `load_state_dict` resume exactly.
+    It is for code that requires a DataLoader: ``StatefulDataLoader(LoaderDataset(loader), batch_size=None)``. Each loop
+    is an epoch, which starts with its first batch. The DataLoader's `state_dict` and `load_state_dict` resume exactly.
 
     Args:
-        loader: A loader that nothing else uses.
+        loader: A loader that is not used elsewhere.
 
     Example:
         >>> from torchdata.stateful_dataloader import StatefulDataLoader
@@ -97,10 +97,10 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         self._loader = loader
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin the next epoch, or continue at the position of a loaded state.
+        """Start the next epoch, or continue at the position of a loaded state.
 
         Raises:
-            LoaderError: In a worker process.
+            LoaderError: It is called in a worker process.
         """
         info = torch.utils.data.get_worker_info()
         if info is not None:
@@ -111,7 +111,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         return self._batches()
 
     def __len__(self) -> int:
-        """Steps of an epoch."""
+        """Return the number of steps of an epoch."""
         return len(self._loader)
 
     def state_dict(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         return dict(self._loader.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Make the next loop continue at the position of a state.
+        """Set the position of the next loop from a state.
 
         Raises:
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.
@@ -127,5 +127,5 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         self._loader.load_state_dict(state)
 
     def _batches(self) -> Iterator[Batch]:
-        """Begin with the first batch: at the end of an epoch a StatefulDataLoader makes an iterator that it never reads."""
+        """Yield the batches of an epoch, which starts with the first one: StatefulDataLoader makes iterators that it never reads."""
         yield from self._loader

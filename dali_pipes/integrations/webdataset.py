@@ -1,4 +1,4 @@
-"""Use a pipeline of the library webdataset as a stream: it reads, divides and shuffles, a Loader does the rest."""
+"""Use a pipeline of the library webdataset as a stream: it reads, divides and shuffles; a Loader does the rest."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,26 +23,26 @@ def from_webdataset(
 ) -> Stream:
     """Use a `webdataset.WebDataset`, or another pipeline of that library, in a Loader.
 
-    The library reads the tars, and divides and shuffles them as the pipeline says; a Loader with ``shuffle="none"``
-    keeps this order, with "block" it also shuffles in a buffer. Leave out stages that make batches or augment. Items
-    may be encoded (as WebDataset returns them), decoded (``.decode("pil")``, ``.decode("rgb8")``), or pairs
-    (``.to_tuple``).
+    The library reads the tar files, and divides and shuffles them as the pipeline says. A Loader with
+    ``shuffle="none"`` keeps this order; with "block" it also shuffles in a buffer. Leave out stages that make batches
+    or augment. Items may be encoded (as WebDataset returns them), decoded (``.decode("pil")``, ``.decode("rgb8")``), or
+    pairs (``.to_tuple``).
 
-    To resume, the pipeline is read again from the beginning of the epoch, which takes time in proportion, and the name of
-    the last sample is compared. The resume is exact if the pipeline returns the same order again: use
-    ``WebDataset(urls, shardshuffle=100, detshuffle=True, seed=0)``, whose epoch the loader sets, and for several ranks
-    ``nodesplitter=webdataset.split_by_node``. To begin at a shard instead, open the tars with
+    To resume, the pipeline is read again from the start of the epoch, which takes proportional time, and the key of the
+    last sample is compared. The resume is exact if the pipeline returns the same order again: use ``WebDataset(urls,
+    shardshuffle=100, detshuffle=True, seed=0)``, whose epoch the loader sets, and for several ranks
+    ``nodesplitter=webdataset.split_by_node``. To resume from the start of a shard instead, open the tar files with
     ``readers.open_dataset(urls, format="stream")``.
 
     Args:
         dataset: A pipeline that yields samples one by one.
-        samples_per_epoch: Samples of an epoch, over all ranks; required with several ranks. If there are fewer, the
-            pipeline starts again. None is one pass over the pipeline.
+        samples_per_epoch: Samples of an epoch over all ranks; required with several ranks. If the pipeline has fewer,
+            it is started again. None means one pass over the pipeline.
         classes: Name of each class number.
-        fingerprint: A text that identifies this data in the states of runs; None is the names of its shards.
+        fingerprint: A text that identifies this data in the states of runs; None uses the names of its shards.
 
     Raises:
-        LoaderError: It is no such pipeline, or its shards are unknown and no fingerprint is given.
+        LoaderError: It is not such a pipeline, or its shards are unknown and no fingerprint is given.
 
     Example:
         >>> import webdataset
@@ -68,7 +68,7 @@ def from_webdataset(
 
 
 class WebDatasetStream:
-    """A pipeline of webdataset, which is a single shard on each rank; `from_webdataset` makes it."""
+    """A pipeline of webdataset as a stream with a single shard on each rank; made by `from_webdataset`."""
 
     divides_itself = True
     num_shards = 1
@@ -86,16 +86,16 @@ class WebDatasetStream:
         self.fingerprint = hashlib.sha256(f"webdataset {fingerprint}".encode()).hexdigest()[:32]
 
     def __repr__(self) -> str:
-        """The class of the pipeline."""
+        """Return the class of the pipeline."""
         return f"WebDatasetStream({type(self._dataset).__name__})"
 
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
-        """Yield the samples of one pass over the pipeline; see `readers.datasets.stream.Stream.read_shard`."""
+        """Yield the samples of one pass over the pipeline."""
         del number
         for stage in self._dataset.pipeline:
             if (
                 type(getattr(stage, "epoch", None)) is int
-            ):  # each pass of the library begins with the next epoch
+            ):  # the library increases its epoch before each pass
                 stage.epoch = epoch - 1
         for index, item in enumerate(self._dataset):
             yield _sample(item, index)

@@ -1,4 +1,4 @@
-"""Our decoder for baseline JPEGs: compiled at the first call, and bit for bit like libjpeg-turbo."""
+"""Our CPU decoder for JPEGs: compiled on first use, with exactly libjpeg-turbo's pixels."""
 
 from dali_pipes.jpeg.status import REASONS as REASONS
 

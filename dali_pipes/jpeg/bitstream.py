@@ -1,7 +1,7 @@
-"""The bytes of a scan without the zeros that are stuffed behind each 0xFF, up to the next marker.
+"""Copy the entropy-coded bytes of a scan, without the zero stuffed after each 0xFF, up to the next marker.
 
-They are copied piece by piece into a buffer, which stays in the processor's first cache. Zeros follow the last byte, so that
-no symbol needs a check for the end. The fields of `feed` are in ``memory.py``.
+The bytes are copied piece by piece into a buffer that fits the L1 cache. Zeros follow the last byte, so reading a
+symbol needs no check for the end. The fields of `feed` are documented in ``memory.py``.
 """
 
 from typing import Any
@@ -20,17 +20,17 @@ from gpu_aug.compiled.jit import (
 )
 
 MCU_BYTES = 2560
-"""More than the ten blocks of an MCU can take, with 64 symbols of at most 31 bits each."""
+"""More than an MCU can take: ten blocks of 64 symbols of at most 31 bits are 2480 bytes."""
 CLEAN_BYTES = 16384
-"""Bytes of the buffer in front of the zeros: half of a first cache of 32 kB."""
-BUFFER_BYTES = CLEAN_BYTES + MCU_BYTES + 32  # and what 64-bit reads reach beyond
+"""Bytes of the buffer before the zeros: half of an L1 cache of 32 kB."""
+BUFFER_BYTES = CLEAN_BYTES + MCU_BYTES + 32  # plus the bytes that 64-bit reads touch beyond the end
 
 _U3, _U63 = np.uint64(3), np.uint64(63)
 
 
 @kernel
 def start_feed(feed: Any, source: int) -> None:
-    """Start reading at an address, with nothing read ahead and predictions of zero."""
+    """Start reading at an address: nothing is read ahead, and all DC predictions are zero."""
     feed.source = source
     feed.filled = feed.position = feed.clean
     feed.ended = feed.bits = feed.buffer = feed.cleaned = feed.walked = 0
@@ -40,7 +40,7 @@ def start_feed(feed: Any, source: int) -> None:
 
 @kernel
 def top_up(feed: Any) -> None:
-    """Move the unread bytes to the front of the buffer, and fill it with those that follow."""
+    """Move the unread bytes to the start of the buffer, and fill the rest with the bytes that follow."""
     rest = feed.filled - feed.position
     target = feed.clean
     for offset in range(0, rest, 8):
@@ -75,15 +75,15 @@ def top_up(feed: Any) -> None:
 
 @inlined
 def prepare_mcu(feed: Any, bits: Any, position: int) -> Any:
-    """Have all bytes of an MCU in the buffer.
+    """Ensure that all bytes of the next MCU are in the buffer.
 
     Args:
         feed: The feed.
-        bits: uint64, how many bits were read ahead in its six lowest bits.
+        bits: uint64, its six lowest bits are the number of bits that were read ahead.
         position: Address of the first byte that was not read ahead.
 
     Returns:
-        The position, which moves with the bytes, and False if the scan ended before the MCU.
+        The new position (the bytes may move), and False if the scan ended before the MCU.
     """
     is_there = True
     if position > feed.filled - MCU_BYTES:

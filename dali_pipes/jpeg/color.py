@@ -1,7 +1,7 @@
-"""From rows of components to rows of RGB: interpolation of the smaller components, and YCbCr to RGB.
+"""Convert rows of components to rows of RGB: chroma upsampling, then YCbCr to RGB.
 
-Source: libjpeg-turbo's jdsample.c ("fancy" upsampling: 3/4 of the nearer pixel and 1/4 of the further one, in
-either direction, rounded up and down in turn) and jdcolor.c, bit for bit.
+Source: libjpeg-turbo's jdsample.c ("fancy" upsampling: 3/4 of the nearer pixel and 1/4 of the further one in each
+direction, alternately rounded up and down) and jdcolor.c; the results are bit-identical.
 """
 
 from functools import partial
@@ -12,7 +12,7 @@ from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
 STEP = 32
 """Pixels of a component that one call reads."""
 
-_FRACTION = 16  # bits behind the point in the factors of the colours
+_FRACTION = 16  # fraction bits of the colour factors
 _HALF = 1 << (_FRACTION - 1)
 
 
@@ -25,7 +25,7 @@ def _convert(builder: Builder, luma: Any, blue: Any, red: Any, out: Any) -> None
         load(builder, row, 0, 8, STEP).widen(16, signed=False) for row in (luma, blue, red)
     )
     cb, cr = cb - 128, cr - 128
-    # 16 bits suffice where the factors are below a half; whole multiples are added.
+    # 16 bits suffice for factors below a half; the integer parts of the factors are added separately.
     red_part = _scale(cr, 0.40200) + cr
     blue_part = _scale(cb, -0.22800) + cb + cb
     wide = cb.widen(32) * -_fixed(0.34414) + cr.widen(32) * _fixed(0.28586) + _HALF
@@ -35,7 +35,7 @@ def _convert(builder: Builder, luma: Any, blue: Any, red: Any, out: Any) -> None
 
 
 def _scale(colour: Lanes, factor: float) -> Lanes:
-    """A colour times a factor below a half, rounded: by the upper halves of 32-bit products of its double."""
+    """Return a colour times a factor below a half, rounded: the upper halves of 32-bit products of the doubled colour."""
     doubled = colour + colour
     return ((((doubled.widen(32) * _fixed(factor)) >> _FRACTION).narrow(16)) + 1) >> 1
 
@@ -80,19 +80,21 @@ def _blend(rounding: int, builder: Builder, near: Any, far: Any, out: Any) -> No
 
 
 convert = written_out(_convert, 4)
-"""YCbCr to RGB: addresses of STEP uint8 of Y, Cb and Cr, and of where 3 STEP uint8 go."""
+"""YCbCr to RGB. Arguments: addresses of STEP uint8 of Y, Cb and Cr, and the output address for 3 * STEP uint8."""
 
 repeat = written_out(_repeat, 2)
-"""Gray to RGB: addresses of STEP uint8 and of where 3 STEP uint8 go."""
+"""Gray to RGB. Arguments: address of STEP uint8, and the output address for 3 * STEP uint8."""
 
 spread = written_out(_spread, 2)
-"""Twice as wide: addresses of STEP uint8 (one more on either side is read) and of where 2 STEP uint8 go."""
+"""Double the width. Arguments: address of STEP uint8 (one more on either side is read), output address for 2 * STEP
+uint8."""
 
 spread_both = written_out(_spread_both, 3)
-"""Twice as wide and between two rows: addresses in the nearer and the further row, and of where 2 STEP go."""
+"""Double the width between two rows. Arguments: addresses in the nearer and the further row, output address for 2 *
+STEP."""
 
 blend_upper = written_out(partial(_blend, 1), 3)
-"""Between two rows, for the upper of the two rows that come out: nearer, further row, where STEP uint8 go."""
+"""Interpolate the upper of two output rows. Arguments: nearer row, further row, output address for STEP uint8."""
 
 blend_lower = written_out(partial(_blend, 2), 3)
-"""The same for the lower one, which is rounded the other way."""
+"""Interpolate the lower of two output rows, which is rounded the other way. Arguments as for `blend_upper`."""

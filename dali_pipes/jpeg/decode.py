@@ -1,4 +1,4 @@
-"""Decode crops of JPEGs, and judge complete files: the compiled entries that need no Python."""
+"""Decode crops of JPEGs and judge complete files: the entry points of the compiled decoder."""
 
 import threading
 from typing import Any
@@ -28,7 +28,7 @@ from dali_pipes.jpeg.status import GOOD, SCRATCH_SHORT, SEVERAL_SCANS
 from gpu_aug.compiled.jit import inlined, kernel, separate, signed
 
 _PER_THREAD = threading.local()
-"""Holds the scratch of each thread."""
+"""The scratch memory of each thread."""
 
 
 @kernel
@@ -45,25 +45,26 @@ def decode_crop(
     out_row_bytes: int,
     scratch: Any,
 ) -> int:
-    """Decode a crop of a JPEG, bit for bit like libjpeg-turbo decodes the full image.
+    """Decode a crop of a JPEG, with exactly the pixels of libjpeg-turbo's full image.
 
-    The complete file must be known to be sound, or is judged here: then all its codes are read, and the result is that of
-    `check_files`, but for a crop outside the image or another size.
+    The complete file must be known to be sound, or must be judged here. Judging reads all codes, and returns the same
+    status as `check_files`, except for a crop outside the image or a wrong size.
 
     Args:
         data: Address of the file's bytes.
         length: Number of the file's bytes.
         crop: Top, left, height and width in pixels of the upright image, unscaled, inside the image.
         size: Expected height and width of the upright image.
-        shrink: 1, 2, 4 or 8: of the image that is smaller by this, the rows from top // shrink on, ceil(height
-            / shrink) of them, and columns likewise.
-        offsets: int64 [n]: where each restart interval begins in the file, or empty; used where nothing is judged.
-        seek_points: Address of SEEK_POINT [n], n, and MCUs from one to the next, the interval. Without `judge` an input. With
-            `judge` an output buffer with at least one entry per interval of the file; interval 0 disables it.
-        judge: Whether to read the complete file. Otherwise no more is read than the crop needs.
+        shrink: 1, 2, 4 or 8. The image is shrunk by this factor; the output begins at row top // shrink and has
+            ceil(height / shrink) rows, columns likewise.
+        offsets: int64 [n], offset of each restart interval in the file, or empty; not used if `judge` is set.
+        seek_points: Address of SEEK_POINT [n], n, and the interval (MCUs from one to the next). Without `judge` an
+            input. With `judge` an output buffer with at least one entry per interval of the file; interval 0 disables
+            it.
+        judge: Whether to read the complete file. Otherwise only the codes that the crop needs are read.
         out: Address of the first pixel, uint8 [height, width, 3] after shrinking.
-        out_row_bytes: Distance from one row of the result to the next.
-        scratch: uint8 [at least scratch_bytes(...)], aligned to 8 bytes: zeros, or as an earlier call left it.
+        out_row_bytes: Bytes from one output row to the next.
+        scratch: uint8 [at least scratch_bytes(...)], aligned to 8 bytes: zeros, or unchanged since an earlier call.
 
     Returns:
         0, or an index of REASONS; then the bytes of `out` are undefined.
@@ -92,16 +93,16 @@ def check_files(
     rows: NDArray[np.void],
     ends: NDArray[np.int64],
 ) -> None:
-    """Read all codes of some files; whether a file is sound does not depend on a crop then.
+    """Read all codes of some files and judge them; unlike decoding, the result does not depend on a crop.
 
     Args:
         files: int64 [n, 2]: address and length in bytes.
-        every: MCUs from one seek point to the next; 0 for no seek points.
-        scratch: Of `new_scratch`, aligned to 8 bytes: zeros, or as an earlier call left it.
-        statuses: int32 [n], written: of each file a number of `dali_pipes.jpeg.status`. GOOD is a JPEG whose scans have all
-            codes that they need, and end with them.
-        rows: SEEK_POINT [at least `count_seek_points`], written: those of each file behind those of the file before.
-        ends: int64 [n], written: where the rows of each file end.
+        every: MCUs from one seek point to the next; 0 finds none.
+        scratch: The result of `new_scratch`, aligned to 8 bytes: zeros, or unchanged since an earlier call.
+        statuses: int32 [n], written: a number of `dali_pipes.jpeg.status` for each file. GOOD is a JPEG whose scans
+            have all codes that they need, and no more.
+        rows: SEEK_POINT [at least `count_seek_points`], written: the seek points, one file after the other.
+        ends: int64 [n], written: end of each file's rows.
     """
     address = signed(scratch.ctypes.data)
     job = memory_at(address).job
@@ -121,7 +122,7 @@ def check_files(
 
 @kernel
 def count_seek_points(files: NDArray[np.int64], every: int, scratch: NDArray[np.uint8]) -> int:
-    """Return how many seek points files have if all are sound; arguments as of `check_files`."""
+    """Return the number of seek points that the files have if all are sound; arguments as for `check_files`."""
     memory = memory_at(signed(scratch.ctypes.data))
     total = 0
     for number in range(len(files)):
@@ -132,12 +133,12 @@ def count_seek_points(files: NDArray[np.int64], every: int, scratch: NDArray[np.
 
 
 def new_scratch() -> NDArray[np.uint8]:
-    """Return memory for `check_files`, of which narrow images need a small part."""
+    """Return zeroed memory for `check_files`, large enough for any image; narrow images touch only a small part."""
     return np.zeros(scratch_bytes(MOST_SIDE), np.uint8)
 
 
 def thread_scratch() -> NDArray[np.uint8]:
-    """Return the `new_scratch` of the calling thread: clearing new memory takes 1.2 ms, reading a photograph 0.4 ms."""
+    """Return a `new_scratch` that the calling thread reuses: zeroing takes 1.2 ms, reading a photograph 0.4 ms."""
     scratch: NDArray[np.uint8] | None = getattr(_PER_THREAD, "scratch", None)
     if scratch is None:
         scratch = _PER_THREAD.scratch = new_scratch()
@@ -145,7 +146,7 @@ def thread_scratch() -> NDArray[np.uint8]:
 
 
 def _decode_job(address: int) -> int:
-    """Carry out the memory's job: decode a crop, judge the file, or both; returns a status."""
+    """Execute the job in the memory: decode a crop, judge the file, or both; returns a status."""
     memory = memory_at(address)
     job = memory.job
     found = read_header(memory)

@@ -1,7 +1,7 @@
-"""A digest of complete files, with seed 0: XXH3 of 64 bits of files of more than 240 bytes, and XXH64 of shorter ones.
+"""Hash complete files with seed 0: 64-bit XXH3 for files of more than 240 bytes, XXH64 for shorter ones.
 
-Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. XXH3 reads eight numbers at once, but has other
-rules for few bytes, which hardly any JPEG has.
+Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. XXH3 reads eight numbers at once, but has
+separate rules for short inputs; hardly any JPEG is that short, so XXH64 replaces them.
 """
 
 from typing import Any
@@ -24,10 +24,13 @@ _P1, _P2, _P3, _P4, _P5 = (
         0x27D4EB2F165667C5,
     )
 )
+"""The 64-bit primes of XXH64; see the specification."""
 _SHORT_PRIMES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
+"""The 32-bit primes of XXH32; see the specification."""
 _BEGIN = np.array(
     [_SHORT_PRIMES[2], _P1, _P2, _P3, _P4, _SHORT_PRIMES[1], _P5, _SHORT_PRIMES[0]], np.uint64
 )
+"""Initial sums of XXH3."""
 _SECRET = np.frombuffer(
     bytes.fromhex(
         "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
@@ -37,18 +40,21 @@ _SECRET = np.frombuffer(
     ),
     np.uint8,
 )
+"""The default secret of XXH3."""
 _LAST = np.uint64(0x165667919E3779F9)
+"""A constant of XXH3's final avalanche."""
 _LEAST_BYTES = 241
+"""XXH3 uses these rules from 241 bytes on."""
 _STRIPE, _STEP, _STRIPES = (
     64,
     8,
     16,
-)  # bytes of a stripe, from one stripe's secret to the next one's, stripes of a block
+)  # bytes of a stripe, step in the secret from stripe to stripe, stripes of a block
 _BLOCK = _STRIPE * _STRIPES
 
 
 def _add_stripe(builder: Builder, sums: Lanes, address: Any, secret: Any, number: int) -> Lanes:
-    """Return the sums with 64 further bytes."""
+    """Return the sums after adding 64 bytes."""
     words = load(builder, address, number * _STRIPE, 64, 8)
     keyed = words ^ load(builder, secret, number * _STEP, 64, 8)
     low, high = (part.narrow(32).widen(64, signed=False) for part in (keyed, keyed >> 32))
@@ -61,7 +67,7 @@ def _take_stripe(builder: Builder, sums: Any, address: Any, secret: Any) -> None
 
 
 def _take_block(builder: Builder, sums: Any, address: Any, secret: Any) -> None:
-    """Add 1024 bytes to the sums, and mix them."""
+    """Add 1024 bytes to the sums, and scramble them."""
     found = load(builder, sums, 0, 64, 8)
     for number in range(_STRIPES):
         found = _add_stripe(builder, found, address, secret, number)
@@ -83,12 +89,12 @@ def _folding(_context: Any, *_arguments: Any) -> Any:
 
 _take_stripe_at, _take_block_at = written_out(_take_stripe, 3), written_out(_take_block, 3)
 _fold = intrinsic_of(_folding, 2)
-"""The product of two numbers in 128 bits, its halves combined by xor."""
+"""The 128-bit product of two numbers, its halves combined by xor."""
 
 
 @kernel
 def digest_all(files: NDArray[np.int64], digests: NDArray[np.uint64]) -> None:
-    """Digest files.
+    """Hash files.
 
     Args:
         files: int64 [n, 2]: address and length in bytes.
@@ -105,7 +111,7 @@ def digest_all(files: NDArray[np.int64], digests: NDArray[np.uint64]) -> None:
 
 @kernel
 def _digest_long(address: int, length: int, sums: Any) -> np.uint64:
-    """XXH3 of more than 240 bytes; sums are uint64 [8], written."""
+    """Return the XXH3 of more than 240 bytes; `sums`, uint64 [8], is scratch."""
     sums[:] = _BEGIN
     place, secret = signed(sums.ctypes.data), signed(_SECRET.ctypes.data)
     position, end = address, address + length

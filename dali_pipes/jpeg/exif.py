@@ -1,24 +1,25 @@
-"""The EXIF orientation of a JPEG, read in compiled code as ``readers/image/header.py`` reads it."""
+"""Read the EXIF orientation of a JPEG in compiled code, by the same rules as ``readers/image/header.py``."""
 
 from gpu_aug.compiled.jit import inlined, kernel, load_u8, signed
 
 _TWO, _FOUR = signed(2), signed(4)
 BAD = -1
-"""In place of an orientation that decoders read differently."""
+"""Result for an orientation that decoders interpret differently."""
 
 _ORIENTATION_TAG = 274
+"""Tag 0x0112 of Exif."""
 
 
 @kernel
 def read_orientation(body: int, size: int) -> int:
-    """Find the orientation in a JPEG's APP1 segment.
+    """Return the orientation in a JPEG's APP1 segment.
 
     Args:
-        body: Address of what follows the segment's length.
-        size: How many bytes that is.
+        body: Address of the bytes after the segment's length.
+        size: Number of these bytes.
 
     Returns:
-        1 to 8, 1 for any other number; 0 where there is none, so that the next segment counts; BAD where decoders disagree.
+        1 to 8, with 1 for any other number; 0 if the segment has none, so that the next segment counts; BAD if decoders disagree.
     """
     if size < 6 or not _is_exif(body):
         return 0
@@ -38,7 +39,7 @@ def read_orientation(body: int, size: int) -> int:
             return 0
         if _read_number(tiff + start, _TWO, little) == _ORIENTATION_TAG:
             value = _read_number(tiff + start + 8, _TWO, little)
-            # Decoders take these two bytes whatever the type is; of other types they may be another number.
+            # Decoders read two bytes whatever the stored type; for other types they may read another number.
             is_short = _read_number(tiff + start + 2, _TWO, little) in (3, 8)
             if 1 <= value <= 8 and (is_short or little):
                 return value
@@ -50,7 +51,7 @@ def read_orientation(body: int, size: int) -> int:
 
 @inlined
 def _fits(entry: int, size: int, little: bool) -> bool:
-    """Return whether the value of an entry lies within the block."""
+    """Return whether the value of an entry lies inside the segment."""
     kind, count = _read_number(entry + 2, _TWO, little), _read_number(entry + 4, _FOUR, little)
     if kind < 1 or kind > 12:
         return False

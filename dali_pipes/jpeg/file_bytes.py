@@ -1,4 +1,4 @@
-"""Bytes of files, for compiled code: reading them from disk, copying them, and finding markers of JPEGs in them."""
+"""Functions for compiled code: read bytes from files, copy bytes, and find JPEG markers."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ from gpu_aug.compiled.jit import (
     signed,
 )
 
-# Offsets and lengths have 64 bits on the 64-bit Linux that this runs on.
+# Offsets and lengths have 64 bits: only 64-bit Linux is supported.
 _pread = c_function("pread", 64, 32, 64, 64, 64)
 
 
 @inlined
 def read_bytes(file: int, address: int, length: int, start: int) -> bool:
-    """Read bytes from offset `start` of a file to an address; False where the file has fewer, or cannot be read."""
+    """Read bytes from offset `start` of a file to an address; return False if the file is too short or unreadable."""
     while length > 0:
         count = _pread(file, address, length, start)
         if count <= 0:
@@ -43,18 +43,18 @@ def _copying(_context: Any, *_arguments: Any) -> Any:
 
 
 copy_bytes = intrinsic_of(_copying, 3)
-"""Copy bytes: takes the address where they go, the one where they are, and their number."""
+"""Copy bytes. Arguments: target address, source address, number of bytes."""
 
 
 @inlined
 def be16(address: int) -> int:
-    """Return the number in two bytes, the higher one first."""
+    """Return the big-endian 16-bit number at an address."""
     return signed(load_u8(address)) << 8 | signed(load_u8(address + 1))
 
 
 @kernel
 def find_marker(source: int, stop: int) -> int:
-    """Return the address of the next marker, or of the last two bytes in front of `stop`."""
+    """Return the address of the next marker, or of the last two bytes before `stop`."""
     while source + 2 < stop:
         if source + 8 < stop and not has_ff(load_be64(source)):
             source += 8

@@ -1,7 +1,7 @@
 """Read the header of a JPEG, and the segments between its scans, in compiled code.
 
-Only common files are accepted. All others get a status, and a decoder that knows more takes over.
-Source: ITU-T T.81, annex B; the verdicts on odd cases are libjpeg-turbo's or stricter.
+Only common kinds of JPEGs are accepted. Any other file gets a status, and another decoder takes over.
+Source: ITU-T T.81, annex B; unusual files are judged like libjpeg-turbo does, or more strictly.
 """
 
 from typing import Any
@@ -24,10 +24,10 @@ from dali_pipes.jpeg.status import (
 from gpu_aug.compiled.jit import inlined, inner, kernel, load_u8, signed
 
 MISSING = 255
-"""In place of a table's first count where there is no table: more codes of one bit than there can be."""
+"""First count of a table that does not exist; a real table has at most two codes of one bit."""
 
 MOST_SIDE = 65500
-"""The limit of libjpeg."""
+"""libjpeg's limit of width and height."""
 
 _MAX_PIXELS = 1 << 30  # OpenCV's limit
 # Markers: ITU-T T.81, table B.1.
@@ -37,10 +37,10 @@ _SOF0, _SOF1, SOF2, _APP0, _APP1, _APP14, _APP15 = 0xC0, 0xC1, 0xC2, 0xE0, 0xE1,
 
 @kernel
 def read_header(memory: Any) -> int:
-    """Read everything in front of the first scan into the memory's header, quant and huffman.
+    """Read all segments before the first scan into `header`, `quant` and `huffman` of the memory.
 
     Returns:
-        A status: SEVERAL_SCANS where the file does not hold all in its first scan, whose header is not judged then.
+        A status: SEVERAL_SCANS if the first scan does not hold the complete image; that scan's header is not judged.
     """
     data, length = memory.job.data, memory.job.length
     if length < 4 or be16(data) != 0xFF00 | _SOI or be16(data + length - 2) != 0xFF00 | EOI:
@@ -64,7 +64,7 @@ def read_header(memory: Any) -> int:
 
 @inlined
 def read_size(memory: Any, size: Any) -> int:
-    """Read a header as `read_header` does; also write height and width of the upright image, if our decoder takes the file."""
+    """Read a header like `read_header`, and write height and width of the upright image if our decoder supports the file."""
     status = read_header(memory)
     if status in (GOOD, SEVERAL_SCANS):
         size[0], size[1] = upright_size(memory.header)
@@ -73,7 +73,7 @@ def read_size(memory: Any, size: Any) -> int:
 
 @inlined
 def upright_size(header: Any) -> tuple[int, int]:
-    """Return height and width of the image as EXIF turns it."""
+    """Return height and width of the image after applying its EXIF orientation."""
     if header.orientation >= 5:
         return header.width, header.height
     return header.height, header.width
@@ -81,10 +81,10 @@ def upright_size(header: Any) -> tuple[int, int]:
 
 @inner
 def read_segments(memory: Any, position: int) -> tuple[int, int]:
-    """Read the segments from an offset on, 2 for the header, up to the next scan or the end of the file.
+    """Read the segments from an offset (2 for the header) up to the next scan or the end of the file.
 
     Returns:
-        A status, and the offset of the scan's segment or of the end marker, which the header does not have.
+        A status, and the offset of the segment that starts the scan, or of the end marker; a header must not have the latter.
     """
     data, length, is_header = memory.job.data, memory.job.length, position == 2
     while position + 2 <= length:
@@ -114,7 +114,7 @@ def read_segments(memory: Any, position: int) -> tuple[int, int]:
 
 @inlined
 def _read_tables(marker: int, body: int, size: int, memory: Any) -> int:
-    """Read a segment that may stand in front of any scan."""
+    """Read a segment that may precede any scan."""
     status = GOOD
     if marker == _DHT:
         status = _read_huffman(body, size, memory.huffman)
@@ -129,13 +129,13 @@ def _read_tables(marker: int, body: int, size: int, memory: Any) -> int:
 
 @inlined
 def _read_first(marker: int, body: int, size: int, memory: Any) -> int:
-    """Read a segment in front of the first scan."""
+    """Read a segment that may precede the first scan only."""
     header, status = memory.header, GOOD
     if marker in (_SOF0, _SOF1, SOF2):
         status = _read_frame(body, size, header)
         header.frame = marker
     elif marker == _APP1:
-        if header.orientation == 0:  # the first one that has the tag counts
+        if header.orientation == 0:  # the first segment with the tag counts
             header.orientation = read_orientation(body, size)
             status = BAD_HEADER if header.orientation == BAD else GOOD
     elif marker == _APP14:
@@ -150,7 +150,7 @@ def _read_first(marker: int, body: int, size: int, memory: Any) -> int:
 
 @inlined
 def _read_frame(body: int, size: int, header: Any) -> int:
-    """Read the header of the frame; returns a status."""
+    """Read the frame header; returns a status."""
     if header.height != 0 or size < 6:
         return BAD_HEADER
     height, width, components = be16(body + 1), be16(body + 3), signed(load_u8(body + 5))
@@ -204,7 +204,8 @@ def _read_quant(body: int, size: int, quant: Any) -> int:
     """Copy the quantisation tables of a segment, row by row; returns a status."""
     while size > 0:
         name = signed(load_u8(body))
-        if size < 65 or name > 3:  # above 15: 16 bits to an entry, which baseline never needs
+        # A number above 15 means 16-bit entries, which baseline does not use.
+        if size < 65 or name > 3:
             return BAD_TABLE
         for index in range(64):
             step = load_u8(body + 1 + index)
@@ -248,9 +249,10 @@ def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
 
 @inlined
 def _check_components(header: Any) -> int:
-    """Return a status: whether colours and sampling factors are among those that are decoded here."""
+    """Return a status: whether the decoder supports the colours and sampling factors."""
     if header.components == 1:
-        header.across[0] = header.down[0] = 1  # of a single component the factors say nothing
+        # Sampling factors of a single component have no effect.
+        header.across[0] = header.down[0] = 1
         return GOOD
     if header.adobe != 0 and header.adobe != 2:  # 2 is transform 1: YCbCr
         return NOT_YCBCR

@@ -1,4 +1,4 @@
-"""Reading the Huffman codes of a scan: bits that are read ahead, and the coefficients of a block."""
+"""Read the Huffman codes of a scan: read bits ahead, and decode the coefficients of a block."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from gpu_aug.compiled.jit import (
 )
 
 BLOCK_BYTES = 192
-"""Bytes of a block of coefficients and of what is written behind it."""
+"""Bytes of a block of coefficients, including the margin behind it that is written, too."""
 
 ZIGZAG = np.array(
     [
@@ -29,7 +29,7 @@ ZIGZAG = np.array(
     ],
     np.uint8,
 )
-"""The index in the block, row by row, of each coefficient in zigzag order; ITU-T T.81, figure A.6."""
+"""The row-major index in the block of each coefficient in zigzag order; ITU-T T.81, figure A.6."""
 
 _U0, _U1, _U3, _U16, _U48, _U56, _U63, _U64 = map(np.uint64, (0, 1, 3, 16, 48, 56, 63, 64))
 _UNKNOWN, _LOWEST, _LAST = signed(-1), signed(0), signed(63)
@@ -37,7 +37,7 @@ _LIMIT = 1 << 15  # coefficients have 16 bits
 _INDEX = np.uint64(64 - FAST_BITS)
 
 BYTE_OFFSETS = np.concatenate([2 * ZIGZAG, np.full(192, 128)]).astype(np.int16)
-"""The byte offset in a block of each coefficient in zigzag order. END and SLOW write behind it."""
+"""The byte offset in a block of each coefficient in zigzag order. Indices from END on lead behind the block."""
 
 
 @inlined
@@ -45,12 +45,12 @@ def refill(buffer: Any, bits: Any, position: int) -> Any:
     """Read ahead until the buffer has at least 56 bits.
 
     Args:
-        buffer: uint64, the next bit is its highest one.
-        bits: uint64, how many of them are valid; only its six lowest bits count.
-        position: Address of the first byte that is not among the valid ones.
+        buffer: uint64 whose highest bit is the next bit.
+        bits: uint64, number of valid bits; only its six lowest bits count.
+        position: Address of the first byte that is not in the buffer.
 
     Returns:
-        The same three.
+        The new buffer, bits and position.
     """
     bits &= _U63
     buffer |= load_be64(position) >> bits
@@ -59,7 +59,7 @@ def refill(buffer: Any, bits: Any, position: int) -> Any:
 
 @inlined
 def read_level(buffer: Any, bits: Any, block: Any) -> Any:
-    """Read the difference of a DC value: 27 bits at most; returns buffer, bits, number and whether it is good."""
+    """Read the difference of a DC value, at most 27 bits; return buffer, bits, number and whether the code is valid."""
     found = signed(load_i32(block.levels + signed(buffer >> _INDEX) * 4))
     buffer <<= np.uint64(found) & _U63
     bits -= np.uint64(found)
@@ -90,7 +90,7 @@ def read_band(
     low: int,
     has_runs: bool,
 ) -> Any:
-    """Read the coefficients of a block, or a band of them, at least 4 * FAST_BITS bits being read ahead.
+    """Read the coefficients of a block or of a band; at least 4 * FAST_BITS bits must be read ahead.
 
     Args:
         buffer: See `refill`.
@@ -98,15 +98,15 @@ def read_band(
         position: See `refill`.
         block: BLOCK with an AC table.
         out: Address of the block.
-        offsets: int16 [256]: the byte of the block at which each coefficient goes.
-        before: The coefficient in front of the band, in the zigzag order.
-        last: The last one of the band.
-        low: Bit position of the numbers, which are in the table's entries already.
+        offsets: int16 [256], byte offset in the block of each coefficient.
+        before: Number of the coefficient before the band, in zigzag order.
+        last: Number of the band's last coefficient.
+        low: Bit position of the numbers; it is included in the table's entries already.
         has_runs: Whether a code may end the bands of several blocks.
 
     Returns:
-        Buffer, bits, position, the mask of coefficients that are not zero, the last coefficient (END + it where a code
-        ended the band; more than `last` and less than END if the codes are bad), and how many empty blocks follow.
+        Buffer, bits, position, the mask of nonzero coefficients, the last coefficient (END + it if a code ended the
+        band; between `last` and END if the codes are invalid), and the number of empty blocks that follow.
     """
     coefficient, mask, empty = before, _U0, signed(0)
     while True:
@@ -147,10 +147,10 @@ def read_band(
 
 @inlined
 def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: int) -> Any:
-    """Pass over all coefficients of a block; those out of range are noted behind it all the same.
+    """Skip all coefficients of a block; coefficients out of range are still noted behind it.
 
     Returns:
-        Buffer, bits, position, and the last coefficient as of `read_band`.
+        Buffer, bits, position, and the last coefficient as in `read_band`.
     """
     coefficient = signed(0)
     while True:
@@ -190,11 +190,11 @@ def _read_slowly(
     search: int,
     symbols: int,
 ) -> tuple[Any, Any, int, int, int]:
-    """Read one symbol.
+    """Read one symbol without the fast tables.
 
     Returns:
-        Buffer, bits, the coefficient to which it leads (END + it for the band's end, 64 if it is bad), its number, and how
-        many empty blocks follow.
+        Buffer, bits, the number of its coefficient (END + it at the end of the band, 64 if the code is invalid), its
+        value, and the number of empty blocks that follow.
     """
     symbol, length = finish_code(buffer, _UNKNOWN, search, symbols)
     buffer <<= np.uint64(length)
@@ -219,7 +219,7 @@ def _read_slowly(
 
 @kernel
 def _note_range(number: int, coefficient: int, steps: int, coefficients: int) -> None:
-    """Note behind the block a coefficient of its first row that the transform finds out of range."""
+    """Note behind the block if a coefficient of its first row is out of the transform's range."""
     place = signed(BYTE_OFFSETS[np.uint64(coefficient)])
     if place < 16:
         product = number * (load_i32(steps + place) & 0xFFFF) << 48 >> 48
@@ -229,7 +229,7 @@ def _note_range(number: int, coefficient: int, steps: int, coefficients: int) ->
 
 @kernel
 def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[int, int]:
-    """Return the symbol of the code at the front (-1 if no table has it) and its length; of a known symbol the length is 0."""
+    """Return the symbol of the next code (-1 if no table has it) and the code's length; the length is 0 if the symbol is given."""
     if symbol >= 0:
         return symbol, 0
     ahead = signed(buffer >> _U48)
@@ -242,6 +242,6 @@ def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[in
 
 @inlined
 def read_number(buffer: Any, size: int) -> int:
-    """Return the number in the first `size` bits, 1 to 15; ITU-T T.81, F.2.2.1, says how negative ones are written."""
+    """Return the number in the first `size` bits, 1 to 15; ITU-T T.81, F.2.2.1, defines negative ones."""
     raw = signed(buffer >> (_U64 - np.uint64(size)))
     return raw if raw >> (size - 1) else raw - (1 << size) + 1

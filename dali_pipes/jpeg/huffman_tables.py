@@ -1,18 +1,18 @@
-"""Huffman tables in the forms in which scans are read: several symbols are looked up at once.
+"""Huffman tables in the form in which scans are read: one lookup decodes several symbols.
 
-Each answers for the next FAST_BITS bits of the scan. An entry says by how many bits to go on, by how far the
-coefficient advances (run + 1; END where the block or its band ends; SLOW where the table does not suffice), and
-the numbers behind the codes, where those fit as well.
+An entry describes the next FAST_BITS bits of the scan. It has the number of bits to consume, the advance of the
+coefficient (run + 1; END if the block or its band ends; SLOW if the entry does not suffice), and the numbers after the
+codes if they fit.
 
     DC           int32   bits 0-5 length   8-15 zero or SLOW   16-31 number
     AC, pairs    int64   bits 0-5 length   8-15 advance to the first number   16-23 to the second one
-                         24-31 further empty blocks   32-47 first number   48-63 second number (a single one stands twice)
-    AC, hops     int32   bits 0-5 length   8-15 advance over as many symbols as fit   16-31 nothing
+                         24-31 further empty blocks   32-47 first number   48-63 second number (a single number is stored twice)
+    AC, hops     int32   bits 0-5 length   8-15 advance over as many symbols as fit   16-31 unused
     refinement   int32   bits 0-5 length   8-11 zeros to pass   NEW, NEGATIVE, ENDS, LONG   16-31 further empty blocks
-    look         int32   bits 0-7 length   8-15 symbol   (the form of the CUDA kernels)
+    look         int32   bits 0-7 length   8-15 symbol   (for the CUDA kernels)
 
-An entry of single symbols that does not suffice (SLOW or LONG) has the length of its code and, in place of the number or the
-empty blocks, its symbol; or -1 and no length where the code is longer than FAST_BITS.
+An entry of a single symbol that does not suffice (SLOW or LONG) has the length of its code, and its symbol in place of
+the number or of the empty blocks. If the code is longer than FAST_BITS, the entry has -1 and no length.
 
 Source: ITU-T T.81, annexes C, F.2.2 and G.1.2.
 """
@@ -28,29 +28,32 @@ FAST_BITS = 10
 """9 and 11 bits were slower; see DECISIONS.md, "The CPU JPEG decoder"."""
 
 FAST_LENGTH = 1 << FAST_BITS
-"""Entries of a form. With 10 bits those that the scan of a photograph reads (two of each kind but refinement) take 32 kB."""
+"""Entries per form. With 10 bits, the forms that the scan of a photograph reads (two of each but refinement) take 32
+kB."""
 
 END, SLOW = 128, 192
-"""Advances that no run reaches: runs end at 16, and two of them at 32."""
+"""Advances that no run reaches: a run advances by at most 16, two runs by at most 32."""
 
 NEW, NEGATIVE, ENDS, LONG = 1 << 12, 1 << 13, 1 << 14, 1 << 15
-"""Marks of an entry of a refinement: a new coefficient, which is negative; the band ends; the entry does not suffice."""
+"""Flags of a refinement's entry: a new coefficient; it is negative; the band ends; the entry does not suffice."""
 
 DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE, SEQUENTIAL, DC_LOOK, AC_LOOK = range(7)
-"""The kinds of scans and of their tables; DC tables are DC_FIRST in any scan, and those of CUDA kernels DC_LOOK and AC_LOOK."""
+"""The kinds of scans, and of the tables for them. DC tables are DC_FIRST in every scan; those of CUDA kernels are
+DC_LOOK and AC_LOOK."""
 
 MOST = (1 << 13) - 1
-"""The largest number in the first row of a block, after dequantisation, that the transform takes; the least is -MOST - 1."""
+"""The largest number in the first row of a block, after dequantisation, that the transform supports; the smallest is
+-MOST - 1."""
 
 TABLE_BYTES = 16 + 256
 """A Huffman table as stored: 16 counts, then the symbols."""
 
 SEARCH_LENGTH = 34
-"""Length of the search table: first for each length of code the bound that the next 16 bits stay below (one more
-than the last code of that length, followed by zeros), then what added to the code gives its symbol's index."""
+"""Length of the search table. It holds for each code length an upper bound of the next 16 bits (the last code of that
+length plus one, followed by zeros), then the number that turns a code into its symbol's index."""
 
-_MOST_IN_ENTRY = (1 << FAST_BITS - 1) - 1  # behind a code of one bit
-_MOST_RUN = 7  # bits of a number of empty blocks that fits an entry of a pair
+_MOST_IN_ENTRY = (1 << FAST_BITS - 1) - 1  # the most that fits after a code of one bit
+_MOST_RUN = 7  # bits of the number of empty blocks in an entry of a pair
 
 TABLE = np.dtype(
     [
@@ -65,23 +68,23 @@ TABLE = np.dtype(
 )
 """A Huffman table.
 
-pairs, single, hops, search: Forms of it; `single` has DC, refinement or look entries, and those of which pairs and hops consist.
-stored: The table as it is stored; files of one encoder have the same ones.
-is_ready: 1 once the forms are those of it, else 0.
-harmless: Up to which number `hops` goes over coefficients; -1 where it is not made.
-"""
+pairs, single, hops, search: Its forms. `single` has DC, refinement or look entries, or the single symbols from which
+pairs and hops are made.
+stored: The table as stored in the file; files of one encoder usually share their tables.
+is_ready: 1 if the forms belong to `stored`, else 0.
+harmless: Largest number that entries of `hops` skip; -1 if `hops` is not made."""
 
 table_at = record_at(TABLE)
 """The table at an address, for kernels."""
 
 
 def _build_table(address: int, kind: int, low: int) -> int:
-    """Make the forms of a table that a kind of scan uses, but for hops, out of the table as it is stored.
+    """Make the forms of a stored table that a kind of scan uses, except `hops`.
 
     Args:
         address: Address of the TABLE.
         kind: DC_FIRST, AC_FIRST, AC_REFINE, SEQUENTIAL, DC_LOOK or AC_LOOK.
-        low: Bit position of what the scan brings; 0 for all but AC_FIRST.
+        low: Bit position of the numbers that the scan brings; 0 except for AC_FIRST.
 
     Returns:
         A status: BAD_TABLE if there are too many codes, or a DC number of more than 15 bits.
@@ -92,7 +95,7 @@ def _build_table(address: int, kind: int, low: int) -> int:
     for length in range(1, 17):
         count = signed(table.stored[length - 1])
         table.search[17 + length] = symbol_index - code
-        if code + count >= 1 << length:  # no code may be all ones
+        if code + count >= 1 << length:  # the standard reserves the code of all ones
             return BAD_TABLE
         for _ in range(count):
             symbol = signed(table.stored[16 + symbol_index])
@@ -116,10 +119,10 @@ def _build_table(address: int, kind: int, low: int) -> int:
 
 @inlined
 def _fill(single: Any, index: int, length: int, symbol: int, kind: int, low: int) -> int:
-    """Write the entries of one code, and return the index behind them."""
+    """Write the entries of one code, and return the index after them."""
     run, size = symbol >> 4, symbol & 15
     ends = size == 0 and run < 15 and kind != DC_FIRST
-    more = size  # bits behind the code
+    more = size  # bits after the code
     if ends:
         more = 0 if kind == SEQUENTIAL else run
     room = FAST_BITS - length
@@ -146,7 +149,7 @@ def _fill(single: Any, index: int, length: int, symbol: int, kind: int, low: int
 
 @inlined
 def _bringing(advance: int, more: int, bits: int, ends: bool, low: int) -> int:
-    """Return the entry of a code that brings a number, or ends the band, and of the bits behind it."""
+    """Return the entry of a code that brings a number or ends the band, given the bits after the code."""
     if ends:
         return ((1 << more) - 1 + bits) << 16 | END << 8
     number = bits if bits >= (1 << more) >> 1 else bits - (1 << more) + 1
@@ -155,7 +158,7 @@ def _bringing(advance: int, more: int, bits: int, ends: bool, low: int) -> int:
 
 @inlined
 def _refining(run: int, size: int, more: int, bits: int, ends: bool) -> int:
-    """Return the entry of a code of a refinement and of the bits behind it."""
+    """Return the entry of a code of a refinement, given the bits after the code."""
     if ends:
         return ((1 << more) - 1 + bits) << 16 | ENDS
     sign = 0 if bits else NEGATIVE
@@ -164,7 +167,7 @@ def _refining(run: int, size: int, more: int, bits: int, ends: bool) -> int:
 
 @inlined
 def _pair(single: Any, pairs: Any) -> None:
-    """Add to each symbol the one behind it, if all its bits are known."""
+    """Add the next symbol to each entry if all its bits are known."""
     for index in range(FAST_LENGTH):
         first = signed(single[index])
         length, advance, number = first & 63, first >> 8 & 255, first >> 16
@@ -190,7 +193,7 @@ build_table = separate(_build_table)
 
 @kernel
 def build_tables(memory: Any) -> int:
-    """Make the tables that a single sequential scan uses, where they are not ready yet; returns a status."""
+    """Make the tables of a single sequential scan that are not ready yet; returns a status."""
     header = memory.header
     for number in range(8):
         used = False
@@ -224,7 +227,7 @@ def _make_ready(memory: Any, number: int) -> int:
 
 @inlined
 def _are_equal(stored: Any, other: Any) -> bool:
-    """Return whether two tables are the same; bytes behind their symbols do not count."""
+    """Return whether two tables are equal; bytes after their symbols are ignored."""
     length, different = signed(16), signed(0)
     for index in range(16):
         length += signed(stored[index])
@@ -236,7 +239,7 @@ def _are_equal(stored: Any, other: Any) -> bool:
 
 @inlined
 def _harmless(memory: Any, number: int) -> int:
-    """Return the largest number of an entry that is in range in any block that an AC table is used for."""
+    """Return the largest number that is in range in every block that uses an AC table."""
     header, step = memory.header, 1
     for component in range(header.components):
         if header.ac[component] == number:
@@ -247,7 +250,7 @@ def _harmless(memory: Any, number: int) -> int:
 
 @inlined
 def _join(single: Any, hops: Any, harmless: int) -> None:
-    """Add to the symbols of each entry those behind it, if all their bits are known; numbers that may do harm are SLOW."""
+    """Add the next symbols to each entry if all their bits are known. Numbers that may be out of range get SLOW."""
     for index in range(FAST_LENGTH):
         first = signed(single[index])
         length, advance = first & 63, first >> 8 & 255

@@ -1,9 +1,9 @@
-"""The inverse discrete cosine transforms of libjpeg, bit for bit: "islow", and those that come out 4, 2 or 1 pixels wide.
+"""libjpeg's inverse DCTs, bit for bit: "islow", and the transforms to 4, 2 or 1 pixels per side.
 
-Fixed-point numbers of 13 bits. Loeffler, Ligtenberg and Moschytz, "Practical Fast 1-D DCT Algorithms with
-11 Multiplications", ICASSP 1989. Sums of 16-bit numbers wrap where libjpeg-turbo's vector code lets them wrap,
-so that even blocks from damaged files come out equal. The smaller ones are those of decoding at 1/2, 1/4 and 1/8, as in
-libjpeg-turbo's jidctred.c; the idea is Feig and Linzer's, 1992.
+Fixed-point numbers with 13 fraction bits. Loeffler, Ligtenberg and Moschytz, "Practical Fast 1-D DCT Algorithms with 11
+Multiplications", ICASSP 1989. Sums of 16-bit numbers wrap where they wrap in libjpeg-turbo's vector code, so even
+blocks of damaged files are equal. The smaller transforms decode at 1/2, 1/4 and 1/8, as in libjpeg-turbo's jidctred.c
+(the idea is from Feig and Linzer, 1992).
 """
 
 from collections.abc import Callable
@@ -14,22 +14,22 @@ from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
 from gpu_aug.compiled.jit import inlined, kernel
 
 OVERFLOW = 144
-"""At this byte behind a block begin 16 that stay zero unless coefficients were out of range."""
+"""Offset in bytes from the start of a block to 16 bytes that stay zero unless coefficients were out of range."""
 
 CORNER = 10
-"""The first ten coefficients of the zigzag order lie in four rows and columns."""
+"""The first ten coefficients in zigzag order lie in four rows and columns."""
 
-_FRACTION = 13  # bits behind the point in the factors
-_GUARD = 2  # bits behind the point between the passes
+_FRACTION = 13  # fraction bits of the factors
+_GUARD = 2  # fraction bits between the two passes
 
 
 def _fixed(factor: float) -> int:
-    """Return a factor as an integer, with _FRACTION bits behind the point."""
+    """Return a factor as an integer with _FRACTION fraction bits."""
     return round(factor * (1 << _FRACTION))
 
 
 def _to_eight(rows: list[Lanes], shift: int) -> list[Lanes]:
-    """Return eight vectors of 16 bits as eight of 32, transformed down the columns and scaled down by 2**shift."""
+    """Transform eight vectors of 16 bits down the columns; return eight vectors of 32 bits, divided by 2**shift."""
     even_2, even_6 = rows[2].widen(32), rows[6].widen(32)
     twist = (even_2 + even_6) * _fixed(0.541196100)
     low = twist - even_6 * _fixed(1.847759065)
@@ -62,7 +62,7 @@ def _odd_part(rows: list[Lanes]) -> list[Lanes]:
 
 
 def _transpose(rows: list[Lanes]) -> list[Lanes]:
-    """Transpose eight vectors of eight lanes: three times the perfect shuffle."""
+    """Transpose eight vectors of eight lanes, by three perfect shuffles."""
     for _ in range(3):
         pairs = [(rows[row], rows[row + 4]) for row in range(4)]
         low = [lane for row in range(4) for lane in (row, row + 8)]
@@ -72,9 +72,9 @@ def _transpose(rows: list[Lanes]) -> list[Lanes]:
 
 
 def _load_rows(builder: Builder, block: Any, quant: Any, filled: int) -> list[Lanes]:
-    """Dequantise the first rows of a block and fill them with zeros; the others are zero already.
+    """Dequantise the first rows of a block and zero them in memory; the other rows are zero already.
 
-    Where the first row is out of a sound file's range, libjpeg's result depends on the processor: that is noted
+    If the first row is out of the range of a sound file, libjpeg's result depends on the processor. That is noted
     behind the block.
     """
     rows = [
@@ -90,7 +90,7 @@ def _load_rows(builder: Builder, block: Any, quant: Any, filled: int) -> list[La
 
 
 def _to_four(rows: list[Lanes], shift: int) -> list[Lanes]:
-    """Return eight vectors of 16 bits as four of 32, transformed down the columns and scaled down by 2**shift."""
+    """Transform eight vectors of 16 bits down the columns; return four vectors of 32 bits, divided by 2**shift."""
     wide = [row.widen(32) for row in rows]
     level = (wide[0] << (_FRACTION + 1)) + (1 << (shift - 1))
     even = wide[2] * _fixed(1.847759065) - wide[6] * _fixed(0.765366865)
@@ -101,7 +101,7 @@ def _to_four(rows: list[Lanes], shift: int) -> list[Lanes]:
 
 
 def _to_two(rows: list[Lanes], shift: int) -> list[Lanes]:
-    """Return eight vectors of 16 bits as two of 32, transformed down the columns and scaled down by 2**shift."""
+    """Transform eight vectors of 16 bits down the columns; return two vectors of 32 bits, divided by 2**shift."""
     wide = [row.widen(32) for row in rows]
     level = (wide[0] << (_FRACTION + 2)) + (1 << (shift - 1))
     odd = _weigh(wide, {7: -0.720959822, 5: 0.850430095, 3: -1.272758580, 1: 3.624509785})
@@ -125,8 +125,8 @@ def _transform(
 ) -> None:
     """Transform down the columns and then along the rows.
 
-    `transform` takes eight vectors and a shift, and returns as many vectors as the result is wide, scaled up by `extra`
-    further bits; the first `filled` rows and columns may have coefficients.
+    `transform` takes eight vectors and a shift, and returns one vector per output column, scaled up by `extra`
+    additional bits. Only the first `filled` rows and columns may have nonzero coefficients.
     """
     rows = _load_rows(builder, block, quant, filled)
     zero = rows[0] - rows[0]
@@ -165,8 +165,8 @@ def _pass(builder: Builder, block: Any, quant: Any) -> None:
     _load_rows(builder, block, quant, 8)
 
 
-# Arguments of all, addresses but the last: int16 [8, 8] coefficients, int16 [8, 8] quantisation steps, where the first row of
-# uint8 goes, bytes from one row to the next. All but `_invert_flat`, whose other coefficients are 0, fill the block with zeros.
+# Arguments of all, the first three are addresses: int16 [8, 8] coefficients, int16 [8, 8] quantisation steps, the first row of
+# uint8 output; bytes from one row to the next. All zero the block; `_invert_flat` needs to zero only the first coefficient.
 _invert_block = written_out(partial(_transform, _to_eight, 0, 8), 4)
 _invert_corner = written_out(partial(_transform, _to_eight, 0, 4), 4)
 _invert_flat = written_out(_transform_flat, 4)
@@ -175,18 +175,18 @@ _invert_quarter = written_out(partial(_transform, _to_two, 2, 8), 4)
 _invert_eighth = written_out(_transform_eighth, 4)
 
 pass_over = written_out(_pass, 2)
-"""Only note behind a block what is out of range, and fill it with zeros."""
+"""Zero a block without transforming it; note behind it if coefficients are out of range."""
 
 
 @kernel
 def _invert_small(side: int, block: int, quant: int, out: int, stride: int) -> None:
-    """Dequantise and transform a block to side x side pixels, and fill it with zeros.
+    """Dequantise a block, transform it to side x side pixels, and zero it.
 
     Args:
         side: 4, 2 or 1.
         block: Address of int16 [8, 8] coefficients.
         quant: Address of int16 [8, 8] quantisation steps.
-        out: Address where the first row of uint8 goes.
+        out: Address of the first output row, uint8.
         stride: Bytes from one row to the next.
     """
     if side == 4:
@@ -199,14 +199,14 @@ def _invert_small(side: int, block: int, quant: int, out: int, stride: int) -> N
 
 @inlined
 def invert(side: int, last: int, block: int, steps: int, out: int, stride: int) -> None:
-    """Dequantise and transform a block to side x side pixels, and fill it with zeros.
+    """Dequantise a block, transform it to side x side pixels, and zero it.
 
     Args:
         side: 8, 4, 2 or 1.
-        last: Number in the zigzag order of the last coefficient that is not zero, or a larger one.
+        last: Zigzag number of the last nonzero coefficient, or a larger number.
         block: Address of int16 [8, 8] coefficients.
         steps: Address of int16 [8, 8] quantisation steps.
-        out: Address where the first row of uint8 goes.
+        out: Address of the first output row, uint8.
         stride: Bytes from one row to the next.
     """
     if side != 8:

@@ -1,7 +1,7 @@
 """Find the blocks of each component that a crop needs, and lay out the memory for their pixels.
 
-Source: libjpeg-turbo's jdmaster.c (sizes of components under scaling) and jdsample.c (which upsampling).
-The fields of the records are in ``memory.py``.
+Source: libjpeg-turbo's jdmaster.c (sizes of components under scaling) and jdsample.c (choice of upsampling). The fields
+of the records are documented in ``memory.py``.
 """
 
 from typing import Any
@@ -18,8 +18,8 @@ ALONG_ROWS, ALONG_COLUMNS = 1, 2
 
 @inlined
 def check_crop(job: Any, header: Any) -> int:
-    """Return a status: whether the file has the expected size, and the crop lies in it."""
-    if job.judge and job.out == 0:  # only the verdict is asked for
+    """Return a status: whether the file has the expected size, and the crop lies inside it."""
+    if job.judge and job.out == 0:  # only the verdict is requested, so there is no crop
         return GOOD
     height, width = upright_size(header)
     if job.full_height != height or job.full_width != width:
@@ -34,7 +34,7 @@ def check_crop(job: Any, header: Any) -> int:
 
 @kernel
 def count_mcus(header: Any) -> int:
-    """Return how many MCUs an image has."""
+    """Return the number of MCUs of an image."""
     across = 8 * max(header.across[0], header.across[1], header.across[2])
     down = 8 * max(header.down[0], header.down[1], header.down[2])
     mcus_across = (header.width + across - 1) // across
@@ -43,7 +43,7 @@ def count_mcus(header: Any) -> int:
 
 @inlined
 def find_crop(memory: Any) -> None:
-    """Find the crop in the stored, scaled image, and the addresses of its first pixel and of the next ones."""
+    """Find the crop in the stored, scaled image, and the addresses and steps of its output pixels."""
     job, header, grid, target = memory.job, memory.header, memory.grid, memory.target
     orientation, shrink = header.orientation, job.shrink
     top, left = job.top // shrink, job.left // shrink
@@ -99,10 +99,10 @@ def find_blocks(memory: Any) -> None:
 
 @inlined
 def allot_memory(memory: Any, address: int) -> int:
-    """Find the blocks that the crop needs, and give out the memory for lines and planes behind the record at an address.
+    """Find the blocks that the crop needs, and place lines and planes in the memory behind the record.
 
     Returns:
-        The address of the first free byte behind them, a multiple of 8; they may only be used if the memory reaches so far.
+        The address of the first free byte, a multiple of 8; it may be used only if the memory is large enough.
     """
     find_blocks(memory)
     grid = memory.grid
@@ -124,7 +124,7 @@ def _round_up(number: int, step: int) -> int:
 
 @inlined
 def _set_scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
-    """Set the size of a component's blocks, and how its pixels are repeated or interpolated."""
+    """Set the size of a component's blocks, and whether its pixels are repeated or interpolated."""
     smallest = 8 // shrink
     side = smallest
     while (
@@ -148,7 +148,7 @@ def _set_scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> Non
 
 @inlined
 def _find_needed(start: int, length: int, grow: int, limit: int, side: int) -> Any:
-    """Return the first and the last block for a range of the image's pixels, with a pixel of context."""
+    """Return the first and the last block for a range of image pixels, including one pixel of context."""
     context = 1 if grow == 2 else 0
     first = max(start // grow - context, 0)
     last = min((start + length - 1) // grow + context, limit - 1)

@@ -1,4 +1,4 @@
-"""Reading MCUs: Huffman codes in, pixels of each component out. Blocks that no crop needs are only passed over."""
+"""Read MCUs: from Huffman codes to the pixels of each component. Blocks outside the crop are only skipped."""
 
 from typing import Any
 
@@ -13,20 +13,22 @@ from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
 from gpu_aug.compiled.jit import inlined, kernel, separate, signed, store_i16
 
 _U63 = np.uint64(63)
-_BEFORE, _LAST, _LOWEST = signed(0), signed(63), signed(0)  # of a block's AC coefficients
+# `before`, `last` and `low` of read_band for all AC coefficients of a block.
+_BEFORE, _LAST, _LOWEST = signed(0), signed(63), signed(0)
 _BLOCK_BITS = np.uint64(4 * FAST_BITS)
+"""Bits that `read_band` needs ahead."""
 
 
 @inlined
 def place_block(block: Any, component: int, index: int, across: int) -> None:
-    """Set the block of an MCU that a record describes: number `index` of a component with `across` blocks across."""
+    """Set the position in the MCU of a block record: block `index` of a component with `across` blocks per row."""
     block.component, block.across = component, across
     block.column, block.row = index % across, index // across
 
 
 @inlined
 def set_dc_table(block: Any, table: Any) -> None:
-    """Let a block be read with a DC table."""
+    """Use a DC table to read a block."""
     block.levels = signed(table.single.ctypes.data)
     block.dc_search = signed(table.search.ctypes.data)
     block.dc_symbols = signed(table.stored.ctypes.data) + 16
@@ -34,7 +36,7 @@ def set_dc_table(block: Any, table: Any) -> None:
 
 @inlined
 def set_ac_table(block: Any, table: Any, is_refinement: bool) -> None:
-    """Let a block be read with an AC table."""
+    """Use an AC table to read a block."""
     entries = table.single.ctypes.data if is_refinement else table.pairs.ctypes.data
     block.pairs, block.hops = signed(entries), signed(table.hops.ctypes.data)
     block.ac_search = signed(table.search.ctypes.data)
@@ -43,7 +45,7 @@ def set_ac_table(block: Any, table: Any, is_refinement: bool) -> None:
 
 @kernel
 def list_blocks(memory: Record) -> None:
-    """Describe each block of an MCU; none is wanted yet."""
+    """Write a record for each block of an MCU; no block is marked as needed yet."""
     header, count = memory.header, 0
     for component in range(header.components):
         plane, steps = memory.planes[component], memory.quant[header.quant[component]]
@@ -62,7 +64,7 @@ def list_blocks(memory: Record) -> None:
 
 @kernel
 def aim_blocks(memory: Record, mcu_row: int) -> None:
-    """Set which blocks of a row of MCUs are wanted, and where their pixels go."""
+    """Set which blocks of a row of MCUs are needed, and the output addresses of their pixels."""
     for number in range(memory.grid.num_blocks):
         block = memory.blocks[number]
         plane = memory.planes[block.component]
@@ -74,12 +76,12 @@ def aim_blocks(memory: Record, mcu_row: int) -> None:
 
 
 def _read_mcus(address: int, first: int, last: int) -> int:
-    """Read the MCUs of one row from column `first` up to `last`.
+    """Read the MCUs of one row from column `first` to `last` (exclusive).
 
     Args:
-        address: Address of the memory; its coefficients are zero, and are zero again afterwards.
+        address: Address of the memory; its coefficients are zero before and after the call.
         first: MCU column.
-        last: The MCU column behind the last one.
+        last: The MCU column after the last one.
 
     Returns:
         A status.
@@ -124,7 +126,7 @@ def _read_mcus(address: int, first: int, last: int) -> int:
 
 @inlined
 def _read_dc(buffer: Any, bits: Any, position: int, block: Record, feed: Record) -> Any:
-    """Read the first coefficient into the feed's prediction, and be ready for the others."""
+    """Read the first coefficient into the feed's prediction, and read ahead the bits for the others."""
     buffer, bits, position = refill(buffer, bits, position)
     buffer, bits, number, good = read_level(buffer, bits, block)
     if bits & _U63 < _BLOCK_BITS:

@@ -1,4 +1,4 @@
-"""From planes of components to the pixels of the crop, one row of MCUs after the other."""
+"""Convert planes of components to the crop's pixels, one row of MCUs at a time."""
 
 from dali_pipes.jpeg.color import (
     STEP,
@@ -24,11 +24,11 @@ from gpu_aug.compiled.jit import (
 
 
 def _write_rows(address: int, mcu_row: int) -> int:
-    """Write the crop's rows that are complete with a row of MCUs.
+    """Write the rows of the crop that are complete once a row of MCUs is decoded.
 
     Args:
         address: Address of the memory.
-        mcu_row: The row of MCUs that the planes hold, below the last row of the one before.
+        mcu_row: The row of MCUs in the planes; above it the planes hold the last pixel row of the previous one.
 
     Returns:
         0.
@@ -69,7 +69,7 @@ def _plane_rows(plane: Record, mcu_height: int) -> int:
 
 @kernel
 def _pad_rows(plane: Record, mcu_height: int) -> None:
-    """Repeat the outermost pixels of the image once, for the interpolation."""
+    """Repeat the outermost pixels of the image once, because interpolation reads one pixel beyond them."""
     if not plane.fancy & ALONG_ROWS:
         return
     first = plane.first_column * plane.side
@@ -92,7 +92,7 @@ def _copy_last_row(plane: Record, mcu_height: int) -> None:
 
 @kernel
 def _make_line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -> int:
-    """Return the address of a component's pixels for a row of the image, as wide as the crop."""
+    """Return the address of a component's pixels for an image row, as wide as the crop."""
     rows = _plane_rows(plane, grid.mcu_height)
     own = row // plane.grow_down
     base = plane.pixels + MARGIN - (mcu_row * rows - 1) * plane.row_bytes
@@ -134,7 +134,7 @@ def _fill_line(plane: Record, near: int, far: int, count: int, lower: int, line:
 
 @kernel
 def _convert_row(first: int, second: int, third: int, out: int, width: int) -> None:
-    """Convert at least STEP pixels; the last ones are converted twice, so that nothing behind them is written."""
+    """Convert at least STEP pixels; the last STEP may overlap converted ones, so that nothing behind the row is written."""
     gray = first == second
     for x in range(0, width, STEP):
         here = min(x, width - STEP)

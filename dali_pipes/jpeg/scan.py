@@ -1,4 +1,4 @@
-"""Moving through a scan: from MCU to MCU, to the next restart interval, to a seek point, and to its end."""
+"""Move through a scan: from MCU to MCU, to the next restart interval, to a seek point, and to its end."""
 
 from typing import Any
 
@@ -32,23 +32,25 @@ from gpu_aug.compiled.jit import (
 )
 
 NOWHERE = signed(1 << 40)
-"""A column beyond any image, where no block is wanted."""
+"""A column right of any image, where no block is needed."""
 
 NEVER = 1 << 40
-"""More MCUs than any image has: the distance of what does not come."""
+"""More MCUs than any image has; used for events that do not occur."""
 _RESTART = 0xFFD0
+"""The marker RST0; ITU-T T.81, table B.1."""
 _END = 0xFFD9
+"""The marker EOI; ITU-T T.81, table B.1."""
 
 ROW_BYTES = SEEK_POINT.itemsize
 _seek_point_at = record_at(SEEK_POINT)
 
-_LEAST_BYTES = 64  # prepared at a time, beyond what an MCU may need
-_MAX_BIT = 0xFFFFFFFF  # a seek point has 32 bits for its place
+_LEAST_BYTES = 64  # smallest number of bytes that are prepared beyond an MCU's maximum
+_MAX_BIT = 0xFFFFFFFF  # a seek point stores its bit position in 32 bits
 
 
 @inlined
 def start_intervals(memory: Record) -> None:
-    """Start in front of the first MCU of a file."""
+    """Start before the first MCU of a file."""
     intervals, mcus = memory.intervals, memory.header.restart
     intervals.mcus = mcus if mcus else NEVER
     intervals.left, intervals.number, intervals.mcu = intervals.mcus, 0, 0
@@ -59,7 +61,7 @@ def start_intervals(memory: Record) -> None:
 
 @kernel
 def _walk(feed: Record, clean: int) -> None:
-    """Move on in the file to the byte that is number `clean` of this interval without stuffed zeros."""
+    """Advance in the file to byte number `clean` of this interval, counted without stuffed zeros."""
     rest, source = clean - feed.walked, feed.walked_to
     while rest > 0:
         if rest >= 8 and source + 8 <= feed.stop and not has_ff(load_be64(source)):
@@ -75,7 +77,7 @@ def _walk(feed: Record, clean: int) -> None:
 def _note_seek_point(memory: Record) -> int:
     """Write the seek point before the next MCU, whose number is a multiple of the job's `every`; returns a status.
 
-    A scan of 512 MB or more has none.
+    No seek points are written for a scan of 512 MB or more.
     """
     feed, job, intervals = memory.feed, memory.job, memory.intervals
     number = intervals.mcu // job.every - 1
@@ -87,7 +89,7 @@ def _note_seek_point(memory: Record) -> int:
         return CUT_SHORT
     _walk(feed, bits >> 3)
     bit = 8 * (feed.walked_to - job.data - memory.header.scan) + (bits & 7)
-    if bit > _MAX_BIT:  # and so would all that follow
+    if bit > _MAX_BIT:  # all following positions would be too large, too
         job.noted = 0
         return GOOD
     row = _seek_point_at(job.seek_points + ROW_BYTES * number)
@@ -100,7 +102,7 @@ def _note_seek_point(memory: Record) -> int:
 
 @kernel
 def read_on(address: int, column: int, count: int) -> int:
-    """Read MCUs that lie in one row, or anywhere from NOWHERE on.
+    """Read MCUs that lie in one row, or skip any number of MCUs with a column of NOWHERE or more.
 
     Args:
         address: Address of the memory.
@@ -136,15 +138,15 @@ def read_on(address: int, column: int, count: int) -> int:
 
 @kernel
 def _seek(memory: Record, number: int, last: int) -> int:
-    """Go on at a seek point, as if everything in front of it had been read.
+    """Continue at a seek point, as if everything before it had been read.
 
     Args:
         memory: The memory.
         number: Number of the seek point.
-        last: MCU behind those that will be read from there on; only their bytes are prepared.
+        last: The MCU after the last one to read from there on; only their bytes are prepared.
 
     Returns:
-        A status: WRONG_SEEK_POINT where the seek point lies outside the scan.
+        A status: WRONG_SEEK_POINT if the seek point lies outside the scan.
     """
     feed, job, intervals = memory.feed, memory.job, memory.intervals
     row = _seek_point_at(job.seek_points + ROW_BYTES * number)
@@ -161,7 +163,7 @@ def _seek(memory: Record, number: int, last: int) -> int:
     intervals.left = (intervals.number + 1) * intervals.mcus - mcu
     feed.limit = feed.clean + _bytes_until(job, bit, last)
     top_up(feed)
-    if bit & 7:  # the front of the first byte belongs to what was skipped
+    if bit & 7:  # the first bits of the byte belong to skipped MCUs
         feed.bits = 8 - (bit & 7)
         feed.buffer = signed(load_be64(feed.position) >> np.uint64(56) << np.uint64(56 + (bit & 7)))
         feed.position += 1
@@ -170,7 +172,7 @@ def _seek(memory: Record, number: int, last: int) -> int:
 
 @inlined
 def _bytes_until(job: Any, bit: int, last: int) -> int:
-    """Return how many bytes to prepare for the MCUs from a seek point up to another MCU, reading ahead included."""
+    """Return the number of bytes to prepare, including reading ahead, from a seek point to another MCU."""
     behind = (last - 1) // job.every
     if behind >= job.num_seek_points:
         return CLEAN_BYTES
@@ -181,14 +183,14 @@ def _bytes_until(job: Any, bit: int, last: int) -> int:
 
 @kernel
 def skip_mcus(address: int, count: int, then: int) -> int:
-    """Pass over MCUs.
+    """Skip MCUs.
 
-    Where the file is not judged, those in front of a seek point are not read, nor are those of complete restart intervals.
+    If the file is not judged, MCUs before a seek point and MCUs of complete restart intervals are not read.
 
     Args:
         address: Address of the memory.
-        count: Number of MCUs to pass over.
-        then: Number of MCUs that will be read behind them.
+        count: Number of MCUs to skip.
+        then: Number of MCUs that will be read after them.
 
     Returns:
         A status.
@@ -235,7 +237,7 @@ def check_range(memory: Record) -> int:
 
 @inlined
 def next_interval(feed: Record, intervals: Record) -> int:
-    """Go on behind the restart marker, which must come now; returns a status."""
+    """Continue after the restart marker, which must be next; returns a status."""
     status = end_interval(feed)
     if status != GOOD:
         return status
@@ -244,7 +246,7 @@ def next_interval(feed: Record, intervals: Record) -> int:
 
 @inlined
 def _start_interval(feed: Record, intervals: Record, number: int) -> int:
-    """Begin an interval whose source is at the restart marker."""
+    """Start an interval; its source is at the restart marker."""
     if _marker(feed.source, feed.stop) != _RESTART + (number - 1) % 8:
         return WRONG_RESTART
     start_feed(feed, feed.source + 2)
@@ -255,7 +257,7 @@ def _start_interval(feed: Record, intervals: Record, number: int) -> int:
 
 @kernel
 def end_interval(feed: Record) -> int:
-    """Return a status: whether all bits up to a marker are read, but for those that fill the last byte."""
+    """Return a status: whether all bits before a marker are read, except those that fill up the last byte."""
     unread = feed.filled - (feed.position - (feed.bits >> 3))
     if unread < 0:
         return CUT_SHORT
@@ -287,7 +289,7 @@ def _jump(feed: Record, intervals: Record, count: int, file: int, offsets: Any) 
 
 @inlined
 def _marker(source: int, stop: int) -> int:
-    """Return the marker at an address; 0 behind the end of the file."""
+    """Return the marker at an address; 0 beyond the end of the file."""
     if source + 2 > stop:
         return 0
     return be16(source)

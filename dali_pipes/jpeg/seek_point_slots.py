@@ -1,4 +1,4 @@
-"""Read the stored seek points of many images from their slots in files, in one compiled call; see `readers.jpeg_seek_points.layout`."""
+"""Read stored seek points of many images from files in one compiled call; see `readers.jpeg_seek_points.layout`."""
 
 import zlib
 from typing import Any
@@ -17,7 +17,7 @@ _ROW_BYTES = SEEK_POINT.itemsize
 
 
 def _crc_tables() -> NDArray[np.uint32]:
-    """Return the CRC-32 of each byte with 0 to 7 zeros behind it: uint32 [8, 256]."""
+    """Return the CRC-32 of each byte followed by 0 to 7 zeros: uint32 [8, 256]."""
     found = [[zlib.crc32(bytes([byte, *[0] * zeros])) for byte in range(256)] for zeros in range(8)]
     nothing = [[zlib.crc32(bytes(1 + zeros))] for zeros in range(8)]
     tables: NDArray[np.uint32] = (np.array(found) ^ np.array(nothing)).astype(np.uint32)
@@ -25,22 +25,22 @@ def _crc_tables() -> NDArray[np.uint32]:
 
 
 _CRC_TABLES = _crc_tables()
-_ONES = np.uint64(0xFFFFFFFF)  # a CRC-32 begins and ends inverted
+_ONES = np.uint64(0xFFFFFFFF)  # CRC-32 inverts its start value and its result
 
 
 @kernel
 def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
-    """Read the slots of images, and the rows to which they point.
+    """Read the slots of images, and the seek points that they refer to.
 
     Args:
-        places: int64 [m, 4]: of each slot the number of its image, a descriptor, the seed of its checksum and its number. Where an
-            image has several, the first one with its digest counts.
-        digests: uint64 [n], of the images.
-        known: KNOWN [n], written; the address is an offset in the room.
-        room: uint8 [...], written: the rows. Its first SLOT_BYTES are scratch.
+        places: int64 [m, 4], for each slot: the number of its image, a file descriptor, the seed of its checksum, and
+            its number in the file. If an image has several slots, the first one with the image's digest counts.
+        digests: uint64 [n], the digest of each image.
+        known: KNOWN [n], written; its addresses are offsets in `room`.
+        room: uint8 [...], written: the seek points. Its first SLOT_BYTES are scratch.
 
     Returns:
-        Bytes that the room must have; where it is smaller, the other results are undefined.
+        The bytes that `room` needs; if it is smaller, the other outputs are undefined.
     """
     base, used = signed(room.ctypes.data), signed(SLOT_BYTES)
     for number in range(len(known)):
@@ -66,7 +66,7 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
 
 @inlined
 def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
-    """Read a slot to an address; return whether it is undamaged and has this digest."""
+    """Read a slot to an address; return whether its checksum is right and its digest matches."""
     number = place[3]
     if not read_bytes(place[1], base, signed(SLOT_BYTES), HEAD_BYTES + number * SLOT_BYTES):
         return False

@@ -1,4 +1,4 @@
-"""Stores of seek points: in the memory of the process, or in files that processes and runs share."""
+"""Stores of seek points: in process memory, or in files that processes and runs share."""
 
 import threading
 from collections.abc import Sequence
@@ -22,69 +22,70 @@ from readers.jpeg_seek_points.layout import SLOT_BYTES, Entry
 from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.sample import Dataset
 
-_FILE_BYTES = 240  # of a file's entry without its rows: of the dictionary, the key, the tuple and the bytes object
-_SHARE_OF_ROWS = 0.75  # a verdict alone saves a pass over a file, too
-_USUAL_BYTES = 3000  # rows of a file of 110 kB and a third more; where that is too little, files are read a second time
+_FILE_BYTES = 240  # memory of a file's entry without its rows: slot in the dictionary, key, tuple and bytes object
+_SHARE_OF_ROWS = 0.75  # the rest is for verdicts without rows: these save a pass over a file, too
+# Rows of a 110 kB file plus a third; if it is too small, the slots are read a second time.
+_USUAL_BYTES = 3000
 
 
 class SeekPointStore(Protocol):
-    """Remembers the seek points of a dataset's samples; any thread may call it."""
+    """Stores the seek points of a dataset's samples; any thread may call it."""
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
-        """Return what is stored for some samples.
+        """Return the stored seek points of some samples.
 
         Args:
             indices: int64 [n], indices of the samples in the dataset.
-            digests: uint64 [n], `digests_of` their bytes.
+            digests: uint64 [n], the digest of each sample's bytes.
 
         Returns:
-            One record per sample; UNREAD where only other bytes are known.
+            One record per sample; its status is UNREAD if nothing is stored for these bytes.
         """
         ...
 
     def store_all(self, found: Sequence[tuple[int, int, SeekPoints]]) -> None:
-        """Store results as far as there is room; they are copied.
+        """Store results as long as there is room; the results are copied.
 
         Args:
-            found: For each sample its index in the dataset, `digests_of` the bytes that were read, and the result;
-                the verdict may be a bad one.
+            found: For each sample: its index in the dataset, the digest of the bytes that were read, and the result,
+                which may be a bad status.
         """
         ...
 
 
 def open_seek_points(dataset: Dataset) -> SeekPointStore:
-    """Return the store of a loader: on disk; in memory for streams."""
+    """Return the store for a loader: files on disk; for streams, process memory."""
     return SeekPointMemory() if is_stream(dataset) else StoredSeekPoints(dataset)
 
 
 class SeekPointMemory:
-    """A `SeekPointStore` that ends with its process.
+    """A `SeekPointStore` in the memory of the process.
 
-    Files are told apart by their digests alone, so the same file is known in any dataset. When the memory for rows is
-    full only the verdicts of further files are stored, and when all of it is full nothing is: an epoch meets every file
-    once, so that nothing is gained by removing one for another.
+    Files are identified by their digests alone, so a file is also recognised in another dataset. When the memory for
+    seek points is full, only the statuses of further files are stored. When all memory is full, nothing more is stored:
+    an epoch reads every file once, so evicting one for another would gain nothing.
 
     Args:
-        limit_bytes: The most that it holds. With the 256 MB of the default, and 1 KB to a file, these are the
-            seek points of 155,000 files and the verdicts of 270,000 more.
+        limit_bytes: Largest memory use. The default of 256 MB holds the seek points of 155,000 files (1 KB each) and
+            the statuses of 270,000 more.
 
     Attributes:
-        num_bytes: What it holds, about.
+        num_bytes: Approximate memory use.
     """
 
     def __init__(self, limit_bytes: int = 256_000_000) -> None:
         self.num_bytes = 0
         self._limit_bytes = limit_bytes
-        # No arrays: millions of objects that the garbage collector has to look at would slow all else down.
+        # bytes objects, not arrays: the garbage collector would have to scan millions of tracked objects.
         self._known: dict[int, tuple[int, int, bytes]] = {}
-        self._lock = threading.Lock()  # the number of bytes and the entries change together
+        self._lock = threading.Lock()  # keeps the number of bytes consistent with the entries
 
     def look_up(
         self,
         indices: NDArray[np.int64],  # noqa: ARG002 - the digest suffices
         digests: NDArray[np.uint64],
     ) -> Known:
-        """See `SeekPointStore`."""
+        """Return what this process has stored for some samples; `indices` are not used."""
         found = [self._known.get(digest) for digest in digests.tolist()]
         return list_known(
             [
@@ -94,11 +95,11 @@ class SeekPointMemory:
         )
 
     def store_all(self, found: Sequence[tuple[int, int, SeekPoints]]) -> None:
-        """See `SeekPointStore`."""
+        """Store results as long as there is room."""
         with self._lock:
             for _index, digest, (status, every, rows) in found:
                 room = self._limit_bytes - self.num_bytes - _FILE_BYTES
-                # Another thread may have been faster, or what was stored was wrong.
+                # Replaces an entry that another thread stored meanwhile, or that was wrong.
                 if (known := self._known.get(digest)) is not None:
                     room += _FILE_BYTES + len(known[2])
                 if rows.nbytes > room - (1 - _SHARE_OF_ROWS) * self._limit_bytes:
@@ -111,11 +112,11 @@ class SeekPointMemory:
 class StoredSeekPoints:
     """A `SeekPointStore` in files that processes and runs share; see `readers.jpeg_seek_points.store`.
 
-    Where files can take no more, a warning is logged once, and this process alone remembers.
+    If the files cannot take more, one warning is logged, and the process stores further seek points in its memory.
 
     Args:
         dataset: Any dataset.
-        limit_bytes: See `DatasetSeekPoints`.
+        limit_bytes: Largest size of the files; see `DatasetSeekPoints`.
     """
 
     def __init__(self, dataset: Dataset, limit_bytes: int | None = None) -> None:
@@ -123,8 +124,8 @@ class StoredSeekPoints:
         self._memory = SeekPointMemory()
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
-        """See `SeekPointStore`."""
-        # Compiles, where that was not done before.
+        """Return what the files or this process have stored for some samples."""
+        # The import compiles unless the machine code is cached.
         from dali_pipes.jpeg.seek_point_slots import read_known
 
         slots, _files = self._stored.find_slots(indices)
@@ -143,7 +144,7 @@ class StoredSeekPoints:
         return Known(known, (room, others.held))
 
     def store_all(self, found: Sequence[tuple[int, int, SeekPoints]]) -> None:
-        """See `SeekPointStore`."""
+        """Store results in the files, or in memory if the files take no more."""
         self._stored.store([Entry(index, digest, thin_out(one)) for index, digest, one in found])
         if not self._stored.is_writable:
             self._memory.store_all(found)

@@ -1,7 +1,7 @@
-"""Seek points of baseline JPEGs: places in the middle of a scan at which reading can begin.
+"""Seek points of JPEGs: positions in the middle of a scan at which decoding can begin.
 
-One pass over all Huffman codes of a file finds them and gives its verdict, a number of `dali_pipes.jpeg.status`. So the
-verdict is a function of the complete file, whatever part of it is decoded, now or later.
+One pass over all Huffman codes of a file finds its seek points and its status (a number of `dali_pipes.jpeg.status`).
+So the status depends on the complete file, whichever part of it is decoded.
 """
 
 import math
@@ -20,35 +20,38 @@ from readers.jpeg_seek_points.layout import PackedSeekPoints
 from readers.sample import Payload
 
 EVERY = 4
-"""MCUs from one seek point to the next, where nothing else is asked for.
+"""MCUs from one seek point to the next by default.
 
-On an H100 reading the codes of 256 pictures takes 0.97 ms with 4 and 1.41 ms with 8, of crops 0.70 and 1.28 ms. With 2 it takes
-0.77 and 0.43 ms, but the rows twice the memory. Rows that were stored with another distance stay good: each file has its own.
-"""
+On an H100, reading the codes of 256 pictures takes 0.97 ms with 4 and 1.41 ms with 8; of crops, 0.70 and 1.28 ms. With
+2 it takes 0.77 and 0.43 ms, but the seek points take twice the memory. Stored seek points of another distance stay
+valid: each file has its own distance."""
 
 _MAX_EVERY = 65535  # the stored format has 16 bits for the distance
 _BYTES_BETWEEN = 500
-"""Of the scan, from one stored seek point to the next: rows are then 1.5 % of the file. With 1,000 bytes they were 0.7 %, and
-the kernel that reads codes on a GPU had half as many places to begin at, for 1.4 times as long (H100)."""
+"""Bytes of the scan from one stored seek point to the next: seek points are then 1.5 % of the file. With 1,000 bytes
+they were 0.7 %, but the kernel that reads codes on a GPU had half as many starting points and took 1.4 times as long
+(H100)."""
 
 _FILES_PER_CALL = 16
-"""Files that a thread reads in one call, 6 ms for photographs of 110 kB: the other threads get a share, too."""
+"""Files that a thread reads in one call, about 6 ms for photographs of 110 kB; small enough to share work among
+threads."""
 
 KNOWN = np.dtype([(name, np.int64) for name in ("status", "every", "address", "num_rows")])
-"""The seek points of a file, as `SeekPoints`, with address and number of the rows; status UNREAD if they are unknown."""
+"""The seek points of a file, like `SeekPoints`, with address and number of its rows; the status is UNREAD if they are
+unknown."""
 UNREAD = -1
-"""A status that no pass over a file gives: `dali_pipes.jpeg.status` begins at 0."""
+"""Status of a file that was not read yet; the numbers of `dali_pipes.jpeg.status` begin at 0."""
 
 
 class SeekPoints(NamedTuple):
     """The result of one pass over a complete file.
 
     Attributes:
-        status: GOOD, or the first number of `dali_pipes.jpeg.status` that speaks against the file.
+        status: GOOD, or the first number of `dali_pipes.jpeg.status` that applies to the file.
         every: MCUs from one seek point to the next, at least 1.
-        rows: SEEK_POINT [n], C-contiguous; row k is the place before MCU (k + 1) * every, and the place before MCU 0
-            is not among them. Empty where the status is not GOOD, where there was no room for them, where the scan has
-            512 MB or more, or where restart intervals serve instead. May lie in mapped memory.
+        rows: SEEK_POINT [n], C-contiguous. Row k is the position before MCU (k + 1) * every; MCU 0 has no row. Empty if
+            the status is not GOOD, if there was no room, if the scan has 512 MB or more, or if restart intervals are
+            used instead. May lie in mapped memory.
     """
 
     status: int
@@ -61,7 +64,7 @@ class Known(NamedTuple):
 
     Attributes:
         files: KNOWN [n].
-        held: Keeps the rows in memory.
+        held: The owner of the rows; it keeps them in memory.
     """
 
     files: NDArray[np.void]
@@ -70,12 +73,12 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class JpegFinder:
-    """Finds the seek points of baseline JPEGs; a `readers.jpeg_seek_points.finder.Finder`.
+    """Finds the seek points of JPEGs; implements `readers.jpeg_seek_points.finder.Finder`.
 
     Attributes:
-        every: The least distance of seek points in MCUs, 1 to 65535.
-        version: See `Finder`. It goes up with a change of `SEEK_POINT`, of the numbers in `dali_pipes.jpeg.status`, of
-            what `find_seek_points` says of a file, or of the digest.
+        every: Smallest distance of seek points in MCUs, 1 to 65535.
+        version: See `Finder`. Increase it with a change of `SEEK_POINT`, of the numbers in `dali_pipes.jpeg.status`, of
+            the results of `find_seek_points`, or of the digest.
 
     Example:
         >>> from dali_pipes.jpeg.seek_points import FINDER
@@ -89,25 +92,25 @@ class JpegFinder:
     version: int = 3
 
     def digest(self, image: Payload) -> int:
-        """See `Finder.digest`: over all bytes; see `dali_pipes.jpeg.digest`."""
+        """Return the digest of all bytes; see `dali_pipes.jpeg.digest`."""
         return int(digests_of(spans_of([np.frombuffer(image, np.uint8)]))[0])
 
     def find(self, image: Payload) -> PackedSeekPoints:
-        """See `Finder.find`; rows are SEEK_POINT."""
+        """Return the status and the seek points to store; rows are SEEK_POINT."""
         status, rows = find_seek_points(image, self.every)
         return thin_out(SeekPoints(status, self.every, rows))
 
     def reason(self, status: int) -> str:
-        """See `Finder.reason`."""
+        """Return a status as text; "" for GOOD."""
         return "" if status == GOOD else REASONS[status]
 
 
 FINDER = JpegFinder()
-"""The finder of this package, with the usual distance."""
+"""The finder of this package, with the default distance."""
 
 
 def thin_out(found: SeekPoints) -> PackedSeekPoints:
-    """Return the seek points to store: all rows, or every second, third ... where they lie close to one another."""
+    """Return the seek points to store: all rows, or every second, third, ... row if they are too close together."""
     rows, step = found.rows, 1
     if len(rows):
         num_bytes = int(rows["bit"][-1]) / 8
@@ -117,7 +120,7 @@ def thin_out(found: SeekPoints) -> PackedSeekPoints:
 
 
 def from_stored(kept: PackedSeekPoints) -> SeekPoints:
-    """Return what `thin_out` returned as rows for the decoder."""
+    """Return stored seek points (see `thin_out`) as rows for the decoder."""
     return SeekPoints(kept.status, kept.every, np.frombuffer(kept.rows, SEEK_POINT))
 
 
@@ -127,13 +130,13 @@ def spans_of(files: Sequence[NDArray[np.uint8]]) -> NDArray[np.int64]:
     Args:
         files: uint8 [num_bytes] each.
     """
-    # Half as long as by `ctypes`.
+    # Takes half the time of `ctypes`.
     found = [(file.__array_interface__["data"][0], file.size) for file in files]
     return np.array(found, np.int64).reshape(-1, 2)
 
 
 def list_known(found: Sequence[SeekPoints | None]) -> Known:
-    """Return seek points as records for compiled code; None is a file of which nothing is known."""
+    """Return seek points as records for compiled code; None stands for an unknown file."""
     files = np.zeros(len(found), KNOWN)
     files["status"] = UNREAD
     for number, one in enumerate(found):
@@ -144,16 +147,16 @@ def list_known(found: Sequence[SeekPoints | None]) -> Known:
 
 
 def find_seek_points(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
-    """Read all Huffman codes of a JPEG, and note places to begin at; no pixel is computed.
+    """Read all Huffman codes of a JPEG and return its status and seek points; no pixel is computed.
 
     Args:
         data: The file.
         every: MCUs from one seek point to the next, at least 1.
 
     Returns:
-        GOOD and SEEK_POINT [(MCUs - 1) // every], or another number of `dali_pipes.jpeg.status` and no row. GOOD is a
-        JPEG whose scans have all codes that they need, and end with them; if there are several, or one of 512 MB or
-        more, there is no row either.
+        GOOD and SEEK_POINT [(MCUs - 1) // every], or another number of `dali_pipes.jpeg.status` and no rows. GOOD is a
+        JPEG whose scans have all codes that they need, and no more. With several scans, or a scan of 512 MB or more,
+        there are no rows either.
     """
     if every < 1:
         raise ValueError(f"every must be at least 1 MCU, got {every=}; take {EVERY}")
@@ -164,15 +167,15 @@ def find_seek_points(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
 def find_all_seek_points(
     files: NDArray[np.int64], every: int, pool: ThreadPoolExecutor | None = None
 ) -> list[SeekPoints]:
-    """Read all Huffman codes of some JPEGs; see `find_seek_points`.
+    """Read all Huffman codes of some JPEGs and return their statuses and seek points; see `find_seek_points`.
 
     Args:
         files: int64 [n, 2]: address and length in bytes.
         every: MCUs from one seek point to the next, at least 1.
-        pool: Threads that help with more than _FILES_PER_CALL files; the calling thread may be one of them.
+        pool: Threads that help with more than _FILES_PER_CALL files; the calling thread may belong to it.
 
     Returns:
-        The result of each file.
+        One result per file.
     """
     found: list[list[SeekPoints]] = [[] for _ in range(0, len(files), _FILES_PER_CALL)]
     parts = deque(range(len(found)))
@@ -217,7 +220,7 @@ def _find(files: NDArray[np.int64], every: int) -> list[SeekPoints]:
 
 
 def digests_of(files: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Digest complete files, so that one that changed is noticed: XXH3 of 64 bits, at about 20 to 40 GB/s.
+    """Hash complete files, to detect changed ones: 64-bit XXH3, at about 20 to 40 GB/s.
 
     Args:
         files: int64 [n, 2]: address and length in bytes; see `spans_of`.

@@ -1,8 +1,8 @@
-"""Arithmetic on several numbers at once, written out for the compiler.
+"""Explicit vector instructions for compiled code.
 
-Where a loop over pixels is short, or reorders bytes, the compiler does not find the vector instructions by
-itself. Here they are written out: `Lanes` is a vector of integers inside a function that builds code for Numba.
-Any processor can run the result; the compiler cuts the vectors to the width it has.
+The compiler does not find vector instructions for loops over pixels that are short or reorder bytes, so they are
+written out here. `Lanes` is a vector of integers inside a function that builds LLVM code for Numba. The result runs on
+any processor: LLVM splits the vectors to the available width.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ Builder = Any
 
 
 def _combining(operation: str) -> Callable[["Lanes", "Lanes | int"], "Lanes"]:
-    """Return the method for an operator, by the name of the builder's method."""
+    """Return the method of `Lanes` for an operator, given the name of the builder's method."""
 
     def combine(self: "Lanes", other: "Lanes | int") -> "Lanes":
         right = (
@@ -31,9 +31,9 @@ def _combining(operation: str) -> Callable[["Lanes", "Lanes | int"], "Lanes"]:
 
 
 class Lanes:
-    """A vector of signed integers of one width; operators build the instruction for all of them.
+    """A vector of signed integers of one width; operators build one instruction for all lanes.
 
-    Sums and products wrap around at the width. Numbers stand for vectors of themselves.
+    Sums and products wrap around at the width. An integer operand stands for a vector of equal lanes.
     """
 
     def __init__(self, builder: Builder, value: Any) -> None:
@@ -59,7 +59,7 @@ class Lanes:
     __xor__ = _combining("xor")
 
     def clamp(self, low: int, high: int) -> "Lanes":
-        """Return the lanes limited to low <= lane <= high."""
+        """Return the lanes clamped to low <= lane <= high."""
         value = self.value
         for comparison, limit in (("<", low), (">", high)):
             bound = ir.Constant(self.value.type, [limit] * self.count)
@@ -77,25 +77,25 @@ class Lanes:
         return Lanes(self.builder, self.builder.trunc(self.value, _vector(bits, self.count)))
 
     def pick(self, other: "Lanes", lanes: Sequence[int]) -> "Lanes":
-        """Return lanes of this vector (0 to count - 1) and of another one (from count on), in the order given."""
+        """Return the given lanes of this vector (0 to count - 1) and of another one (from count on)."""
         mask = ir.Constant(_vector(32, len(lanes)), list(lanes))
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, other.value, mask))
 
     def store(self, address: Any, offset: int = 0) -> None:
-        """Write the lanes to an address (in bytes), which need not be aligned."""
+        """Write the lanes to an address plus `offset` bytes; it need not be aligned."""
         pointer = _pointer(self.builder, address, offset, self.value.type)
         self.builder.store(self.value, pointer).align = 1
 
 
 def written_out(build: Callable[..., None], num_addresses: int) -> Any:
-    """Make a function for compiled code out of one that builds code.
+    """Return a function for compiled code, given a function that builds its LLVM code.
 
     Args:
-        build: Takes the builder and as many addresses, and returns nothing.
+        build: Takes the builder and `num_addresses` addresses, and returns nothing.
         num_addresses: Number of addresses.
 
     Returns:
-        A function of that many numbers, which can be called in kernels only.
+        A function of `num_addresses` numbers; only kernels can call it.
     """
 
     def typed(_context: Any, *addresses: Any) -> Any:
@@ -111,7 +111,7 @@ def written_out(build: Callable[..., None], num_addresses: int) -> Any:
 
 
 def load(builder: Builder, address: Any, offset: int, bits: int, count: int) -> Lanes:
-    """Read lanes from an address (in bytes), which need not be aligned."""
+    """Read lanes from an address plus `offset` bytes; it need not be aligned."""
     loaded = builder.load(_pointer(builder, address, offset, _vector(bits, count)))
     loaded.align = 1
     return Lanes(builder, loaded)

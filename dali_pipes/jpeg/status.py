@@ -1,6 +1,6 @@
-"""The statuses of JPEGs, numbers that compiled code can return, and the type of seek points; both are stored in files.
+"""The statuses of JPEGs, as numbers that compiled code can return, and the type of seek points; both are stored in files.
 
-A JPEG whose verdict is not GOOD is left to another decoder.
+A JPEG whose status is not GOOD is left to another decoder.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ import numpy as np
 ) = range(20)
 
 OF_SCANS = frozenset({GOOD, BAD_CODE, CUT_SHORT, LEFT_OVER, WRONG_RESTART, BAD_NUMBER})
-"""Statuses of a pass over all codes of a file; the others concern its header, or the arguments."""
+"""Statuses that need a pass over all codes of a file; the other ones concern its header, or the arguments."""
 
 REASONS = (
     "decoded",
@@ -56,9 +56,8 @@ REASONS = (
 """A text for each status."""
 
 SEEK_POINT = np.dtype([("bit", "<u4"), ("dc", "<i2", (3,))])
-"""A place between two MCUs, 10 bytes; stored in files, so a change needs another `JpegFinder.version`.
+"""A position between two MCUs, 10 bytes. It is stored in files, so a change needs another `JpegFinder.version`.
 
-bit: Where the next code begins, in bits from the first byte of the scan's entropy-coded data, counted in the file's
-    own bytes, stuffed zeros and restart markers included.
-dc: The DC predictors of the components there, 0 behind a restart marker and for components that are missing.
-"""
+bit: Where the next code begins, in bits from the first byte of the scan's entropy-coded data. Stuffed zeros and restart
+markers of the file count.
+dc: The DC predictors of the components; 0 after a restart marker and for missing components."""

@@ -1,1 +1,1 @@
-"""This machine: what it has, its cache folder, and functions that are compiled ahead."""
+"""This machine: its hardware and versions, its cache folder, and functions that are compiled ahead."""

@@ -1,4 +1,4 @@
-"""List the files in the cache folder, and remove those that are not in use."""
+"""List the files in the cache folder, and remove unused ones."""
 
 import fcntl
 import re
@@ -12,22 +12,22 @@ from gpu_aug.compiled import cache as compiled
 from readers.storage.cache_folder import cache_folder
 from readers.storage.remote.cache import clear_blocks
 
-# Ending of files that are being written, under a lock on the file.
+# Suffix of files that are being written, while their writer holds a lock on them.
 _PART = ".part"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Files of one kind in the cache folder.
+    """The files of one kind in the cache folder.
 
     Attributes:
         name: Name of the kind.
         folder: Folder of the files.
         files: Number of files.
         bytes: Sum of their sizes.
-        last_used: Time of the last reading or writing of any of them, in seconds since 1970, as far as the file system
+        last_used: Time of the last read or write of any of the files, in seconds since 1970, as far as the file system
             records it; None without files.
-        what: Their content, and the cost of their removal.
+        what: The contents of the files, and the cost of removing them.
     """
 
     name: str
@@ -40,13 +40,13 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Result of a removal for one kind.
+    """The result of removing files of one kind.
 
     Attributes:
         name: The kind.
         files: Number of removed files.
         bytes: Sum of their sizes.
-        kept: Files that stay: a process of this machine has them mapped, or they cannot be removed.
+        kept: Files that were kept: a process of this machine has mapped them, or they cannot be removed.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """Files of one kind: their folder, the pattern of their full names, and a glob of the files in the folder."""
+    """The location of one kind of files: their folder, the pattern of their full names, and a glob of the files in the folder."""
 
     folder: str
     name: re.Pattern[str]
@@ -105,14 +105,14 @@ _LOCATIONS: Mapping[str, _Location] = {
 }
 
 KINDS = tuple(_LOCATIONS)
-"""Kinds that can be removed."""
+"""Kinds of files that can be removed."""
 
 
 def list_cache() -> list[Kind]:
     """Return the kinds of files in the cache folder, ``$GPU_AUG_CACHE`` or ``~/.cache/gpu-aug``.
 
     Returns:
-        Each of KINDS, also without files.
+        One entry for each of KINDS, even without files.
 
     Example:
         >>> from dali_pipes.machine.cache_folder import list_cache
@@ -123,17 +123,17 @@ def list_cache() -> list[Kind]:
 
 
 def remove(kind: str) -> list[Removed]:
-    """Remove files of the cache folder; other processes may continue to use it meanwhile.
+    """Remove files of the cache folder; other processes may use the cache meanwhile.
 
-    Only files of known location and name are removed. Files that a process of this machine has mapped stay, and so do files
-    that are being written. On a folder that several machines share the other machines' processes are not seen: their runs
-    read blocks, indexes and sizes again.
+    Only files with a known location and name are removed. Files that a process of this machine has mapped are kept, and
+    so are files that are being written. If several machines share the folder, processes of the other machines are not
+    visible: their runs read blocks, indexes and sizes again.
 
     Args:
         kind: One of KINDS, or "all" for each of them.
 
     Raises:
-        LoaderError: There is no such kind.
+        LoaderError: The kind is unknown.
 
     Example:
         >>> from dali_pipes.machine.cache_folder import remove
@@ -151,7 +151,7 @@ def _remove(name: str, in_use: Set[Path]) -> Removed:
     if name == "blocks":
         try:
             return Removed(name, *clear_blocks(_folder(name)))
-        except OSError:  # the folder is not writable, or a stopped process holds its lock
+        except OSError:  # the folder is not writable, or a suspended process holds its lock
             return Removed(name, 0, 0, tuple(files))
     kept: list[Path] = []
     sizes: list[int] = []
@@ -166,11 +166,11 @@ def _remove(name: str, in_use: Set[Path]) -> Removed:
 
 
 def _unlink(path: Path) -> bool:
-    """Remove a file unless it is being written; return whether that was possible."""
+    """Remove a file unless it is being written; return whether it was removed."""
     try:
         with path.open("rb") as file:
             if path.suffix == _PART:
-                # Its writer has its lock; a process that waits for the lock then sees that the file is gone.
+                # A writer holds the lock; a process that waits for the lock then sees that the file is gone.
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
     except FileNotFoundError:
@@ -187,7 +187,7 @@ def _folder(name: str) -> Path:
 
 
 def _files(name: str) -> list[Path]:
-    """Return the files of a kind, without links, sorted; none if the folder does not exist or is not readable."""
+    """Return the files of a kind, sorted, without links; empty if the folder does not exist or is not readable."""
     location = _LOCATIONS[name]
     return [
         path
@@ -208,13 +208,13 @@ def _kind(name: str) -> Kind:
 
 
 def _mapped_files() -> set[Path]:
-    """Return the files that processes of this machine have mapped into memory, as far as this user may see.
+    """Return the files that processes of this machine have mapped into memory, as far as this user can see them.
 
-    Whoever has a file open without a mapping keeps it: its name alone is removed.
+    A process that has a file open without a mapping keeps its contents: only the name is removed.
     """
     mapped: set[Path] = set()
     for process in Path("/proc").glob("[0-9]*"):
-        # Processes end meanwhile, and those of other users are not readable; both counts as no files.
+        # Processes end meanwhile, and those of other users are not readable; both count as having no files.
         with suppress(OSError):
             lines = (process / "maps").read_text(errors="surrogateescape").splitlines()
             mapped |= {Path(line.split(maxsplit=5)[5]) for line in lines if line.count(" /")}

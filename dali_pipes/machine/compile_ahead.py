@@ -19,7 +19,7 @@ from dali_pipes.errors import LoaderError
 from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.recipe import Recipe
 
-# Without `multiprocessing`, which would import the user's script again: many scripts have no `if __name__ == "__main__"`.
+# Not `multiprocessing`, which would import the user's script again: many scripts have no `if __name__ == "__main__"`.
 _START = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -29,22 +29,22 @@ serve()
 
 _PLAIN, _FULL = (f"gpu_aug.engines.fused.cpu.passes:{name}" for name in ("run_plain", "run"))
 _RESIZE = "gpu_aug.resampling.bilinear:resize_into"
-# Operations that the smaller of the two fused functions carries out: most recipes need no more, and it compiles faster.
+# Operations that the smaller of the two fused functions supports: most recipes need only these, and it compiles faster.
 _PLAIN_STEPS = {
     *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
     *("Brightness", "Contrast", "Saturation", "Hue"),
 }
-# The helper of `compile_ahead`: at most one per process, for it compiles everything that the first Loader needs.
+# The helper of `compile_ahead`: at most one per process, because it compiles everything that the first Loader needs.
 _helpers: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """Result of `warm`.
+    """The result of `warm`.
 
     Attributes:
         folder: Folder of the compiled code.
-        num_compiled: Functions that were compiled; the others were in the folder already.
+        num_compiled: Number of functions that were compiled; the others were stored already.
         seconds: Wall-clock time.
     """
 
@@ -58,12 +58,12 @@ def warm(
 ) -> Warmed:
     """Compile all functions that a Loader can need, for this processor, and store the code.
 
-    Every later process loads the stored code, also from a folder that is read-only by then, such as that of a container
-    which was prepared when it was built. See `gpu_aug.compiled.cache`.
+    Every later process loads the stored code, even if the folder is read-only by then, as in a container that was
+    prepared when it was built. See `gpu_aug.compiled.cache`.
 
     Args:
-        num_processes: Processes that compile in parallel, at least 1.
-        progress: Called with the number of finished functions and of all functions.
+        num_processes: Number of processes that compile in parallel, at least 1.
+        progress: Called with the number of finished functions and the number of all functions.
 
     Raises:
         LoaderError: The code cannot be stored, or a function cannot be compiled.
@@ -72,7 +72,7 @@ def warm(
 
     began, num_compiled = time.perf_counter(), 0
     progress(0, len(PARTS))
-    # "spawn": a fork would copy the threads' locks of torch and Numba.
+    # "spawn", because a fork would copy locks that threads of torch and Numba hold.
     pool = ProcessPoolExecutor(num_processes, get_context("spawn"), be_quiet)
     try:
         names = {pool.submit(_compile, name): name for name in PARTS}
@@ -85,7 +85,7 @@ def warm(
             num_compiled += future.result()
             progress(done, len(PARTS))
     finally:
-        # After Ctrl-C, too: `with` would compile all the others first.
+        # Also after Ctrl-C; a `with` block would compile all remaining functions first.
         pool.shutdown(cancel_futures=True)
     if num_compiled and not can_keep():
         raise LoaderError(
@@ -95,12 +95,12 @@ def warm(
 
 
 def compile_ahead(recipes: Sequence[Recipe]) -> None:
-    """Start a helper process that compiles what a Loader will need later, while this process compiles what it needs first.
+    """Start a helper process that compiles the functions for later stages, while this process compiles the first ones.
 
-    Nothing happens if the code is stored already, or cannot be stored.
+    Does nothing if the code is stored already, or cannot be stored.
 
     Args:
-        recipes: Recipes of the Loader's views that the fused engine carries out on the CPU.
+        recipes: Recipes of the Loader's views that the fused engine runs on the CPU.
     """
     if _helpers or not sys.executable:
         return
@@ -116,23 +116,23 @@ def compile_ahead(recipes: Sequence[Recipe]) -> None:
         stdout=subprocess.DEVNULL,
     )
     _helpers.append(helper)
-    atexit.register(helper.wait)  # handlers run in reverse order: this after the kill
+    atexit.register(helper.wait)  # exit handlers run in reverse order, so this waits after the kill
     atexit.register(helper.kill)
-    with suppress(OSError):  # the helper has failed, and this process compiles by itself
+    with suppress(OSError):  # the helper has failed; then this process compiles
         assert helper.stdin is not None
         with helper.stdin as pipe:
             pipe.write("".join(f"{name}\n" for name in missing).encode())
 
 
 def names_needed_by(recipes: Sequence[Recipe]) -> list[str]:
-    """Return the names of PARTS that recipes on the CPU need after the decoder."""
+    """Return the keys of PARTS that recipes on the CPU need after the decoder."""
     steps = {type(leaf).__name__ for recipe in recipes for leaf in recipe.batch_leaves}
     names = [_PLAIN if steps <= _PLAIN_STEPS else _FULL] if recipes else []
     return [*names, _RESIZE]
 
 
 def serve() -> None:
-    """Compile the functions whose names of PARTS come in on standard input, one a line."""
+    """Compile the functions whose keys of PARTS arrive on standard input, one per line."""
     from gpu_aug.compiled.cache import be_quiet
 
     be_quiet()
@@ -141,7 +141,7 @@ def serve() -> None:
 
 
 def _compile(name: str) -> int:
-    """Compile one of PARTS; return how many functions were compiled, 0 if the code was stored already."""
+    """Compile one of PARTS; return the number of compiled functions, 0 if the code was stored already."""
     from gpu_aug.compiled.cache import num_compiled
 
     before = num_compiled()
@@ -163,14 +163,14 @@ def _find(name: str) -> Any:
 
 
 def _types(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return Numba's types of arguments, or of examples of them as in PARTS."""
+    """Return the Numba types of arguments, or of examples as in PARTS."""
     from numba import typeof
 
     return tuple(typeof(_example(argument)) for argument in arguments)
 
 
 def _example(argument: Any) -> Any:
-    """Return an argument, with empty arrays and tuples of the types that it names."""
+    """Return an example argument, with empty arrays and tuples for the types that it names."""
     if isinstance(argument, _Records):
         return np.empty((0,) * argument.num_dims, _find(argument.dtype))
     if isinstance(argument, _Tuple):
@@ -179,14 +179,14 @@ def _example(argument: Any) -> Any:
 
 
 class _Records(NamedTuple):
-    """An array of records, whose module is imported when the function is compiled."""
+    """An array of records; its module is imported when the function is compiled."""
 
     dtype: str
     num_dims: int = 1
 
 
 class _Tuple(NamedTuple):
-    """A named tuple, whose module is imported when the function is compiled."""
+    """A named tuple; its module is imported when the function is compiled."""
 
     type: str
     fields: tuple[Any, ...]
@@ -266,5 +266,4 @@ PARTS: dict[str, tuple[Any, ...] | None] = {
 }
 """Functions to compile, with examples of their arguments; None if importing the module compiles them.
 
-A function that is called with arguments of different types has several entries, told apart by a third word.
-"""
+A function that is called with arguments of different types has several entries, which differ in a third word."""

@@ -1,4 +1,4 @@
-"""Description of the machine that a result was measured on: versions, hardware and commit."""
+"""Describe the machine of a measurement: versions, hardware and commit."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from readers.cores import usable_cores
 
-# Packages whose version can change a result, by their names on PyPI.
+# Packages whose version can change a result, by name on PyPI.
 _PACKAGES = (
     "gpu-aug",
     "numpy",
@@ -59,7 +59,7 @@ def machine() -> dict[str, object]:
 def commit() -> str | None:
     """Return the commit of this checkout, with "+changes" if files differ from it.
 
-    Outside of git it is the environment variable GPU_AUG_COMMIT, for copies of a checkout; None without that.
+    Outside of git it is the environment variable GPU_AUG_COMMIT, for copies of a checkout; None if that is not set.
     """
     head = _output("git", "rev-parse", "HEAD")
     if head is None:
@@ -88,7 +88,7 @@ def _cpu_model() -> str:
 def _memory_gib() -> float | None:
     try:
         size_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not POSIX, or a name that is not known there
+    except (AttributeError, ValueError, OSError):  # not POSIX, or sysconf does not know the name
         return None
     return round(size_bytes / 2**30, 1)
 

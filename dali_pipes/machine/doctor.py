@@ -1,4 +1,4 @@
-"""Examine this machine: what is installed, what a Loader will use, and what is missing. `gpu-aug doctor` prints it."""
+"""Examine this machine: installed packages, the choices of a Loader, and missing parts. `gpu-aug doctor` prints it."""
 
 import importlib
 import importlib.util
@@ -9,7 +9,7 @@ from dali_pipes.machine.description import machine, versions
 from readers.cores import usable_cores
 from readers.detect.registry import FORMATS
 
-# Optional extras for formats, and the module that each installs.
+# Optional extras for formats, and the module that each one installs.
 _LIBRARIES = {
     "arrow": "pyarrow",
     "hdf5": "h5py",
@@ -22,7 +22,7 @@ _LIBRARIES = {
     "iceberg": "pyiceberg",
     "hf": "huggingface_hub",
 }
-# Oldest drivers by CUDA version, from the installation guide of DALI 2.4.
+# Oldest supported driver by CUDA version, from the installation guide of DALI 2.4.
 _OLDEST_DRIVERS = {12: 525, 13: 580}
 
 
@@ -32,8 +32,8 @@ class Finding:
 
     Attributes:
         subject: The part that was examined.
-        found: Its state.
-        advice: How to get more of it; "" if nothing is missing.
+        found: The state of that part.
+        advice: What to do to improve it; "" if nothing is missing.
     """
 
     subject: str
@@ -42,7 +42,7 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Examine everything that determines what can run here and how fast.
+    """Yield findings about everything that determines what can run here, and how fast.
 
     Example:
         >>> from dali_pipes.machine.doctor import examine
@@ -103,7 +103,7 @@ def _dali() -> Finding:
 
 
 def _torch_and_dali() -> Iterator[Finding]:
-    """Examine whether torch and DALI are built for one version of CUDA, if both are installed."""
+    """Examine whether torch and DALI are built for the same version of CUDA, if both are installed."""
     import torch
 
     installed, torch_cuda = versions(), torch.version.cuda
@@ -114,11 +114,11 @@ def _torch_and_dali() -> Iterator[Finding]:
 
 
 def judge_pair(torch_cuda: int, dali_cuda: int, driver: object) -> Finding:
-    """Return what is known of torch and DALI in one process, built for these versions of CUDA.
+    """Return what is known about using torch and DALI, built for these CUDA versions, in one process.
 
     Args:
-        torch_cuda: The major version that torch is built for.
-        dali_cuda: The major version that DALI is built for.
+        torch_cuda: The major CUDA version that torch is built for.
+        dali_cuda: The major CUDA version that DALI is built for.
         driver: The version of NVIDIA's driver, such as "580.65.06"; None without a GPU.
     """
     subject = "torch and DALI"
@@ -162,7 +162,7 @@ def _package(subject: str, package: str) -> Finding:
 
 
 def _videos() -> Finding:
-    """Examine the decoder of videos on the CPU."""
+    """Examine the video decoder on the CPU."""
     try:
         av = importlib.import_module("av")
     except ImportError:
@@ -171,7 +171,7 @@ def _videos() -> Finding:
 
 
 def _videos_on_gpu() -> Iterator[Finding]:
-    """Examine the decoder of videos on the GPU, if there is one."""
+    """Examine the video decoder of the GPU, if there is one."""
     import torch
 
     from dali_pipes.video.dali.nvdec import find_nvdec

@@ -1,4 +1,4 @@
-"""What a loader does, stage by stage, and what its training loop waits for."""
+"""Statistics of a loader: the work of each stage, and the stages that the training loop waits for."""
 
 from dali_pipes.monitoring.counts import STAGES, Stage
 from dali_pipes.monitoring.stage_stats import Queue, Remote, StageStats, Waits

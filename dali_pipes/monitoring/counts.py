@@ -1,4 +1,4 @@
-"""Sums of what a loader's stages did: they can be added, subtracted and sent to another process."""
+"""Sums of the work of a loader's stages, which can be added, subtracted and sent to another process."""
 
 import math
 from collections import Counter
@@ -11,7 +11,7 @@ from readers.storage.traffic import Traffic
 Stage = Literal["read", "header", "draw", "decode", "transfer", "augment", "targets", "hand_over"]
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
-"""The stages of a loader, in the order in which a sample goes through them."""
+"""The stages of a loader, in the order in which a sample passes through them."""
 
 STAGE_GROUPS: dict[str, tuple[Stage, ...]] = {
     "read": ("read", "header"),
@@ -19,12 +19,12 @@ STAGE_GROUPS: dict[str, tuple[Stage, ...]] = {
     "augment": ("draw", "augment", "targets"),
     "copy": ("transfer", "hand_over"),
 }
-"""The stages by what people ask about: reading, decoding, augmenting or copying."""
+"""The stages by task: reading, decoding, augmenting or copying."""
 
 _PER_OCTAVE = 8
-"""Buckets between a duration and its double: the middle of a bucket is at most 4.4 % off."""
+"""Buckets between a duration and its double; the middle of a bucket is at most 4.4 % off."""
 
-_SMALLEST_SECONDS = 1e-7  # below it the clock cannot tell durations apart
+_SMALLEST_SECONDS = 1e-7  # below this, the clock cannot distinguish durations
 _OFFSET = -math.log2(_SMALLEST_SECONDS) * _PER_OCTAVE
 
 Durations = dict[int, int]
@@ -37,13 +37,13 @@ class StageCounts:
 
     Attributes:
         calls: Number of calls.
-        samples: Number of samples in them.
-        num_bytes: Encoded bytes of read and decode, else bytes that were made or copied.
-        seconds: Time between begin and end of its calls, less that of calls of other stages within.
-        cpu_seconds: The part of it in which the thread had a core.
-        durations: How long the calls took.
-        waits: How often it waited, by what for.
-        waited: Seconds of these.
+        samples: Number of samples in these calls.
+        num_bytes: For read and decode, encoded bytes; for other stages, bytes that were produced or copied.
+        seconds: Duration of its calls, without nested calls of other stages.
+        cpu_seconds: The part of `seconds` in which the thread had a CPU core.
+        durations: Histogram of the durations of its calls.
+        waits: Number of its waits, by the name of what it waited for.
+        waited: Seconds of these waits, by the same names.
     """
 
     calls: int = 0
@@ -56,8 +56,8 @@ class StageCounts:
     waited: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: "StageCounts", sign: int = 1) -> None:
-        """Add the sums of another one, or subtract them with sign=-1."""
-        # No loop over the names, which takes three times as long: it is done per stage and thread.
+        """Add another stage's sums, or subtract them with sign=-1."""
+        # Written out: a loop over the names takes three times as long, and this runs for each stage and thread.
         self.calls += sign * other.calls
         self.samples += sign * other.samples
         self.num_bytes += sign * other.num_bytes
@@ -71,7 +71,7 @@ class StageCounts:
 
 @dataclass(slots=True)
 class Counts:
-    """Sums of all stages, of the images that our JPEG decoder left to another one, and of remote reading."""
+    """Sums of all stages, of images that our JPEG decoder left to another decoder, and of remote reading."""
 
     stages: dict[Stage, StageCounts] = field(
         default_factory=lambda: {stage: StageCounts() for stage in STAGES}
@@ -80,20 +80,20 @@ class Counts:
     traffic: Traffic = field(default_factory=Traffic)
 
     def add(self, other: "Counts", sign: int = 1) -> None:
-        """Add the sums of another one, or subtract them with sign=-1."""
+        """Add other sums, or subtract them with sign=-1."""
         for stage, mine in self.stages.items():
             mine.add(other.stages[stage], sign)
         add_into(self.whole_images, other.whole_images, sign)
         self.traffic.add(other.traffic, sign)
 
     def copy(self) -> "Counts":
-        """Return the present sums, which do not change any more."""
+        """Return a copy of the present sums."""
         copy = Counts()
         copy.add(self)
         return copy
 
     def minus(self, earlier: "Counts") -> "Counts":
-        """Return the sums since an earlier moment."""
+        """Return the sums since an earlier copy."""
         rest = self.copy()
         rest.add(earlier, -1)
         return rest
@@ -101,19 +101,21 @@ class Counts:
 
 @dataclass(slots=True)
 class LoopCounts:
-    """Sums of what a training loop received. A loop's first batch counts apart, since it pays for the start.
+    """Sums over the batches that a training loop received.
+
+    The first batch of a loop is counted separately, because it includes the start of the pipeline.
 
     Attributes:
         steps: Number of batches.
-        samples: Their rows.
-        first_samples: Rows of first batches.
-        seconds: From the first batch to the latest one.
-        start_seconds: Until the first batch.
+        samples: Number of rows in these batches.
+        first_samples: Number of rows in first batches.
+        seconds: Seconds from the first batch to the latest one.
+        start_seconds: Seconds until the first batch.
         wait_seconds: Part of `seconds` in which the loop waited.
-        late: These, divided among the stages that worked meanwhile and "idle" for threads that had nothing to do.
-        asked: How often the loop asked for a batch, without its first.
-        empty: How often none was finished then.
-        depths: Sum of how many were finished.
+        late: Part of `wait_seconds` by the stage that worked meanwhile; "idle" is the share of threads without work.
+        asked: Number of requests for a batch, except the first of each loop.
+        empty: Number of requests for which no batch was ready.
+        depths: Sum over the requests of the number of batches that were ready.
         bad_samples: Number of bad samples.
     """
 
@@ -130,26 +132,26 @@ class LoopCounts:
     bad_samples: int = 0
 
     def add(self, other: "LoopCounts", sign: int = 1) -> None:
-        """Add the sums of another one, or subtract them with sign=-1."""
+        """Add other sums, or subtract them with sign=-1."""
         for name in _LOOP_NUMBERS:
             setattr(self, name, getattr(self, name) + sign * getattr(other, name))
         add_into(self.late, other.late, sign)
 
     def minus(self, earlier: "LoopCounts") -> "LoopCounts":
-        """Return the sums since an earlier moment."""
+        """Return the sums since an earlier copy."""
         rest = LoopCounts()
         rest.add(self)
         rest.add(earlier, -1)
         return rest
 
 
-# Asking `fields` each time would take a third of the 5 us that adding a batch takes.
+# Computed once: calling `fields` each time would take a third of the 5 us of adding a batch.
 _LOOP_NUMBERS = tuple(one.name for one in fields(LoopCounts) if one.name != "late")
 
 
 def add_into(mine: dict[Any, Any], theirs: Mapping[Any, Any], sign: int) -> None:
-    """Add numbers by name; a name whose number becomes 0 is removed. Another thread may be changing `theirs`."""
-    # Copying is atomic, since no Python code runs meanwhile; a loop over the original could meet a new name.
+    """Add numbers by name, and remove names whose number becomes 0. Another thread may be changing `theirs`."""
+    # Copying is atomic because it runs no Python code; a loop over the original could meet a new name.
     for name, value in dict(theirs).items():
         total = mine.get(name, 0) + sign * value
         if total:
@@ -164,11 +166,11 @@ def bucket_of(seconds: float) -> int:
 
 
 def quantiles(durations: Mapping[int, int], *shares: float) -> tuple[float, ...]:
-    """Return for each share the seconds that this part of all calls did not exceed; 0 without calls.
+    """Return the quantiles of durations in seconds, one per share; 0 without calls.
 
     Args:
-        durations: The number of calls in each bucket.
-        shares: In (0, 1), ascending.
+        durations: Number of calls in each bucket.
+        shares: Shares of the calls, in (0, 1), ascending; 0.5 gives the median.
     """
     total = sum(durations.values())
     if not total:

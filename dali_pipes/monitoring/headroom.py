@@ -1,6 +1,6 @@
-"""Headroom: how much faster training would be with an input that takes no time.
+"""Headroom: the speedup of training if its input took no time.
 
-A training step runs on batches in memory, and on fresh ones, in turns.
+A training step is measured alternately on batches in memory and on fresh batches.
 """
 
 import statistics
@@ -27,7 +27,7 @@ from readers.plural import counted
 TrainingStep = Callable[[Batch], Any]
 
 NOTHING_TO_GAIN = 0.02
-"""A gain below this share is within what clocks and schedulers do."""
+"""A smaller gain is within the noise of clocks and schedulers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class StepRate:
         steps_per_second: Median of the rounds.
         low: The slowest round, in steps per second.
         high: The fastest round.
-        images_per_second: Median of the rounds; clips, if samples are clips.
+        images_per_second: Median of the rounds; counts clips if samples are clips.
     """
 
     steps_per_second: float
@@ -55,14 +55,14 @@ class StepRate:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """The most that training can gain from a faster input; printing it gives the verdict.
+    """The largest possible speedup of training by a faster input; printing it gives the verdict.
 
     Attributes:
         memory: The step on batches in memory.
-        fresh: The step on batches fresh from the loader.
-        gain: How many times as fast training would be with an input that takes no time, at most: the median over the
-            rounds of the rate in memory over the fresh one.
-        gain_range: The smallest and the largest of these.
+        fresh: The step on fresh batches from the loader.
+        gain: Upper bound of the speedup if the input took no time: the median over the rounds of the rate in memory
+            divided by the rate with fresh batches.
+        gain_range: The smallest and the largest of these ratios.
         num_kept: Number of batches in memory.
     """
 
@@ -79,7 +79,7 @@ class Headroom:
 
     @property
     def unclear(self) -> bool:
-        """Whether there seems to be something to gain, but not in every round."""
+        """Whether the median shows a gain, but not every round does."""
         return not self.nothing_to_gain and self.gain_range[0] <= 1
 
     def __repr__(self) -> str:
@@ -105,32 +105,33 @@ def measure_headroom(
     rounds: int = 5,
     kept: int = 4,
 ) -> Headroom:
-    """Measure; see `Loader.headroom`.
+    """Measure the headroom; see `Loader.headroom`.
 
     Args:
-        production: The loader's, which is not changed.
+        production: The loader's production; it is not changed.
         steps: The steps of an epoch.
-        upcoming: The epoch and the consumed positions from which fresh batches come.
+        upcoming: The epoch and the consumed positions after which fresh batches start.
         step: The training step.
-        num_steps: Steps of one measurement.
-        rounds: How often both are measured.
+        num_steps: Number of steps in one measurement.
+        rounds: Number of times that both are measured.
         kept: Number of batches in memory.
 
     Raises:
         LoaderError: An argument is not allowed, the step changes its batch, or an epoch has no batch.
-        BadSampleError: As in a loop.
+        BadSampleError: As in a loop over the loader.
     """
     require_positive(steps=num_steps, rounds=rounds, kept=kept)
     if not callable(step):
         raise LoaderError(f"step={step!r} is not allowed; give a function that takes a Batch")
-    # A recorder and a pipeline of their own, so that the statistics of the run do not change.
+    # A separate recorder and pipeline, so that the statistics of the run do not change.
     setup = production.setup
     apart = replace(setup, fetcher=replace(setup.fetcher, recorder=Recorder()))
     source = _Source(apart, production.with_own_recorder(apart, steps), steps, upcoming)
     try:
         memory = [source.next() for _ in range(kept)]
         source.drain()
-        for batch in islice(cycle(memory), num_steps):  # compile, choose kernels
+        # Warm-up: torch compiles and chooses kernels.
+        for batch in islice(cycle(memory), num_steps):
             step(batch)
         measured = [_measure_round(step, num_steps, source, memory) for _ in range(rounds)]
     finally:
@@ -146,13 +147,13 @@ def measure_headroom(
 
 
 _Rates = tuple[float, float]
-"""Steps per second, images per second."""
+"""Steps per second and images per second."""
 
 
 def _measure_round(
     step: TrainingStep, num_steps: int, source: "_Source", memory: Sequence[Batch]
 ) -> tuple[_Rates, _Rates]:
-    """Measure steps on batches in memory while the loader rests, and on fresh batches while it is in full flow."""
+    """Measure steps on batches in memory while the loader is idle, then on fresh batches at the loader's full speed."""
     versions = [_version(batch) for batch in memory]
     in_memory = _measure(step, islice(cycle(memory), num_steps))
     if versions != [_version(batch) for batch in memory]:
@@ -160,7 +161,7 @@ def _measure_round(
             "step changes its batch in place, so that a batch cannot be given to it again; let it work on a copy, such "
             "as batch.images * 2 in place of batch.images.mul_(2)"
         )
-    # Batches that were made ahead while nothing was timed do not show the speed of the loader.
+    # Consumes the batches that were made ahead before timing started: they do not show the loader's speed.
     step(source.next())
     for _ in range(source.capacity):
         step(source.next())
@@ -183,7 +184,7 @@ def _measure(step: TrainingStep, batches: Iterable[Batch]) -> _Rates:
 
 
 class _Source:
-    """Fresh batches as loops make them, epoch after epoch, which change neither ledger nor state."""
+    """Fresh batches, epoch after epoch, made like in a loop but without changing the ledger or the state."""
 
     def __init__(
         self,
@@ -196,7 +197,7 @@ class _Source:
         options = setup.options
         budget = options.bad_sample_limit(len(setup.fetcher.order))
         self._ledger = Ledger(options.on_bad_sample, budget, None, 0)
-        self._bad: dict[int, BadRecord] = {}  # by index, of all epochs
+        self._bad: dict[int, BadRecord] = {}  # bad samples of all epochs, by index
         self._num_started = 0
         self._batches = self._run(*upcoming)
 
@@ -214,7 +215,7 @@ class _Source:
         return next(self._batches)
 
     def drain(self) -> None:
-        """Drop the batches that are being made, so that the threads rest."""
+        """Discard the batches in progress, so that the threads become idle."""
         while self._num_started:
             self._take()
 
@@ -228,7 +229,8 @@ class _Source:
             self._source = self._production.open(self._steps.largest)
             try:
                 self._plans = iter(self._steps.plans(epoch, consumed))
-                self._has_batch = total(consumed) > 0  # the rest of an epoch may have none
+                # The rest of a partly consumed epoch may have no batch.
+                self._has_batch = total(consumed) > 0
                 yield from self._run_epoch()
                 if not self._has_batch:
                     raise no_batch(self._setup)
@@ -253,18 +255,18 @@ class _Source:
         self._num_started -= 1
         batch = batch_of(finished, images, self._setup, self._judge)
         if batch is None:
-            self._plans = iter(())  # a stream of unknown length has endless plans
+            self._plans = iter(())  # a stream of unknown length would have endless plans
         self._has_batch |= batch is not None
         return batch
 
     def _judge(self, records: Sequence[BadRecord]) -> None:
-        """End where a loop would, by the bad samples of all epochs. They are not recorded: loops will meet them again."""
+        """Raise if a loop would raise because of the bad samples so far. They are not recorded, because loops will read them again."""
         self._bad |= {record.index: record for record in records if not record.kept}
         self._ledger.judge(list(self._bad.values()))
 
 
 def _version(batch: Batch) -> list[int]:
-    """Return how often each image tensor was changed in place."""
+    """Return torch's version counter of each image tensor, which in-place changes increase."""
     return [view._version for view in batch.views]
 
 

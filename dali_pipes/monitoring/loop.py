@@ -1,4 +1,4 @@
-"""LoopMeter: what a training loop received, how long it waited, and which stages it waited for."""
+"""LoopMeter: counts the batches of a training loop, its waiting, and the stages that it waited for."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from dali_pipes.monitoring.stats import Stats, make_stats
 from gpu_aug.compiled.clock import clock
 
 IDLE = "idle"
-"""Name among the late stages for threads that had nothing to do."""
+"""Key in `late` for the share of threads that had no work."""
 
 Scope = Literal["epoch", "run"]
 
@@ -21,8 +21,8 @@ class LoopMeter:
     """Counts what a loader hands over to its training loop.
 
     Args:
-        recorder: Knows what the stages do.
-        num_threads: Number of threads that work on them.
+        recorder: Records the work of the stages.
+        num_threads: Number of threads that work on the stages.
     """
 
     def __init__(self, recorder: Recorder, num_threads: int) -> None:
@@ -30,14 +30,14 @@ class LoopMeter:
         self._sums = LoopCounts()
         self._epoch_began = LoopCounts()
         self._epoch_counts = Counts()
-        self._began: float | None = None  # the loop; None once it has its first batch
+        self._began: float | None = None  # start time of the loop; None once it has its first batch
         self._asked = self._latest = 0.0
         self._waited = LoopCounts()
-        self._number = 0  # of the loop
-        self._queue = 0, 0  # finished batches, and how many are made ahead
+        self._number = 0  # number of the loop
+        self._queue = 0, 0  # finished batches, and the largest number that is made ahead
 
     def begin(self) -> None:
-        """Begin a loop."""
+        """Start a loop."""
         self._number += 1
         self._epoch_began = self._sums.minus(LoopCounts())
         self._epoch_counts = self.recorder.totals()
@@ -45,11 +45,11 @@ class LoopMeter:
 
     @contextmanager
     def waiting(self, ready: int, capacity: int) -> Iterator[None]:
-        """Measure a block in which the loop waits for a batch; it counts once a batch is handed over.
+        """Measure a block in which the loop waits for a batch; the time counts once a batch is handed over.
 
         Args:
             ready: Number of finished batches.
-            capacity: How many are made ahead at most.
+            capacity: Largest number of batches that are made ahead.
         """
         self.recorder.set_loop_thread()
         self._queue = ready, capacity
@@ -66,7 +66,7 @@ class LoopMeter:
         )
 
     def hand_over(self, step: int, samples: int, bad_samples: int) -> None:
-        """Count a batch, and report it to observers."""
+        """Count a batch and report it to observers."""
         now, sums = clock(), self._sums
         if self._began is not None:
             sums.start_seconds += max(0.0, now - self._began)
@@ -89,7 +89,7 @@ class LoopMeter:
             observer.on_loop_end(clock())
 
     def stats(self, scope: Scope, epoch: int) -> Stats:
-        """Return the statistics of the present loop, or of the whole run."""
+        """Return the statistics of the present loop, or of the full run."""
         is_epoch = scope == "epoch"
         loop = self._sums.minus(self._epoch_began if is_epoch else LoopCounts())
         counts = self.recorder.totals()
@@ -99,7 +99,7 @@ class LoopMeter:
         return make_stats(epoch, (loop, counts), self._queue, self._num_threads, since)
 
     def _late(self, seconds: float, before: Busy, after: Busy) -> dict[str, float]:
-        """Divide the seconds that the loop waited: first its own work, then by the work of the others meanwhile."""
+        """Divide the seconds that the loop waited: first its own thread's work by stage, then the other threads' work meanwhile."""
         own = _between(before.training_thread_seconds, after.training_thread_seconds)
         others = {
             stage: spent - own[stage]

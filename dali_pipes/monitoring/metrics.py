@@ -1,4 +1,4 @@
-"""Metrics: callables of the user that get a loader's statistics while a loop runs."""
+"""Metrics: user callables that receive a loader's statistics while a loop runs."""
 
 import inspect
 import logging
@@ -17,26 +17,27 @@ from dali_pipes.monitoring.stats import Stats
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
 _SECONDS = 10.0
-"""A dashboard needs no more points, and a call takes 0.1 ms and the time of the callable."""
+"""Default seconds between two calls: enough points for a dashboard. A call takes 0.1 ms plus the time of the
+callable."""
 
 _FRAMES_TO_LOOP = 7
-"""Frames between the user's loop and a warning of this module, so that the warning names the loop."""
+"""Stack frames from the user's loop to a warning of this module, so that the warning points to the loop."""
 
 Call = Callable[[Stats], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """A callable that gets a loader's statistics, and how often: for ``Monitoring(metrics=...)``.
+    """A callable that receives a loader's statistics at an interval, for ``Monitoring(metrics=...)``.
 
     It is called in the thread of the training loop when a batch is handed over, and once more when the loop ends.
 
     Args:
-        call: Gets a `Stats`; its result is ignored.
+        call: Receives a `Stats`; its result is ignored.
         steps: Steps between two calls.
-        seconds: Seconds between two calls, of which each comes with the next batch. Give either steps or seconds.
-        scope: "epoch" for statistics of the present loop, "run" for those since the loader was made. None takes the
-            attribute `scope` of the callable, and "epoch" without one.
+        seconds: Seconds between two calls; each call happens at the next batch. Give either steps or seconds.
+        scope: "epoch" for statistics of the present loop, "run" for statistics since the loader was made. None uses the
+            callable's attribute `scope`, or "epoch" without one.
 
     Raises:
         LoaderError: An argument is not allowed.
@@ -72,13 +73,13 @@ class Every:
 
     @property
     def of(self) -> Scope:
-        """The scope, with None resolved."""
+        """The scope, never None."""
         own = getattr(self.call, "scope", None)
         return self.scope or ("run" if isinstance(own, str) and own == "run" else "epoch")
 
 
 class OfRank:
-    """Base class of callables that need the rank of their loader, which sets it when a loop begins.
+    """Base class of callables that need the loader's rank; the loader sets it when a loop begins.
 
     Attributes:
         rank: The rank; None until it is known.
@@ -94,7 +95,7 @@ def as_metrics(given: object) -> tuple[Every, ...]:
         given: None, a callable, an `Every`, or a list or tuple of these.
 
     Raises:
-        LoaderError: It is something else.
+        LoaderError: It is of another type.
     """
     if given is None:
         return ()
@@ -103,14 +104,14 @@ def as_metrics(given: object) -> tuple[Every, ...]:
 
 
 Metric = Call | Every
-"""What ``Monitoring(metrics=...)`` takes, one or several."""
+"""One item of ``Monitoring(metrics=...)``."""
 
 
 class Metrics:
-    """Calls the callables of a loader when they are due.
+    """Calls a loader's callables when they are due.
 
     Args:
-        every: The callables, and how often.
+        every: The callables with their intervals.
         stats: Returns the statistics of a scope.
     """
 
@@ -119,7 +120,7 @@ class Metrics:
         self._stats = stats
 
     def begin(self, rank: int) -> None:
-        """Begin a loop of this rank."""
+        """Start a loop of this rank."""
         for call in self._calls:
             call.begin()
             function: object = call.every.call
@@ -127,13 +128,13 @@ class Metrics:
                 function.rank = rank
 
     def count(self) -> None:
-        """Count a batch that is about to be handed over, and call what is due."""
+        """Count a batch that is about to be handed over, and call the callables that are due."""
         for call in self._calls:
             if call.count():
                 self._run(call)
 
     def finish(self) -> None:
-        """End a loop: call everything that did not get the last step."""
+        """End a loop: call every callable that has not received the last step."""
         for call in self._calls:
             if call.steps:
                 self._run(call)
@@ -159,18 +160,18 @@ class Metrics:
 
 
 class _Call:
-    """A callable, and the steps and time since its last call."""
+    """A callable with the steps and the time since its last call."""
 
     def __init__(self, every: Every) -> None:
         self.every, self.has_failed = every, False
         self.begin()
 
     def begin(self) -> None:
-        """Count from here."""
+        """Start counting steps and time."""
         self.steps, self.since = 0, 0.0
 
     def count(self) -> bool:
-        """Count a batch, and return whether the callable is due; time begins with the first batch."""
+        """Count a batch and return whether the callable is due; time starts with the first batch."""
         if not self.since:
             self.since = time.monotonic()
         self.steps += 1

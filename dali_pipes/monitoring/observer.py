@@ -1,4 +1,4 @@
-"""Observers of a loader: they receive each call of a stage, and each batch that the training loop gets."""
+"""Observers of a loader, which receive each stage call and each batch of the training loop."""
 
 import threading
 from collections.abc import Sequence
@@ -9,18 +9,18 @@ from dali_pipes.monitoring.counts import Stage
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One call of a stage. Times are by `gpu_aug.compiled.clock`, in seconds.
+    """One call of a stage. Times are those of `gpu_aug.compiled.clock`, in seconds.
 
     Attributes:
         stage: The stage.
-        thread: Name of the thread that worked on it.
-        thread_id: Its number in the system, as of `threading.get_native_id`.
-        process: Number of its process in the system.
-        began: When it began.
-        ended: When it ended. Calls of other stages within, by the same thread, have spans of their own.
-        samples: Number of samples that it worked on.
+        thread: Name of the thread.
+        thread_id: Native id of the thread, see `threading.get_native_id`.
+        process: Id of the process.
+        began: Start time.
+        ended: End time. Nested calls of other stages in the same thread have their own spans.
+        samples: Number of samples.
         num_bytes: See `dali_pipes.monitoring.counts.StageCounts`.
-        step: The step that it worked for; None if unknown.
+        step: The step of the samples; None if unknown.
     """
 
     stage: Stage
@@ -36,14 +36,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class BatchEvent:
-    """A batch that the training loop received. Times are as of Span.
+    """A batch that the training loop received. Times are those of Span.
 
     Attributes:
-        step: Its step.
-        samples: Its rows.
-        ready: Number of finished batches when it was asked for.
-        asked: When it was asked for.
-        got: When the training loop got it.
+        step: The step of the batch.
+        samples: Number of its rows.
+        ready: Number of finished batches when it was requested.
+        asked: Time of the request.
+        got: Time at which the training loop received it.
     """
 
     step: int
@@ -54,30 +54,30 @@ class BatchEvent:
 
 
 class Observer:
-    """Watches a loader, and by itself ignores all events.
+    """Base class of observers; it ignores all events.
 
-    Methods are called often, by the threads that work; they must neither wait nor fail.
+    The working threads call the methods often, so these must neither block nor raise.
     """
 
     def on_span(self, span: Span) -> None:
-        """Receive a call of a stage that is over, from the thread that made it or took it from a helper process."""
+        """Receive a finished stage call, in the thread that made it or that received it from a helper process."""
 
     def on_batch(self, batch: BatchEvent) -> None:
-        """Receive a batch, from the thread of the training loop."""
+        """Receive a batch, in the thread of the training loop."""
 
     def on_loop_end(self, now: float) -> None:
-        """Receive the end of a loop, from the thread that ends it."""
+        """Receive the end of a loop, in the thread that ends it."""
 
 
 class Spans(Observer):
-    """Keeps spans until they are taken, in a helper process."""
+    """Collects spans in a helper process until they are sent."""
 
     def __init__(self) -> None:
         self._spans: list[Span] = []
         self._lock = threading.Lock()
 
     def on_span(self, span: Span) -> None:
-        """Keep a span."""
+        """Store a span."""
         with self._lock:
             self._spans.append(span)
 
@@ -89,5 +89,5 @@ class Spans(Observer):
 
 
 def shift_spans(spans: Sequence[Span], seconds: float) -> list[Span]:
-    """Return spans that are this many seconds later, to translate the clock of another process."""
+    """Return spans moved by some seconds, to convert times of another process's clock."""
     return [replace(span, began=span.began + seconds, ended=span.ended + seconds) for span in spans]

@@ -1,7 +1,7 @@
-"""Ranges around the stages for profilers: torch.profiler, and Nsight Systems by NVTX.
+"""Profiler ranges around the stages: for torch.profiler, and by NVTX for Nsight Systems.
 
-``nsys`` sets NVTX_INJECTION64_PATH for what it starts, as NVTX documents it; ``GPU_AUG_NVTX=1`` asks for ranges
-without that, and ``GPU_AUG_NVTX=0`` for none.
+``nsys`` sets NVTX_INJECTION64_PATH for the programs that it starts, as the NVTX documentation says. ``GPU_AUG_NVTX=1``
+requests ranges without it, and ``GPU_AUG_NVTX=0`` switches them off.
 """
 
 import os
@@ -16,8 +16,8 @@ from torch.autograd import profiler
 _PREFIX = "gpu_aug"
 _nvtx: Any = torch.cuda.nvtx
 
-# Says of the full process whether torch profiles: the public torch.autograd._profiler_enabled knows of its own thread
-# only. A torch without the private name profiles without our ranges.
+# Tells whether torch profiles anywhere in the process; torch.autograd._profiler_enabled only knows about its own thread.
+# If a torch version lacks the private name, its profiles have no ranges of ours.
 _profiler: Any = (
     profiler
     if hasattr(profiler, "_is_profiler_enabled")
@@ -26,7 +26,7 @@ _profiler: Any = (
 
 
 class Range:
-    """A named range, open until `close`, which the same thread must call, in reverse order of opening."""
+    """A named profiler range; the thread that opened it must call `close`, in reverse order of opening."""
 
     __slots__ = ("_recorded", "_with_nvtx")
 
@@ -48,7 +48,7 @@ class Range:
 
 
 def open_range(name: str) -> Range | None:
-    """Begin a range if a profiler runs; else return None, within a tenth of a microsecond."""
+    """Open a range if a profiler runs; else return None, within 0.1 us."""
     if nvtx_is_wanted() or _profiler._is_profiler_enabled:
         return Range(name, with_nvtx=nvtx_is_wanted())
     return None
@@ -56,10 +56,10 @@ def open_range(name: str) -> Range | None:
 
 @cache
 def nvtx_is_wanted() -> bool:
-    """Return whether NVTX ranges are made, as decided by the first call.
+    """Return whether NVTX ranges are made; the first call decides.
 
     Warns:
-        UserWarning: They were asked for, and this torch has none; or GPU_AUG_NVTX is neither 0 nor 1.
+        UserWarning: They are requested but this torch has no NVTX; or GPU_AUG_NVTX is neither 0 nor 1.
     """
     value = os.environ.get("GPU_AUG_NVTX", "")
     if value not in ("", "0", "1"):

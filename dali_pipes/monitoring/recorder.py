@@ -1,4 +1,4 @@
-"""Recorder: counts which stages the threads of a loader work on, and for how long."""
+"""Recorder: counts the calls and the time of each stage in a loader's threads."""
 
 import math
 import os
@@ -24,9 +24,9 @@ class Busy:
     """Seconds of work.
 
     Attributes:
-        seconds: Those of all threads, by stage.
-        training_thread_seconds: The part of the training loop's thread, by stage.
-        helper_seconds: Seconds that the threads of helper processes had available.
+        seconds: Seconds of all threads, by stage.
+        training_thread_seconds: The training thread's part of `seconds`, by stage.
+        helper_seconds: Elapsed seconds times threads, over all helper processes.
     """
 
     seconds: Mapping[Stage, float]
@@ -36,14 +36,14 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The work of a thread at this moment.
+    """The present work of a thread.
 
     Attributes:
-        thread: Its name.
-        ident: Its number, as of `threading.get_ident`.
+        thread: Name of the thread.
+        ident: Its ident, see `threading.get_ident`.
         stage: The stage that it works on.
-        seconds: For how long.
-        work: What it works on; `str` puts it into words.
+        seconds: Duration so far.
+        work: The samples that it works on; `str` describes them.
     """
 
     thread: str
@@ -53,47 +53,47 @@ class Running:
     work: Any
 
 
-# Stands for the innermost call of a thread while one that ends becomes part of the sums.
+# Replaces the innermost call of a thread while an ending call is added to the sums.
 _CHANGING: Any = object()
 
 _MAX_LOOKS = 100
-"""Looks at a thread that ends a call, which takes well below a microsecond."""
+"""Attempts to read the innermost call of a thread while it ends a call, which takes well below a microsecond."""
 
 _AT_ONCE_SECONDS = 1e-5
-"""A thread that begins a call this soon after its latest one has kept its core: to lose and get it back takes longer.
+"""A thread that starts a call this soon after its latest call has kept its core: losing and regaining it takes longer.
 
-Asking the system costs 0.6 of the 3 microseconds of a call.
-"""
+This saves asking the system, which costs 0.6 of the 3 microseconds of a call."""
 
 
 class Recorder:
-    """Counts what the stages of a loader do; safe from any thread.
+    """Counts the work of a loader's stages; thread-safe.
 
-    What is spent compiling our own functions, which is done once, counts for no stage.
+    Time for compiling our own functions, which happens once, counts for no stage.
 
-    Every thread counts in an object of its own, and a reader adds the numbers up. Counting takes no lock: threads would
-    queue for a shared one, and each that waits gives up the interpreter, too. A number is changed by its own thread alone
-    and only grows, so `take` need not reset anything. What must be atomic is: loading and storing an attribute; loading,
-    storing and `setdefault` of a dictionary's key; copying a dictionary. (In CPython it is, for keys that are strings and
-    integers: no Python code runs meanwhile.) ``+=`` need not be.
+    Each thread counts in its own object, and readers add the numbers up. Counting takes no lock: threads would queue
+    for a shared lock, and each waiting thread would also release the GIL. A number is changed only by its own thread
+    and only grows, so `take` does not need to reset anything. These operations must be atomic: loading and storing an
+    attribute; loading, storing and `setdefault` of a dictionary key; copying a dictionary. (In CPython they are for
+    keys that are strings or integers, because no Python code runs meanwhile.) ``+=`` does not need to be atomic.
 
     Attributes:
-        observers: Watch the loader; see `observe`.
-        traffic: What is read remotely; see `readers.storage.traffic.counted`.
+        observers: The observers of the loader; see `observe`.
+        traffic: Sums of remote reading; see `readers.storage.traffic.counted`.
     """
 
     def __init__(self) -> None:
         self.observers: tuple[Observer, ...] = ()
-        self._lock = threading.Lock()  # taken to read, absorb or observe; never to count
-        # By `threading.get_ident`. The system gives the number of a thread that has ended to a new one, which then goes
-        # on with its counts: so nothing is lost, and there are no more of them than there were threads at a time.
+        self._lock = threading.Lock()  # held to read, absorb or observe; never to count
+        # Keyed by `threading.get_ident`. The system reuses the ident of an ended thread for a new thread, which continues
+        # its counts. So nothing is lost, and there are never more entries than simultaneous threads.
         self._threads: dict[int, _ThreadCounts] = {}
-        self._others = Counts()  # of helper processes, and remote reading; less all that was taken
+        # Counts of helper processes and remote reading, minus everything that `take` returned.
+        self._others = Counts()
         self._helper_seconds = 0.0
-        self._looping = -1  # the number of the loop's thread; no thread has this one
+        self._looping = -1  # ident of the training thread; -1 is no thread's ident
 
     def __reduce__(self) -> tuple[type["Recorder"], tuple[()]]:
-        """Pickle it empty: another process counts its own work."""
+        """Pickle an empty recorder: another process counts its own work."""
         return Recorder, ()
 
     @property
@@ -107,7 +107,7 @@ class Recorder:
             self.observers = (*self.observers, observer)
 
     def ignore(self, observer: Observer) -> None:
-        """Send no more events to an observer."""
+        """Stop sending events to an observer."""
         with self._lock:
             self.observers = tuple(one for one in self.observers if one is not observer)
 
@@ -126,22 +126,22 @@ class Recorder:
         work: Any = None,
         by_others: bool = False,
     ) -> "_Call":
-        """Count the time of a block for a stage. Time of a nested block counts for the nested stage only.
+        """Count the time of a block for a stage. The time of a nested block counts only for the nested stage.
 
         Args:
             stage: The stage.
-            samples: Number of samples that it works on; may be set in the block, as `num_bytes`.
+            samples: Number of samples in the block; it may be set inside the block, like `num_bytes`.
             num_bytes: See StageCounts.
-            work: What it works on, None for the work of the block around it. Its `str` is only called for a report; its
-                `plan` is the step.
-            by_others: Whether other threads do the work while the calling one waits, such as DALI's: whether these have
-                a core is unknown, and assumed.
+            work: The samples of the block; None means those of the enclosing block. Its `str` is only called for a
+                report; its `plan` is the step.
+            by_others: Whether other threads (such as DALI's) do the work while the calling thread waits. Whether they
+                have a core is unknown; it is assumed that they have.
         """
         thread = self._threads.get(get_ident()) or self._own_counts()
         return _Call(self, thread, stage, samples, num_bytes, work, by_others)
 
     def waited(self, stage: Stage, what: str, seconds: float) -> None:
-        """Count that a stage waited for something."""
+        """Count the time that a stage waited for something."""
         counts = self._own_counts().stages[stage]
         counts.waits[what] = counts.waits.get(what, 0) + 1
         counts.waited[what] = counts.waited.get(what, 0.0) + max(0.0, seconds)
@@ -150,31 +150,31 @@ class Recorder:
         """Count images that another decoder than our JPEG decoder decoded in full.
 
         Args:
-            kinds: The kind of each, or how many there are of each kind.
+            kinds: The kind of each image, or the number of images by kind.
         """
         self._own_counts().whole_images.update(kinds)
 
     def absorb(self, counts: Counts, thread_seconds: float) -> None:
-        """Add the counts of a helper process, whose threads had this many seconds together."""
+        """Add the counts of a helper process, whose threads together had `thread_seconds` of time."""
         with self._lock:
             self._others.add(counts)
             self._helper_seconds += thread_seconds
 
     def totals(self) -> Counts:
-        """Return the sums of all calls that are over."""
+        """Return the sums over all finished calls."""
         with self._lock:
             return self._sums()
 
     def take(self) -> Counts:
-        """Return the sums since the last call of this."""
+        """Return the sums since the last call of `take`."""
         with self._lock:
             taken = self._sums()
-            # What is counted or read meanwhile is left for the next time: the threads' own numbers only ever grow.
+            # Counts that arrive meanwhile are returned next time: the threads' own numbers only grow.
             self._others.add(taken, -1)
             return taken
 
     def busy(self) -> Busy:
-        """Return the work so far, including that of calls that are not over."""
+        """Return the work so far, including unfinished calls."""
         with self._lock:
             now = clock()
             threads = {ident: one.seconds(now) for ident, one in dict(self._threads).items()}
@@ -188,11 +188,11 @@ class Recorder:
             )
 
     def set_loop_thread(self) -> None:
-        """Note that the calling thread is the one of the training loop."""
+        """Register the calling thread as the training thread."""
         self._looping = get_ident()
 
     def running(self) -> list[Running]:
-        """Return what each thread is doing now that works on a stage."""
+        """Return the present work of each thread that works on a stage."""
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         calls = {ident: thread.open_call() for ident, thread in dict(self._threads).items()}
         now = clock()
@@ -218,15 +218,15 @@ class Recorder:
 
 
 class _ThreadCounts:
-    """The counts of one thread, and the innermost call of a stage that it is in.
+    """The counts of one thread, and its innermost stage call.
 
-    The thread alone changes it; the numbers only ever grow.
+    Only the thread itself changes it; the numbers only grow.
 
     Attributes:
         stages: Sums of each stage, in the order of STAGES.
         whole_images: See `Recorder.count_full_decodes`.
-        innermost: The innermost call that is not over; `_CHANGING` while one becomes part of the sums.
-        cpu: Seconds that the thread had a core until `cpu_at`, the end of its latest call.
+        innermost: The innermost unfinished call; `_CHANGING` while a call is added to the sums.
+        cpu: CPU seconds of the thread until `cpu_at`, the end of its latest call.
     """
 
     __slots__ = ("cpu", "cpu_at", "innermost", "stages", "whole_images")
@@ -238,42 +238,42 @@ class _ThreadCounts:
         self.cpu, self.cpu_at = 0.0, -math.inf
 
     def open_call(self) -> "_Call | None":
-        """Return the innermost call that is not over."""
+        """Return the innermost unfinished call."""
         for _ in range(_MAX_LOOKS):
             if (call := self.innermost) is not _CHANGING:
                 return call
-            time.sleep(0)  # lets that thread go on
+            time.sleep(0)  # lets that thread run
         return None
 
     def seconds(self, now: float) -> list[float]:
-        """Return the seconds of each of STAGES: of calls that are over, and of those that are not, until now.
+        """Return the seconds of each of STAGES: of finished calls, and of unfinished calls until now.
 
-        If a call ends meanwhile it might be missed or counted twice, so it is all read again. For a thread that ends calls
-        all the time the last reading is taken: such calls are short.
+        If a call ends meanwhile, it might be missed or counted twice, so everything is read again. If a thread ends
+        calls all the time, the last reading is used: such calls are short.
         """
         for _ in range(_MAX_LOOKS):
             call = one = self.open_call()
             until, within = now, 0.0 if one is None else one.within_seconds
             spent = [counts.seconds for counts in self.stages.values()]
-            if call is None:  # one that has begun since then has hardly taken any time
+            if call is None:  # a call that has started since then has hardly taken any time
                 break
             while one is not None:
                 so_far = max(0.0, until - one.began - one.within_seconds)
                 spent[STAGES.index(one.stage)] += so_far
                 until, one = one.began, one.outer
-            # A call within this one that came and went has added to its `within_seconds`, if it took any time.
+            # A nested call that started and ended meanwhile has changed `within_seconds`, if it took any time.
             if self.innermost is call and call.within_seconds == within:
                 break
         return spent
 
 
 class _Call:
-    """A call of a stage; see Recorder.measure.
+    """A stage call; see Recorder.measure.
 
     Attributes:
-        began: When it began; `cpu_began` by the clock of the thread's core.
-        within_seconds: Seconds of the calls within it that are over; `within_cpu_seconds` those with a core.
-        outer: The call around it, or None.
+        began: Start time; `cpu_began` is the thread's CPU time at the start.
+        within_seconds: Seconds of finished nested calls; `within_cpu_seconds` their CPU time.
+        outer: The enclosing call, or None.
         thread: The counts of its thread.
     """
 
@@ -306,7 +306,7 @@ class _Call:
         now = self.began = clock()
         gap = now - thread.cpu_at
         self.cpu_began = thread.cpu + gap if 0 <= gap < _AT_ONCE_SECONDS else thread_time()
-        thread.innermost = self  # last, since other threads can see it from here on
+        thread.innermost = self  # set last, because other threads can see the call from here on
         return self
 
     def __exit__(
@@ -323,11 +323,11 @@ class _Call:
             cpu_seconds = cpu - self.cpu_began
             seconds = now - self.began
             own, own_cpu = seconds - self.within_seconds, cpu_seconds - self.within_cpu_seconds
-            # The clock goes back meanwhile if a helper process reports that it has compiled. Comparisons, since `min` and
+            # The clock goes back if a helper process reports compiling time. Comparisons are used because `min` and
             # `max` take 60 ns each.
             if own < 0:
                 own = 0.0
-            # Compiling takes no time by our clock, but it does by that of the core.
+            # Our clock excludes compiling, but the CPU clock includes it.
             if own_cpu > own or self.by_others:
                 own_cpu = own
             elif own_cpu < 0:
@@ -346,7 +346,7 @@ class _Call:
             counts.cpu_seconds += own_cpu
             durations[bucket] = durations.get(bucket, 0) + 1
         finally:
-            # Also after Ctrl-C in between.
+            # Runs even if Ctrl-C came in between.
             thread.innermost = outer
         if self.range is not None:
             self.range.close()

@@ -1,4 +1,4 @@
-"""The parts of statistics: stages, waits, the queue of finished batches, remote reading; and the table of stages."""
+"""The parts of Stats: stages, waits, the queue of finished batches and remote reading; and the table of stages."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class StageStats:
-    """The work of one stage, over all threads.
+    """The work of one stage, summed over all threads.
 
-    On a GPU the seconds are the host's part alone.
+    On a GPU, the seconds only cover the host's part.
 
     Attributes:
-        calls: Number of calls: reading, headers and draws take a batch at once, decoding and augmenting on the CPU some
-            rows of it.
-        samples: Number of samples in them.
-        bytes: Encoded bytes of reading and decoding, else bytes that were made or copied.
-        busy_seconds: Seconds that threads worked on it; those of several threads add up.
-        cpu_seconds: Part of these in which the thread had a core. In the rest it waited: for storage, for another process
-            or loader that took the core, or for the interpreter lock. Where DALI does the work it is all of them.
-        p50_seconds: Half of the calls took no longer than this, within 5 %.
+        calls: Number of calls. Reading, headers and draws process a full batch per call; decoding and augmenting on the
+            CPU process some of its rows.
+        samples: Number of samples in these calls.
+        bytes: For reading and decoding, encoded bytes; for other stages, bytes that were produced or copied.
+        busy_seconds: Seconds that threads worked on the stage, summed over threads.
+        cpu_seconds: The part of `busy_seconds` in which the thread had a core. The rest is waiting: for storage, for a
+            core that another process or loader used, or for the GIL. If DALI does the work, all of it counts.
+        p50_seconds: Median duration of a call, within 5 %.
         p90_seconds: 90 % of the calls took no longer than this.
         p99_seconds: 99 % of the calls took no longer than this.
-        waits: Waits before it began, by what for.
+        waits: Waits before the stage began, by the name of what it waited for.
     """
 
     calls: int
@@ -52,16 +52,16 @@ class StageStats:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Finished batches at the moments when the training loop asked for one.
+    """Finished batches at the moments when the training loop requested one.
 
-    DALI does not say what it has finished: with it, only batches count that our threads are through with.
+    DALI does not report which batches it has finished. With DALI, only batches that our threads have finished are counted.
 
     Attributes:
-        depth: The last time.
-        mean: On average.
-        capacity: How many are made ahead at most.
-        empty: How often there was none.
-        asked: How often one was asked for, without the first of each loop.
+        depth: Number of finished batches at the latest request.
+        mean: Average number.
+        capacity: Largest number of batches that are made ahead.
+        empty: Number of requests for which no batch was ready.
+        asked: Number of requests, except the first of each loop.
     """
 
     depth: int
@@ -73,13 +73,13 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Remote reading.
+    """Requests and cache use of remote reading.
 
     Attributes:
         requests: Number of requests for parts of remote files.
-        bytes: Bytes that they returned.
-        cache_hits: Number of blocks that were in the block cache.
-        cache_misses: Number of blocks that were not.
+        bytes: Bytes that the requests returned.
+        cache_hits: Number of blocks that were found in the block cache.
+        cache_misses: Number of blocks that were not in the block cache.
     """
 
     requests: int
@@ -88,7 +88,7 @@ class Remote:
     cache_misses: int
 
     def describe(self) -> str:
-        """Return a line for people."""
+        """Return a line of text for people."""
         return (
             f"remote: {self.bytes / 1e6:.1f} MB in {counted(self.requests, 'request')}; "
             f"{self.cache_hits:,} of {self.cache_hits + self.cache_misses:,} blocks were in the cache"
@@ -112,12 +112,12 @@ def stage_stats(counts: StageCounts) -> StageStats:
 
 
 def shown_name(stage: str) -> str:
-    """Return a stage as people say it: "hand-over", and "idle threads" for "idle"."""
+    """Return the display name of a stage, such as "hand-over", and "idle threads" for "idle"."""
     return "idle threads" if stage == "idle" else stage.replace("_", "-")
 
 
 def stage_table(stages: Mapping[str, StageStats]) -> Iterator[str]:
-    """Yield the lines of a table of the stages with calls, and their waits; nothing without calls."""
+    """Yield the lines of a table of the stages that have calls, and of their waits; no lines without calls."""
     seconds = sum(stage.busy_seconds for stage in stages.values())
     rows = [_row(name, stages[name], seconds) for name in STAGES if stages[name].calls]
     if rows:
@@ -146,11 +146,11 @@ def _row(name: str, stage: StageStats, seconds: float) -> tuple[str, ...]:
 
 
 def align_columns(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """Return the lines of a table.
+    """Return the lines of a table with aligned columns.
 
     Args:
-        rows: The cells, of the heading first.
-        left: Numbers of the columns that are aligned to the left, from 0; the others are to the right.
+        rows: The cells of each row; the first row is the heading.
+        left: Numbers (from 0) of the columns that are left-aligned; the others are right-aligned.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -1,4 +1,4 @@
-"""Stats: what a loader did and what limits it, for people and programs."""
+"""Stats: the work of a loader and its bottleneck, for people and programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,42 +16,43 @@ from dali_pipes.monitoring.stage_stats import (
 from readers.plural import counted
 
 ENOUGH_WAITING = 0.05
-"""A training loop that waits for less than this share of its time is not limited by its input."""
+"""If a training loop waits for less than this share of its time, the input is not its bottleneck."""
 
 ENOUGH_CORES = 0.75
-"""Threads that had a core for less than this share of their work share the cores with others."""
+"""If threads had a core for less than this share of their work, they share the cores with other threads."""
 
 TRAINING_LOOP = "training loop"
 
-_WORTH_NAMING = 0.05  # share of the time waited: a sentence cannot name all stages
+# Smallest share of the waiting time to name a stage: a sentence cannot name all stages.
+_WORTH_NAMING = 0.05
 
 _COMPUTING = ("header", "draw", "decode", "augment", "targets")
-"""Stages that need a core all the time; reading and copies also wait for storage and devices."""
+"""Stages that need a core all the time; reading and copying also wait for storage and devices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The work of a loader since its epoch began, or since it was made.
+    """The work of a loader since its epoch began, or since the loader was made.
 
-    Compiling our own functions, which is done once, is part of no time. A loop's first batch pays for the start of the
-    pipeline and counts in `start_seconds` alone, in no rate and no waiting.
+    Time for compiling our own functions, which happens once, is excluded. The first batch of a loop includes the start
+    of the pipeline, so it only counts in `start_seconds`, not in rates or waiting.
 
     Attributes:
         epoch: The present epoch, or the one that ended last.
         steps: Number of batches that were handed over.
-        samples: Their rows.
-        seconds: From the first batch to the latest one.
-        start_seconds: From the beginning of the loop until its first batch.
-        images_per_second: Samples per second, clips where samples are clips; 0 before the second batch.
-        wait_seconds: Part of `seconds` in which the training loop waited for a batch.
-        late: These, divided among the stages that threads worked on meanwhile; "idle" is for threads that had nothing to
-            do, because too few batches are made at once.
-        queue: Finished batches that were ready.
+        samples: Number of rows in these batches.
+        seconds: Seconds from the first batch to the latest one.
+        start_seconds: Seconds from the start of the loop to its first batch.
+        images_per_second: Samples per second (clips if samples are clips); 0 before the second batch.
+        wait_seconds: The part of `seconds` in which the training loop waited for a batch.
+        late: `wait_seconds` divided among the stages that threads worked on meanwhile; "idle" is the share of threads
+            without work, because too few batches are made at once.
+        queue: The queue of finished batches.
         bad_samples: Number of bad samples.
         remote: Remote reading.
-        whole_images: Number of images that our JPEG decoder left to another one, which decodes full images, by kind.
+        whole_images: Number of images, by kind, that our JPEG decoder left to another decoder, which decodes full images.
         num_threads: Number of threads that read, decode and augment.
-        stages: What each of STAGES did.
+        stages: The statistics of each of STAGES.
         workers: The machine of each remote worker that has started.
 
     Example:
@@ -85,19 +86,19 @@ class Stats:
 
     @property
     def wait_share(self) -> float:
-        """The share of its time that the training loop waited for batches, 0 to 1."""
+        """The share of its time, 0 to 1, that the training loop waited for batches."""
         return self.wait_seconds / self.seconds if self.seconds else 0.0
 
     @property
     def core_share(self) -> float:
-        """The share of their time that threads had a core while they worked, reading left out; 1 where they did not work."""
+        """The share of their working time, reading excluded, that threads had a core; 1 if they did not work."""
         working = [stage for name, stage in self.stages.items() if name in _COMPUTING]
         busy = sum(stage.busy_seconds for stage in working)
         return min(1.0, sum(stage.cpu_seconds for stage in working) / busy) if busy else 1.0
 
     @property
     def limit(self) -> str:
-        """The stage that the training loop waits for most, "training loop" if it waits for less than 5 % of its time.
+        """The stage that the training loop waits for most; "training loop" if it waits for less than 5 % of its time.
 
         It is "" before the second batch.
         """
@@ -110,7 +111,7 @@ class Stats:
         return max(late, key=lambda name: late[name])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything by name, as numbers, texts and dictionaries for JSON."""
+        """Return all values by name: numbers, strings and dictionaries for JSON."""
         named = asdict(replace(self, workers=list(self.workers), _sums=None))
         return {
             **{name: value for name, value in named.items() if not name.startswith("_")},
@@ -120,14 +121,14 @@ class Stats:
         }
 
     def __sub__(self, earlier: "Stats") -> "Stats":
-        """Return what happened between two statistics of one loop, or of one loader with the scope "run".
+        """Return the difference between two statistics of one loop, or of one loader with the scope "run".
 
         Raises:
             ValueError: They do not count from the same moment.
         """
         if self._sums is None or earlier._sums is None or self._since != earlier._since:
             raise ValueError(
-                'these statistics do not count from the same moment on; subtract those of one loop, or stats("run") of '
+                'these statistics do not count from the same moment; subtract those of one loop, or stats("run") of '
                 "one loader"
             )
         (loop, counts), (loop_before, counts_before) = self._sums, earlier._sums
@@ -158,7 +159,7 @@ class Stats:
         return "\n".join([*self.summary(), *stage_table(self.stages)])
 
     def summary(self) -> Iterator[str]:
-        """Yield what was handed over and waited for, and all else worth knowing, a sentence each."""
+        """Yield sentences about batches, waiting and other notable values."""
         if not self.steps:
             yield f"epoch {self.epoch}: no batch yet"
             return
@@ -186,7 +187,7 @@ class Stats:
 
 
 def on_ray(count: int, machines: Sequence[str]) -> str:
-    """Return the number of remote workers, and the machines of those that have started."""
+    """Return a text with the number of remote workers and the machines of those that have started."""
     where = f": {', '.join(machines)}" if machines else ", not started yet"
     return f"{counted(count, 'worker')} on Ray{where}"
 
@@ -198,12 +199,12 @@ def make_stats(
     num_threads: int,
     since: int,
 ) -> Stats:
-    """Return sums as statistics.
+    """Return the statistics for given sums.
 
     Args:
         epoch: The epoch.
-        sums: Of the loop, and of the stages.
-        queue: Finished batches when one was last asked for, and how many are made ahead at most.
+        sums: The sums of the loop, and of the stages.
+        queue: Number of finished batches at the latest request, and the largest number that is made ahead.
         num_threads: Number of threads.
         since: Number of the loop that the sums count from; 0 for the whole run.
     """

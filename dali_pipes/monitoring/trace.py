@@ -1,4 +1,4 @@
-"""A trace of a loader: what every thread did when, as a file for Perfetto and chrome://tracing.
+"""A trace of a loader: the work of every thread over time, as a file for Perfetto and chrome://tracing.
 
 The file has Chrome's Trace Event Format, as JSON: complete events ("X"), counters ("C") and metadata ("M"), with times
 in microseconds.
@@ -24,31 +24,32 @@ if TYPE_CHECKING:
 WAIT = "wait for a batch"
 TRAINING_STEP = "training step"
 QUEUE = "finished"
+"""Names of events in the file, like the two above."""
 
 _MAX_EVENTS = 1_000_000
-"""They take 400 MB until they are written; an epoch of a million images has about a quarter of that."""
+"""This many events take 400 MB until they are written; an epoch of a million images has about a quarter of that."""
 
 _TRAINING_LOOP = "training loop"
 
 Where = tuple[int, int]
-"""Numbers of a process and of a thread of it, in the system."""
+"""Process id and native thread id."""
 
 
 class _Event(NamedTuple):
-    """One event; a tuple, since a million of them are kept in memory."""
+    """One event; a tuple, because up to a million are kept in memory."""
 
     name: str
     where: Where
     began: float
     ended: float | None  # None for a counter
-    args: tuple[int | None, int, int]  # step, rows and bytes; or the count
+    args: tuple[int | None, int, int]  # step, rows and bytes; for a counter, its value
 
 
 class Trace(Observer):
     """Collects the events of a loader, as an observer of its recorder.
 
     Args:
-        max_events: Number of events that are kept in memory until they are written; later ones are only counted.
+        max_events: Largest number of events that are kept in memory until they are written; later events are only counted.
 
     Attributes:
         left_out: Number of events that were not kept.
@@ -64,7 +65,7 @@ class Trace(Observer):
         self._latest: tuple[Where, BatchEvent] | None = None
 
     def on_span(self, span: Span) -> None:
-        """Add a call of a stage."""
+        """Add a stage call."""
         where = span.process, span.thread_id
         args = span.step, span.samples, span.num_bytes
         with self._lock:
@@ -82,7 +83,7 @@ class Trace(Observer):
             self._latest = where, batch
 
     def on_loop_end(self, now: float) -> None:
-        """End the training step: the loop asks for a batch again, or is over."""
+        """End the training step: the loop requests a batch again, or is over."""
         with self._lock:
             latest, self._latest = self._latest, None
             if latest is not None:
@@ -91,7 +92,7 @@ class Trace(Observer):
                 self._add(_Event(TRAINING_STEP, where, batch.got, now, args))
 
     def write(self, path: Path, remarks: dict[str, Any]) -> None:
-        """Write all events, compressed if the name ends in .gz.
+        """Write all events to a file, compressed if its name ends in .gz.
 
         Raises:
             LoaderError: The file cannot be written.
@@ -116,7 +117,7 @@ class Trace(Observer):
             self.left_out += 1
 
     def _metadata(self) -> Iterator[str]:
-        """Yield the names of processes and threads, and their order on the screen."""
+        """Yield the names of processes and threads, and their display order."""
         for process in sorted({process for process, _ in self._threads}):
             name = "training process" if process == os.getpid() else "helper process"
             yield _metadata_event("process_name", (process, 0), name=name)
@@ -129,18 +130,18 @@ class Trace(Observer):
 
 @contextmanager
 def traced(loader: "Loader", path: str | os.PathLike[str]) -> Iterator[Trace]:
-    """Write what the threads of a loader do within a block to a file that Perfetto and chrome://tracing show.
+    """Write a trace of the loader's threads in a block to a file, for Perfetto and chrome://tracing.
 
-    The file has each call of every stage with its step, also in helper processes; the waits of the training loop and its
-    own steps; and the number of finished batches when it asked for one. Compiling our own functions, which is done once,
-    takes no time in it. A million events are kept at most.
+    The file has each stage call with its step, also those in helper processes; the waits of the training loop and its
+    own steps; and the number of finished batches at each request. Compiling our own functions, which happens once,
+    takes no time in it. At most a million events are kept.
 
     Args:
-        loader: The loader that is looped over within the block.
-        path: The file; one whose name ends in .gz is compressed. It is written at the end of the block.
+        loader: The loader of the loop in the block.
+        path: The file, which is written at the end of the block; it is compressed if its name ends in .gz.
 
     Raises:
-        LoaderError: `loader` is no Loader; or the file cannot be written, which is tried at once.
+        LoaderError: `loader` is not a Loader, or the file cannot be written; both are checked at the start of the block.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)

@@ -1,4 +1,4 @@
-"""Rows: what a thread works on, put into words only when they are needed."""
+"""Rows: the samples that a thread works on, described only when a message needs them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dali_pipes.steps.schedule import Plan
 from readers.datasets.dataset import IndexedDataset
 
 _MAX_KEYS = 3
-"""Samples that are named; a batch can have hundreds."""
+"""Number of samples that a description names; a batch can have hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class Rows:
 
     Attributes:
         plan: The step.
-        source: Names of the samples, "" for a bad row; or the dataset that they are read from.
-        indices: Indices in that dataset; None if `source` holds names.
+        source: Keys of the samples, "" for a bad row; or the dataset that they are read from.
+        indices: Indices in that dataset; None if `source` holds keys.
     """
 
     plan: Plan
@@ -29,7 +29,7 @@ class Rows:
     indices: Sequence[int] | NDArray[np.int64] | None = None
 
     def keys(self) -> list[str]:
-        """Return the names of the samples that are known without reading, else their indices."""
+        """Return the keys of the samples that are known without reading, else their indices."""
         if self.indices is None:
             return [name for name in self.source if name]
         return _known_keys(self.source, self.indices)
@@ -41,7 +41,7 @@ class Rows:
 
 
 def _known_keys(dataset: Any, indices: Sequence[int] | NDArray[np.int64]) -> list[str]:
-    """Return names that a dataset has without reading, since reading may be what takes so long; else indices."""
+    """Return keys that a dataset knows without reading (reading may be what hangs); else indices."""
     numbers = np.asarray(indices).tolist()
     while (unsplit := getattr(dataset, "whole", None)) is not None:
         if hasattr(dataset, "indices_in_whole"):

@@ -1,4 +1,4 @@
-"""Make chosen samples as training makes them in an epoch, with one decoder and engine or with all."""
+"""Make chosen samples as training makes them in an epoch, with one decoder and engine or with all pairs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -30,12 +30,12 @@ ENGINES: tuple[Engine, ...] = ("kornia", "albumentations", "fused")
 
 
 def pair_name(decoder: str, engine: str) -> str:
-    """Return the name of a decoder and an engine in tables, pictures and files."""
+    """Return the name of a decoder and engine, for tables, pictures and files."""
     return f"gpu-aug/{decoder}+{engine}"
 
 
 def short_name(name: str) -> str:
-    """Return the name of a pair without the package's."""
+    """Return the name of a pair without the name of the package."""
     return name.partition("/")[2]
 
 
@@ -48,9 +48,9 @@ class Drawn:
         batch: The samples, float32, on the CPU.
         views: The recipes of the epoch.
         draws: The draws of each view.
-        rows: int64 [B], the row of each sample in the draws, which also contain the samples that others are mixed with.
+        rows: int64 [B], row of each sample in the draws; these also contain samples that are mixed into others.
         keys: Keys of all rows of the draws.
-        targets: The targets of each sample, as the first recipe moved them.
+        targets: The targets of each sample, as moved by the first recipe.
         fetcher: Reads the samples.
     """
 
@@ -64,7 +64,7 @@ class Drawn:
     fetcher: Fetcher
 
     def words(self, layer: "Layer", sample: int) -> list[str]:
-        """Describe what was drawn for a sample of the batch in the view of a layer."""
+        """Describe the draws of a sample in the view of a layer."""
         row = int(self.rows[sample])
         return draw_words(layer.recipe, self.draws[layer.view], row, self.keys)
 
@@ -72,7 +72,7 @@ class Drawn:
 def preview_loader(
     dataset: Dataset, recipe: Recipe | Views | Schedule, *, seed: int, **options: Any
 ) -> Loader:
-    """Return a loader that makes samples as training does: in its order if they are mixed with their neighbours."""
+    """Return a loader that makes samples as training does, with training's order if samples are mixed with neighbours."""
     schedule = as_schedule(recipe)
     mixes = any(one.group > 1 for one in schedule.recipes)
     return Loader(
@@ -83,27 +83,27 @@ def preview_loader(
         seed=seed,
         shuffle="global" if mixes else "none",
         dtype=torch.float32,
-        on_bad_sample="replace",  # bad neighbours; `draw_chosen` refuses bad samples that were chosen
+        on_bad_sample="replace",  # for bad neighbours; `draw_chosen` raises if a chosen sample is bad
         **options,
     )
 
 
 def as_schedule(recipe: Recipe | Views | Schedule) -> Schedule:
-    """Return a recipe as a schedule of all epochs."""
+    """Return a recipe as a schedule for all epochs."""
     return recipe if isinstance(recipe, Schedule) else Schedule({0: recipe})
 
 
 def draw_chosen(
     loader: Loader, indices: Sequence[int], epoch: int, numbers: Sequence[int] | None = None
 ) -> Drawn:
-    """Make any samples as training sees them in an epoch.
+    """Make chosen samples as training sees them in an epoch.
 
     Args:
         loader: See `preview_loader`.
-        indices: Indices in the loader's dataset, each once.
+        indices: Indices in the loader's dataset, without duplicates.
         epoch: At least 0.
-        numbers: If the dataset is a selection, the index in the training's dataset of each of its samples, by which
-            random numbers are drawn.
+        numbers: If the dataset is a selection, the index in the training's dataset of each of its samples; random
+            numbers are drawn by it.
 
     Raises:
         BadSampleError: A sample cannot be read or decoded.
@@ -111,7 +111,7 @@ def draw_chosen(
     setup = loader._setup
     if numbers is not None:
         setup = replace(setup, fetcher=_Renumbered.of(setup.fetcher, np.array(numbers, np.int64)))
-    # A few samples are made in this process, without the workers of a Ray cluster.
+    # Without the workers of a Ray cluster: a few samples are made in this process.
     setup = replace(setup, options=replace(setup.options, workers=None))
     fetcher = setup.fetcher
     variant = fetcher.variants.at(epoch)
@@ -141,14 +141,14 @@ def draw_pairs(
     Args:
         dataset: Images or clips.
         recipe: Recipes by epoch.
-        indices: See `draw_chosen`, also for `numbers`.
+        indices: See `draw_chosen`, like `numbers`.
         epoch: The epoch.
         seed: Seed of the order and of the draws.
         numbers: Indices in the training's dataset.
         images: As for Loader.
 
     Returns:
-        Name of a pair -> its samples, and name -> reason for the pairs that cannot make them.
+        The samples by name of the pair, and the reason by name for pairs that cannot make them.
 
     Raises:
         BadSampleError: A sample cannot be read or decoded.
@@ -173,7 +173,7 @@ def draw_pairs(
 
 @dataclass(frozen=True, slots=True)
 class _Renumbered(Fetcher):
-    """Draws random numbers for the samples of a selection by their indices in the full dataset."""
+    """A fetcher that draws random numbers for samples of a selection by their indices in the full dataset."""
 
     numbers: NDArray[np.int64] | None = None
 
@@ -186,7 +186,7 @@ class _Renumbered(Fetcher):
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the indices in the full dataset."""
-        del repeats  # each comes once
+        del repeats  # each sample comes once
         assert self.numbers is not None
         return self.numbers[indices]
 
@@ -195,9 +195,9 @@ class Layer(NamedTuple):
     """One kind of picture in a batch.
 
     Attributes:
-        title: Name of the layer, "" if it is the only one.
+        title: Name of the layer; "" if it is the only one.
         images: Float [B, C, H, W], on the CPU, in [0, 1] unless `stretched`.
-        stretched: Whether values have any range, and are shown from the smallest to the largest.
+        stretched: Whether values may have any range; they are then shown from the smallest to the largest.
         recipe: The recipe of the images.
         view: Number of the view that is drawn; targets are moved with the first view only.
     """
@@ -210,7 +210,7 @@ class Layer(NamedTuple):
 
 
 def layers_of(drawn: Drawn) -> Iterator[Layer]:
-    """Yield the layers of a batch: its views, or the images of each sample, and then its maps."""
+    """Yield the layers of a batch: its views, or the images of each sample, followed by its maps."""
     images, batch = drawn.fetcher.images, drawn.batch
     first, stretched = drawn.views.recipes[0], images.kind.depth == "float32"
     for name in images.names:
@@ -231,7 +231,7 @@ def distance_words(
         images: Float, in [0, 1] unless `stretched`.
         first: The images of the first pair, of the same shape.
         name: Name of the first pair.
-        stretched: Whether values have any range.
+        stretched: Whether values may have any range.
     """
     most, other = float((images.nan_to_num() - first.nan_to_num()).abs().max()), short_name(name)
     if not most:

@@ -1,4 +1,4 @@
-"""Clips as pictures: their frames, and the augmented frames of several epochs or of every decoder and engine."""
+"""Clips as pictures: original frames, and augmented frames of several epochs or of every decoder and engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from gpu_aug.engines.choose import EngineChoice
 from readers import BadSample, Sample
 from readers.video.frame_folder import FRAMES_CODEC
 
-_HEIGHT_MAX = 256  # pixels; larger frames are shrunk at once, since all clips of a page are in memory together
+_HEIGHT_MAX = 256  # pixels; larger frames are shrunk at once, because all clips of a page are in memory together
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Strip:
 
     Attributes:
         name: Title, such as "view 1".
-        frames: T pictures of one size.
+        frames: T pictures of the same size.
         words: Descriptions of the draws, or of the difference from another strip.
     """
 
@@ -48,18 +48,18 @@ class Strip:
 
 @dataclass(frozen=True)
 class ClipPictures:
-    """A clip in an epoch, as pictures.
+    """The pictures of a clip in an epoch.
 
     Attributes:
         key: Key of the video.
-        label: The name of its class, "" if it has none.
+        label: Name of its class; "" if it has none.
         epoch: The epoch.
-        numbers: int64 [T], the numbers of the frames in the order of presentation; one that comes again stands for a
-            damaged frame or one after the end of the video.
-        seconds: float64 [T], when each frame is shown, counted from the first frame of the video.
-        source: The frames before augmentation, T pictures of one size.
+        numbers: int64 [T], frame numbers in presentation order; a repeated number replaces a damaged frame or one after
+            the end of the video.
+        seconds: float64 [T], display time of each frame, counted from the first frame of the video.
+        source: The frames before augmentation, T pictures of the same size.
         views: The augmented frames of each view.
-        made_by: The engine, its device and the decoder; "" if the strips have different ones.
+        made_by: Decoder, engine and device; "" if the strips differ in these.
     """
 
     key: str
@@ -82,20 +82,19 @@ def clip_pictures(
     epochs: Sequence[int] = (0,),
     engine: EngineChoice = "auto",
 ) -> list[ClipPictures]:
-    """Load clips before augmentation, and as training with this seed sees them in several epochs.
+    """Return clips before augmentation, and as training with this seed sees them in several epochs.
 
     Args:
-        clips: Clips of the videos to show, or of more videos.
-        recipe: The recipe. Of a schedule each epoch has its own.
-        indices: The clips to show, each once; None is all.
-        numbers: If `clips` is a selection, the index in the training's dataset of each clip, by which random numbers are
-            drawn.
+        clips: Clips of the videos to show; they may include further videos.
+        recipe: The recipe; a schedule has one for each epoch.
+        indices: The clips to show, without duplicates; None shows all.
+        numbers: If `clips` is a selection, the index in the training's dataset of each clip; random numbers are drawn by it.
         seed: Seed of the frames and of the draws.
         epochs: The epochs to show.
         engine: As for Loader.
 
     Returns:
-        Each clip in each epoch, clip by clip.
+        Each clip in each epoch, ordered by clip.
 
     Raises:
         BadSampleError: A clip cannot be read or decoded.
@@ -109,11 +108,11 @@ def clip_pictures(
 
 
 def _strips(drawn: Drawn, name: str, first: tuple[str, Drawn] | None = None) -> list[list[Strip]]:
-    """Return the strips of each clip of a batch, one for each view.
+    """Return the strips of each clip of a batch, one per view.
 
     Args:
         drawn: The batch.
-        name: Title of the strips; the number of the view is added if there are several.
+        name: Title of the strips; if there are several views, the number of the view is added.
         first: Name and batch of another pair with the same draws; the strips then describe the difference from it.
     """
     strips: list[list[Strip]] = [[] for _ in drawn.rows]
@@ -132,7 +131,7 @@ def _strips(drawn: Drawn, name: str, first: tuple[str, Drawn] | None = None) -> 
 def _pictures(
     clips: Clips, drawn: Drawn, strips: Sequence[Sequence[Strip]], made_by: str = ""
 ) -> list[ClipPictures]:
-    """Combine the clips of an epoch with the strips that are shown below each of them."""
+    """Combine the clips of an epoch with the strips that are shown below them."""
     batch = drawn.batch
     assert batch.frames is not None
     assert batch.seconds is not None
@@ -153,9 +152,9 @@ def _pictures(
 
 
 def _source(clips: Clips, entry: Sample | BadSample, frames: NDArray[np.int64]) -> list[Picture]:
-    """Return frames of a clip, int64 [T], shrunk if they are large."""
+    """Return frames of a clip, given by their numbers int64 [T]; large ones are shrunk."""
     [part] = clips.parts(entry.index)
-    assert isinstance(entry, Sample)  # its frames were drawn before
+    assert isinstance(entry, Sample)  # its frames were drawn before, so it is not bad
     if part.info.codec == FRAMES_CODEC:
         decoded = read_pictures(part, np.unique(frames))
     else:
@@ -179,18 +178,18 @@ def clip_engines(
     seed: int = 0,
     epoch: int = 0,
 ) -> tuple[list[ClipPictures], dict[str, str]]:
-    """Load clips before augmentation, and as every decoder and engine makes them: a strip for each view of each pair.
+    """Return clips before augmentation, and as every decoder and engine makes them: one strip per view and pair.
 
     Args:
         clips: As for `clip_pictures`, like `recipe`, `indices`, `numbers` and `seed`.
         recipe: The recipe.
-        indices: The clips to show, each once; None is all.
-        numbers: Indices in the training's dataset.
+        indices: The clips to show, without duplicates; None shows all.
+        numbers: See `clip_pictures`.
         seed: Seed of the frames and of the draws.
         epoch: The epoch of the draws.
 
     Returns:
-        The clips, and name -> reason for each pair that cannot make them.
+        The clips, and the reason by name for each pair that cannot make them.
 
     Raises:
         LoaderError: No pair can make the clips.

@@ -1,4 +1,4 @@
-"""Find the samples of a dataset that decode."""
+"""Find the samples of a dataset that can be decoded."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from gpu_aug import CenterCrop, Recipe
 from readers import Sample
 from readers.datasets.dataset import IndexedDataset
 
-_SIDE = 16  # pixels: few, because only decoding is checked, which judges full files
-_BATCH_SIZE = 8  # enough for the threads, and little memory where samples are clips
+_SIDE = 16  # pixels: small, because only decoding matters here, and it checks the full file
+_BATCH_SIZE = 8  # enough for the threads, and little memory if samples are clips
 
 
 def take_decodable_samples(
@@ -24,15 +24,15 @@ def take_decodable_samples(
     most: int,
     images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> tuple[list[Sample], list[str]]:
-    """Take samples that are spread evenly over a dataset, and decode them.
+    """Take samples spread evenly over a dataset, and check that they decode.
 
     Args:
-        dataset: Images.
+        dataset: A dataset of images.
         most: Largest number of samples.
         images: As for Loader.
 
     Returns:
-        The samples that decode, and a sentence about each of the others.
+        The samples that decode, and a sentence for each of the others.
     """
     count = min(len(dataset), most)
     spread = [number * len(dataset) // count for number in range(count)]
@@ -44,13 +44,13 @@ def take_decodable_samples(
 
 
 def find_decodable_videos(clips: Clips) -> tuple[list[int], list[str]]:
-    """Decode all clips of a dataset.
+    """Decode all clips of a dataset, and return the videos without errors.
 
     Args:
         clips: At least one clip of each video.
 
     Returns:
-        The numbers of the videos whose clips all decode, and a sentence about each of the others.
+        The numbers of the videos whose clips all decode, and a sentence for each of the others.
     """
     records = _bad_records(clips)
     videos = clips.videos(np.array([record.index for record in records], np.int64))
@@ -63,7 +63,7 @@ def find_decodable_videos(clips: Clips) -> tuple[list[int], list[str]]:
 
 
 def _bad_records(dataset: IndexedDataset, **options: Any) -> list[BadRecord]:
-    """Make every sample once, as training does; return the records of those that are bad."""
+    """Make every sample once, as training does; return the records of bad samples."""
     records: list[BadRecord] = []
     with Loader(
         dataset,
@@ -76,7 +76,7 @@ def _bad_records(dataset: IndexedDataset, **options: Any) -> list[BadRecord]:
         on_bad_sample="skip",
         **options,
     ) as loader:
-        # Single steps, since a loop would log each bad sample, and callers report them in their own words.
+        # Single steps, not a loop: a loop would log each bad sample, but the callers report them in their own words.
         for start in range(0, len(dataset), _BATCH_SIZE):
             positions = np.arange(start, min(start + _BATCH_SIZE, len(dataset)))
             rows, valid = np.arange(len(positions)), np.ones(len(positions), bool)

@@ -1,4 +1,4 @@
-"""Describe in words what was drawn for a sample: which operations changed it, and by how much."""
+"""Describe the draws of a sample as text: which operations changed it, and by how much."""
 
 import math
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.policy.space import BLENDS, PolicyBlend
 from gpu_aug.ops.temporal import SPEED_UNIT, Temporal
 
-# Longer vectors are left out: a caption has a few lines.
+# Longer vectors are left out, because a caption has only a few lines.
 _MOST_NUMBERS = 4
 
-# Parameters that say nothing to people: whether an operation is applied, keys of random numbers, and what others say better.
+# Parameters without meaning for people: whether an operation is applied, random keys, and values that other parameters show better.
 _HIDDEN = ("apply", "key", "seed", "order", "kind", "lam")
 
 _TEXTS = {
@@ -31,19 +31,20 @@ _TEXTS = {
     "top_bottom": "top and bottom mirrored",
     "transpose": "transposed",
 }
-"""Parameter -> its text; the others are described by their names and values."""
+"""Texts by parameter; other parameters are described by name and value."""
 
-_SMALL = 0.005  # parts of a matrix that change less are not mentioned: their numbers would be rounded to nothing
+# Smaller changes of a matrix are not mentioned: their numbers would be rounded to zero.
+_SMALL = 0.005
 
 
 class DrawnLeaf(NamedTuple):
-    """What was drawn for a sample in one operation that has no parts.
+    """The draw of a sample for one operation without parts.
 
     Attributes:
         operation: The operation.
-        params: Its parameters for the sample, first axis 1.
-        is_applied: Whether it changed the sample: its probability let it through, and its mixing partner exists.
-        words: The parameters in words, "" if the name of the operation says it all.
+        params: Its parameters for the sample; the first axis has length 1.
+        is_applied: Whether it changed the sample: its probability applied, and its mixing partner exists.
+        words: The parameters as text; "" if the name of the operation is enough.
     """
 
     operation: Operation
@@ -53,19 +54,19 @@ class DrawnLeaf(NamedTuple):
 
 
 def draw_words(recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ()) -> list[str]:
-    """Describe what a recipe did to a sample, with one text for each operation that changed it, in their order.
+    """Describe how a recipe changed a sample: one text per operation that changed it, in order.
 
     Operations that treat all samples alike, such as Normalize, are left out.
 
     Args:
         recipe: The recipe.
-        draws: The draws of this sample and others.
+        draws: Draws of a batch with the sample.
         row: The row of the sample in the draws.
-        keys: Keys of all rows, to name the samples that it is mixed with.
+        keys: Keys of all rows, to name mixing partners.
 
     Returns:
-        Texts such as "RandomResizedCrop: top 6, left 4, 45 x 59 px, to 64 x 64", or a single text if nothing changed the
-        sample at random.
+        Texts such as "RandomResizedCrop: top 6, left 4, 45 x 59 px, to 64 x 64", or a single text if no random
+            operation changed the sample.
 
     Example:
         >>> from dali_pipes.preview import draw_words
@@ -82,14 +83,14 @@ def draw_words(recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ())
 
 
 def leaf_name(leaf: Operation) -> str:
-    """Return the name of an operation as descriptions have it."""
+    """Return the name of an operation in descriptions."""
     return leaf.title if isinstance(leaf, Foreign) else type(leaf).__name__.removeprefix("Policy")
 
 
 def describe_leaves(
     recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ()
 ) -> list[DrawnLeaf]:
-    """Describe every operation without parts, those on the time of clips first; see `draw_words`."""
+    """Describe every operation without parts; operations on the time of clips come first. See `draw_words`."""
     size = draws.sizes[row : row + 1]
     described = []
     for leaf, params in zip(
@@ -112,7 +113,8 @@ def describe_leaves(
 
 def _parameter(name: str, value: Any, size: NDArray[np.int64]) -> str:
     """Describe a parameter by its name and value; "" if it is hidden or has too many numbers."""
-    if name in _HIDDEN or "." in name:  # a chain of AugMix has names such as "0.1.2.matrix"
+    # Parameters in a chain of AugMix have names such as "0.1.2.matrix".
+    if name in _HIDDEN or "." in name:
         return ""
     if name == "matrix":
         return _warp(value, size) if value.shape == (3, 3) else _colours(value)
@@ -135,7 +137,7 @@ def _join(numbers: Sequence[float]) -> str:
 def _partners(
     leaf: Mixing, own: Params, partners: NDArray[np.int64], row: int, keys: Sequence[str]
 ) -> str:
-    """Return which shares of which samples are mixed."""
+    """Return a text with the shares of the mixed samples."""
     [sources], [shares] = leaf.sources(partners)[row : row + 1].tolist(), leaf.shares(own).tolist()
     names = ["it" if source == row else keys[source] if keys else "another" for source in sources]
     return ", ".join(
@@ -144,11 +146,11 @@ def _partners(
 
 
 def _warp(matrix: NDArray[np.float64], size: NDArray[np.int64]) -> str:
-    """Describe how a picture is sheared, scaled, turned and moved by a matrix [3, 3]; see Warp.
+    """Describe how a matrix [3, 3] shears, scales, turns and moves a picture; see Warp.
 
-    These follow each other in this order about the center of the picture, whose height and width are `size`.
+    The described changes apply in this order, about the centre of a picture with height and width `size`.
     """
-    if np.abs(matrix[2, :2]).max() > 1e-6:  # more than the rounding in products of matrices
+    if np.abs(matrix[2, :2]).max() > 1e-6:  # more than the rounding error of matrix products
         return "perspective"
     (a, b, _), (c, d, _), _ = matrix.tolist()
     area, across = a * d - b * c, math.hypot(a, c)
@@ -162,7 +164,7 @@ def _warp(matrix: NDArray[np.float64], size: NDArray[np.int64]) -> str:
         words.append(f"sheared across by {shear:+.1f}°")
     if max(abs(across - 1), abs(area / across - 1)) > _SMALL:
         words.append(f"scaled x{across:.2f} across, x{area / across:.2f} down")
-    if abs(turn) > _SMALL:  # clockwise, since y points down
+    if abs(turn) > _SMALL:  # clockwise, because y points down
         words.append(f"turned {abs(turn):.1f}° {'clockwise' if turn > 0 else 'counter-clockwise'}")
     if max(abs(right), abs(down)) > 0.05:
         words.append(f"moved {right:+.1f} px right, {down:+.1f} px down")
@@ -170,7 +172,7 @@ def _warp(matrix: NDArray[np.float64], size: NDArray[np.int64]) -> str:
 
 
 def _colours(matrix: NDArray[np.float64]) -> str:
-    """Describe a matrix [3, 4] from (red, green, blue, 1) to red, green and blue; "" if it mixes channels."""
+    """Describe a colour matrix [3, 4] from (red, green, blue, 1) to red, green and blue; "" if it mixes channels."""
     factors = np.diag(matrix[:, :3])
     if (matrix[:, :3] != np.diag(factors)).any():
         return ""

@@ -1,4 +1,4 @@
-"""Images before augmentation next to what training sees in several epochs, or what each decoder and engine makes."""
+"""Images before augmentation, next to training's images of several epochs or of each decoder and engine."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ from readers import Sample
 from readers.datasets.dataset import IndexedDataset
 
 MOST_ACROSS = 8
-"""Epochs in a row of the page; further ones are in the next row."""
+"""Number of epochs in a row of the page; further ones are in the next row."""
 
 HINT = "sizes are height x width; small pictures are enlarged without smoothing; captions describe the draws"
 
@@ -45,15 +45,15 @@ def preview_images(
     engine: EngineChoice = "auto",
     images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> Preview:
-    """Draw images before augmentation, and next to each what training with this seed sees in several epochs.
+    """Draw images before augmentation, and next to each the images that training with this seed sees in several epochs.
 
-    Captions describe the draws. Masks, boxes and keypoints are drawn on the pictures if the data has them. Each view has
-    its own row, and so has each image of a sample with several images, and each map.
+    Captions describe the draws. Masks, boxes and keypoints are drawn on the pictures if the data has them. Each view
+    has its own row; so have each image of a sample with several images, and each map.
 
     Args:
-        dataset: Images; the draws depend on an image's index.
-        recipe: A recipe whose results have a fixed size. Of a schedule each epoch has its own.
-        indices: The samples to show, each once; they must decode, see `take_decodable_samples`.
+        dataset: A dataset of images; the draws depend on an image's index.
+        recipe: A recipe whose results have a fixed size; a schedule has one for each epoch.
+        indices: The samples to show, without duplicates; they must decode, see `take_decodable_samples`.
         seed: Seed of the order and of the draws.
         epochs: The epochs to show.
         engine: As for Loader.
@@ -100,7 +100,7 @@ def _originals(
     return [
         original_cells(sample, drawn.fetcher.images, first, (height, LARGEST), dataset.class_names)
         for sample in dataset.fetch(list(indices))
-        if isinstance(sample, Sample)  # bad samples were refused before
+        if isinstance(sample, Sample)  # bad samples have raised before
     ]
 
 
@@ -110,7 +110,7 @@ def about(loader: Loader) -> str:
 
 
 def _cells(drawn: Drawn, layer: Layer, title: str = "") -> list[Cell]:
-    """Return the cell of each sample in a layer, with a caption: the title, the size, and what was drawn."""
+    """Return the cell of each sample in a layer; its caption has the title, the size and the draws."""
     cells = []
     for sample, values in enumerate(layer.images):
         picture, words = show_values(values, stretched=layer.stretched)
@@ -130,15 +130,15 @@ def preview_engines(
     epoch: int = 0,
     images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> Preview:
-    """Draw images before augmentation, and below them what every decoder and engine makes with the same draws.
+    """Draw images before augmentation, and below them the results of every decoder and engine with the same draws.
 
-    The words next to a row describe its difference from the first pair. Each view has its own row. Masks, boxes and
+    The text next to a row describes its difference from the first pair. Each view has its own row. Masks, boxes and
     keypoints are drawn on the pictures if the data has them.
 
     Args:
-        dataset: Images.
+        dataset: A dataset of images.
         recipe: A recipe whose results have a fixed size.
-        indices: The samples to show, each once; they must decode, see `take_decodable_samples`.
+        indices: The samples to show, without duplicates; they must decode, see `take_decodable_samples`.
         seed: Seed of the draws.
         epoch: The epoch of the draws.
         images: As for Loader.

@@ -13,18 +13,19 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 Colour = tuple[int, int, int]
 
 PAPER: Colour = (62, 70, 84)
-"""A blue gray, so that black, white or gray edges of a picture are seen as part of the picture."""
+"""A blue gray, so that black, white or gray edges of a picture are visible as part of the picture."""
 INK: Colour = (245, 246, 248)
 FAINT: Colour = (190, 198, 210)
 FRAME: Colour = (150, 160, 176)
+"""The colour of frames around pictures; INK is for text, FAINT for secondary text."""
 
 NARROWEST = 215
-"""Smallest width of a column in pixels, which leaves room for words below small pictures."""
+"""Smallest width of a column in pixels, which leaves room for text below small pictures."""
 
 TITLE_WIDTH = 200
-"""Width of the words to the left of rows, in pixels."""
+"""Width of the text to the left of rows, in pixels."""
 
-# Fonts with many scripts, by the names under which Linux, macOS and Windows install them; the most scripts first.
+# Fonts with many scripts, by their file names on Linux, macOS and Windows; those with the most scripts first.
 _FONTS = (
     "NotoSansCJK-Regular.ttc",
     "PingFang.ttc",
@@ -34,8 +35,8 @@ _FONTS = (
 )
 _FONT_SIZE, _LINE_HEIGHT = 13, 19  # pixels; all letters lie within a line
 _GAP = 8  # pixels between cells
-_MOST_LINES = 4  # of a text; a long key would fill the page
-_HEADING_MIN = 640  # pixels, so that a narrow page does not break its heading into many lines
+_MOST_LINES = 4  # largest number of lines of a text; a long key would fill the page
+_HEADING_MIN = 640  # pixels, so that the heading of a narrow page does not have many lines
 
 
 class Line(NamedTuple):
@@ -59,7 +60,7 @@ class Cell:
 
 
 class Row(NamedTuple):
-    """Cells in columns, None for an empty column, and texts to the left of them."""
+    """Cells in columns (None for an empty column), and texts to the left of them."""
 
     cells: Sequence[Cell | None]
     title: Sequence[Line] = ()
@@ -72,7 +73,7 @@ class Preview:
     Attributes:
         rows: The pictures and their texts.
         heading: Texts above the rows.
-        missing: Name of a pair of decoder and engine that cannot make the pictures -> the reason.
+        missing: The reason by name for each pair of decoder and engine that cannot make the pictures.
     """
 
     rows: Sequence[Row]
@@ -81,7 +82,7 @@ class Preview:
 
     @property
     def picture(self) -> Image.Image:
-        """The page as a picture of Pillow's; each column is as wide as its widest picture."""
+        """The page as a Pillow image; each column is as wide as its widest picture."""
         columns = zip_longest(*(row.cells for row in self.rows))
         widths = [
             max(NARROWEST, *(cell.picture.width + 2 for cell in column if cell))
@@ -99,7 +100,7 @@ class Preview:
 
 
 def join(images: Sequence[Image.Image], *, across: bool = False, gap: int = _GAP) -> Image.Image:
-    """Put images below each other, or beside each other if `across`."""
+    """Join images vertically, or horizontally if `across`."""
     widths, heights = [image.width for image in images], [image.height for image in images]
     gaps = gap * (len(images) - 1)
     size = (sum(widths) + gaps, max(heights)) if across else (max(widths), sum(heights) + gaps)
@@ -111,7 +112,7 @@ def join(images: Sequence[Image.Image], *, across: bool = False, gap: int = _GAP
 
 
 def draw_text(lines: Sequence[Line], width: int) -> Image.Image:
-    """Draw texts below each other into an image of a width, wrapped; whatever is still too wide is cut off."""
+    """Draw texts below each other into an image of a given width, wrapped; words that are too wide are cut off."""
     wrapped = [Line(part, colour) for text, colour in lines for part in wrap(text, width)]
     image = Image.new("RGB", (width, max(1, _LINE_HEIGHT * len(wrapped))), PAPER)
     pen = ImageDraw.Draw(image)
@@ -121,17 +122,17 @@ def draw_text(lines: Sequence[Line], width: int) -> Image.Image:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Break a text into lines of about a width in pixels; an ellipsis replaces the rest after the last line."""
+    """Break a text into lines of about `width` pixels; after the last line an ellipsis replaces the rest."""
     text = " ".join(text.split())
-    # A line of letters that are wider than the text's average stays within the width, too.
+    # Ensures that a line with wider letters than the average stays within the width, too.
     num_letters = int(0.93 * width * len(text) / max(1.0, _font().getlength(text)))
     return textwrap.wrap(text, max(8, num_letters), max_lines=_MOST_LINES, placeholder=" ...")
 
 
 @cache
 def _font() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return the first font that this system has, or Pillow's own, which has Latin letters only."""
+    """Return the first font that is installed, or Pillow's own, which has Latin letters only."""
     for name in _FONTS:
-        with suppress(OSError):  # this system does not have it
+        with suppress(OSError):  # the font is not installed
             return ImageFont.truetype(name, _FONT_SIZE)
     return ImageFont.load_default(_FONT_SIZE)

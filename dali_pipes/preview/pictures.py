@@ -1,4 +1,4 @@
-"""RGB pictures of tensors and files: drawn with their targets, fitted into cells of a page, and explained in captions."""
+"""Convert tensors and files to RGB pictures, with their targets drawn on them, scaled to cells of a page, with captions."""
 
 import colorsys
 from collections.abc import Iterable, Sequence
@@ -22,19 +22,19 @@ from readers import Sample, read_header
 from readers.sample import Payload
 
 _MASK_OPACITY = 0.45  # the picture stays visible under a mask
-_LINE_WIDTH = 2  # pixels, of boxes: visible, and hides little
-_DOT_RADIUS = 3  # pixels, of keypoints, as above
-# Pixels of the side of a picture for which these widths are meant; they grow with pictures, which are shrunk later.
+_LINE_WIDTH = 2  # pixels, line width of boxes: visible, but hides little
+_DOT_RADIUS = 3  # pixels, radius of keypoints, for the same reason
+# Side in pixels of a picture for which these widths are meant; they grow with larger pictures, which are shrunk later.
 _USUAL_SIDE = 320
 
-_UNKNOWN = (150, 0, 0)  # pixels whose value is NaN or infinite
+_UNKNOWN = (150, 0, 0)  # colour of pixels whose value is NaN or infinite
 
 Picture = NDArray[np.uint8]
 """uint8 [height, width, 3]."""
 
 
 def viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
-    """Undo the recipe's Normalize operations, so that values are in [0, 1] again."""
+    """Undo the recipe's Normalize operations, so that values are in [0, 1]."""
     for leaf in reversed(recipe.leaves):
         if isinstance(leaf, Normalize):
             mean, std = torch.tensor(leaf.mean), torch.tensor(leaf.std)
@@ -43,20 +43,20 @@ def viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
 
 
 def to_pictures(images: torch.Tensor) -> list[Picture]:
-    """Turn floats [N, 3, height, width] in [0, 1] into uint8 [height, width, 3]."""
+    """Convert floats [N, 3, height, width] in [0, 1] to uint8 [height, width, 3] each."""
     pixels = (images.clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1)
     return list(pixels.contiguous().numpy())
 
 
 def show_values(image: torch.Tensor, *, stretched: bool) -> tuple[Picture, str]:
-    """Turn an image of any channels into a picture.
+    """Convert an image with any number of channels to a picture.
 
     Args:
-        image: Float [C, H, W]. Two channels (flow) are shown by their length, more than three by the first three.
+        image: Float [C, H, W]. Two channels (flow) are shown by their length; of more than three, the first three are shown.
         stretched: Whether the smallest value becomes black and the largest white; otherwise 0 and 1 do.
 
     Returns:
-        uint8 [H, W, 3], and a legend, "" if it needs none.
+        uint8 [H, W, 3], and a legend, which is "" if it is not needed.
     """
     channels, words = len(image), []
     if channels == 2:
@@ -89,16 +89,16 @@ def annotate(
 
     Args:
         picture: uint8 [H, W, 3].
-        masks: Integer arrays [H, W]. In a single mask each value except 0 gets its own colour; of several masks each
-            gets one.
+        masks: Integer arrays [H, W]. In a single mask, each value except 0 gets its own colour; several masks get one
+            colour each.
         boxes: [N, 4] as x1, y1, x2, y2 in pixels.
-        box_labels: [N]; boxes of a label have the colour of that value in a mask.
+        box_labels: [N]; a box has the colour that its label has in a mask.
         keypoints: [K, 2] as x, y in pixels.
     """
     image = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
     scale = max(1, round(max(picture.shape[:2]) / _USUAL_SIDE))
     masks = list(masks)
-    if len(masks) > 1:  # instances
+    if len(masks) > 1:  # several masks are instances
         masks = [np.where(mask != 0, number + 1, 0) for number, mask in enumerate(masks)]
     for mask in masks:
         values = np.unique(mask[mask != 0])
@@ -109,7 +109,7 @@ def annotate(
     if boxes is not None and len(boxes):
         numbers = range(1, len(boxes) + 1) if box_labels is None else box_labels.tolist()
         corners = torch.from_numpy(np.array(boxes, np.float32))
-        # A box ends where the next pixel would begin; torchvision colours its last pixel too.
+        # A box ends where the next pixel begins, but torchvision also colours the pixel at its end.
         corners[:, 2:] = torch.maximum(corners[:, :2], corners[:, 2:] - 1)
         colours = [color_of(int(number)) for number in numbers]
         image = draw_bounding_boxes(image, corners, colors=colours, width=scale * _LINE_WIDTH)
@@ -120,10 +120,10 @@ def annotate(
 
 
 def color_of(number: int) -> tuple[int, int, int]:
-    """Return the colour of a class or of a mask's value; 255 ("ignore") is gray."""
+    """Return the colour of a class or mask value; 255 ("ignore") is gray."""
     if number == 255:
         return 160, 160, 160
-    # Steps of the golden ratio give neighbouring numbers very different hues.
+    # Steps by the golden ratio give neighbouring numbers very different hues.
     red, green, blue = colorsys.hsv_to_rgb(number * 0.61803398875 % 1, 0.85, 1.0)
     return round(255 * red), round(255 * green), round(255 * blue)
 
@@ -132,9 +132,10 @@ LARGEST = 320
 """Largest height and width of a picture on the page, in pixels; larger ones are shrunk."""
 
 SMALL = 160
-"""Pictures whose sides are at most half of this are enlarged, each pixel to a square of pixels."""
+"""Pictures whose sides are at most half of this are enlarged: each pixel becomes a square of pixels."""
 
-_MOST_NAMES = 6  # classes or numbers in a caption; more would be longer than the picture
+# Largest number of classes or numbers in a caption; more would be wider than the picture.
+_MOST_NAMES = 6
 
 
 def fit(
@@ -143,13 +144,13 @@ def fit(
     targets: Targets | None = None,
     recipe: Recipe | None = None,
 ) -> Image.Image:
-    """Shrink or enlarge a picture, and draw the targets on it.
+    """Shrink or enlarge a picture, and draw targets on it.
 
     Args:
         picture: uint8 [H, W, 3].
         largest: Largest height and width.
-        targets: The targets; None draws nothing.
-        recipe: Has the formats of boxes and keypoints.
+        targets: The targets; None for none.
+        recipe: The recipe, which defines the formats of boxes and keypoints.
     """
     height, width = picture.shape[:2]
     scale: float = min(largest[0] / height, largest[1] / width)
@@ -179,15 +180,15 @@ def _scaled(
     scale: float,
     image: Image.Image,
 ) -> Targets:
-    """Return targets in pixels of the shown image, so that lines have the same width on every picture.
+    """Return targets in pixels of the displayed image, so that lines have the same width on every picture.
 
-    Boxes are corners and keypoints continuous coordinates, whatever forms the recipe has; `size` is that of the picture.
+    Boxes become corners, and keypoints continuous coordinates, whatever formats the recipe has; `size` is that of the picture.
     """
     boxes, points, masks = targets.boxes, targets.keypoints, targets.masks
     if boxes is not None:
         boxes = to_xyxy(boxes, (recipe and recipe.boxes) or BoxParams(), size) * scale
     if points is not None:
-        # The center of pixel 0 is at 0.5; recipes with pixel_index call it 0.
+        # The centre of pixel 0 is at 0.5; for recipes with pixel_index it is at 0.
         half = 0.5 if recipe and recipe.keypoints and recipe.keypoints.pixel_index else 0
         points = (points + half) * scale
     if masks is not None:
@@ -204,9 +205,9 @@ def original_cells(
     largest: tuple[int, int],
     class_names: Sequence[str],
 ) -> list[Cell]:
-    """Return the full images of a sample with their targets.
+    """Return cells with the full images of a sample and its targets.
 
-    The caption of the first has the key, class, size and the classes of the boxes, those of others the field's name.
+    The caption of the first image has key, class, size and the classes of the boxes; the other captions have the field's name.
     """
     cells: list[Cell] = []
     reader = TargetReader(recipe, frozenset(KINDS))
@@ -224,12 +225,12 @@ def original_cells(
 
 
 def size_words(picture: Picture, values: str) -> str:
-    """Describe the size of a picture, and its values; see `show_values`."""
+    """Return a caption with the size of a picture, and its values; see `show_values`."""
     return ", ".join(filter(None, [f"{picture.shape[0]} x {picture.shape[1]} px", values]))
 
 
 def _read_picture(payload: Payload, images: ImageFields) -> tuple[Picture, str]:
-    """Decode an image as it is stored; return it as a picture, with a legend of its values; see `show_values`."""
+    """Decode an image as stored; return it as a picture, with a legend of its values; see `show_values`."""
     header = read_header(payload)
     size = (header.height, header.width)
     is_usual = images.kind.is_usual
@@ -237,13 +238,13 @@ def _read_picture(payload: Payload, images: ImageFields) -> tuple[Picture, str]:
         opencv.decode(payload, size) if is_usual else decode_stored(payload, size, images.kind)
     )
     image = torch.from_numpy(np.ascontiguousarray(stored)).permute(2, 0, 1)
-    # Floats are in [0, 1] already, unless they have a range of their own.
+    # Floats are in [0, 1] already, unless they are stored floats with any range.
     image = image.float() / 255 if image.dtype == torch.uint8 else image.float()
     return show_values(image, stretched=images.kind.depth == "float32")
 
 
 def label_words(label: Any, class_names: Sequence[str]) -> str:
-    """Describe the label of a sample, of a vector the first numbers; "" for no label."""
+    """Describe the label of a sample (of a vector, the first numbers); "" without a label."""
     if np.ndim(label):
         numbers = np.asarray(label).tolist()[:_MOST_NAMES]
         return f"label {', '.join(f'{number:.3g}' for number in numbers)}"
@@ -255,7 +256,7 @@ def _class_name(number: int, class_names: Sequence[str]) -> str:
 
 
 def legend(targets: Targets, class_names: Sequence[str]) -> list[Line]:
-    """Name the first classes of the boxes, or values of a mask, in their colours."""
+    """Return lines that name the first classes of the boxes, or values of a mask, in their colours."""
     names: dict[int, str] = {}
     if targets.box_labels is not None and np.ndim(targets.box_labels) == 1:
         labels = np.unique(targets.box_labels).tolist()

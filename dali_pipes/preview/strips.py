@@ -1,4 +1,4 @@
-"""Lay clips out as strips of frames, and write them as moving pictures."""
+"""Arrange clips as strips of frames, and write them as animations."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,14 +21,14 @@ from dali_pipes.preview.page import (
 from dali_pipes.preview.pictures import fit
 
 NUM_SHOWN = 8
-"""Frames of a strip; of longer clips this many, evenly spread from the first to the last."""
+"""Number of frames in a strip; for longer clips these are spread evenly from the first to the last frame."""
 
 HEIGHT, WIDTH = 160, 216
 """Largest height and width of a frame in a strip, in pixels; much smaller frames are enlarged."""
 
 
 def render_strips(clips: Sequence[ClipPictures], heading: Sequence[str] = ()) -> Preview:
-    """Draw a block for each clip: its key, its frames with their numbers and times, and every view.
+    """Draw a block for each clip, with its key, its frames with numbers and times, and every view.
 
     Args:
         clips: Clips of any epochs.
@@ -38,7 +38,7 @@ def render_strips(clips: Sequence[ClipPictures], heading: Sequence[str] = ()) ->
 
 
 def shown_frames(num_frames: int) -> list[int]:
-    """Return the numbers of the frames of a clip that a strip shows."""
+    """Return the numbers of a clip's frames that a strip shows."""
     count = min(NUM_SHOWN, num_frames)
     return [int(frame) for frame in np.linspace(0, num_frames - 1, count).round()]
 
@@ -60,25 +60,25 @@ def _block(clip: ClipPictures) -> list[Row]:
 
 
 def _frame_line(clip: ClipPictures, frame: int) -> Line:
-    """Return the number and the time of a frame."""
+    """Return a line with the number and time of a frame."""
     return Line(f"#{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s", FAINT)
 
 
 MOVING = (".webp", ".gif", ".png")
-"""File name extensions of moving pictures."""
+"""File name extensions of animations."""
 
 ANIMATION_ROOM = (256, 480)
-"""Largest height and width of the frames of a moving picture, in pixels."""
+"""Largest height and width of the frames of an animation, in pixels."""
 
-_USUAL_MS = 40  # of a clip with a single frame, as at 25 frames per second
+_USUAL_MS = 40  # duration for a clip with a single frame, as at 25 frames per second
 
 
 def write_animation(clip: ClipPictures, path: Path) -> None:
-    """Write all frames of a clip as an endless animation, each shown as long as in the video.
+    """Write all frames of a clip as an endless animation; each frame is shown as long as in the video.
 
     Args:
-        clip: The clip, with one view or several.
-        path: Its extension is one of MOVING.
+        clip: The clip, with one or several views.
+        path: The file; its extension is one of MOVING.
     """
     pages = [_page(clip, frame) for frame in range(len(clip.source))]
     first, *others = pages
@@ -88,22 +88,22 @@ def write_animation(clip: ClipPictures, path: Path) -> None:
         append_images=others,
         duration=durations_ms(clip.seconds).tolist(),
         loop=0,
-        quality=85,  # of WebP, like `method`, which by default is the fastest; other formats ignore both
+        quality=85,  # for WebP, like `method`, whose default is the fastest one; other formats ignore both
         method=4,
     )
 
 
 def durations_ms(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return how long each frame of a clip is shown: until the next one, the last for the median time.
+    """Return the duration of each frame of a clip: until the next frame; for the last frame the median.
 
     Args:
-        seconds: float64 [T], when each frame begins.
+        seconds: float64 [T], start time of each frame.
 
     Returns:
-        int64 [T], in milliseconds, in steps of 10 as GIF has them, at least 20.
+        int64 [T], in milliseconds, multiples of 10 (GIF's resolution), at least 20.
     """
     steps = np.diff(seconds)
-    forward = steps[steps > 0]  # padding holds a frame or begins again
+    forward = steps[steps > 0]  # padding repeats a frame or jumps back
     usual = float(np.median(forward)) if len(forward) else _USUAL_MS / 1000
     steps = np.where(steps > 0, steps, usual)
     hundredths = np.maximum(np.rint(np.append(steps, usual) * 100), 2)
@@ -114,7 +114,7 @@ def _page(clip: ClipPictures, frame: int) -> Image.Image:
     """Draw a frame before and after augmentation, with its number and time below."""
     strips = [clip.source, *(view.frames for view in clip.views)]
     pictures = join([fit(strip[frame], ANIMATION_ROOM) for strip in strips], across=True)
-    # Each line is short, so that all pages have one size. The count makes pages different: Pillow merges equal ones, and adds their durations.
+    # Short lines keep all pages at one size. The count makes pages different: Pillow merges equal frames, and adds their durations.
     count = Line(f"{frame + 1}/{len(clip.source)}", FAINT)
     lines = [Line(clip.key), count, _frame_line(clip, frame)]
     return join([pictures, draw_text(lines, max(NARROWEST, pictures.width))])

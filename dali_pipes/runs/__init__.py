@@ -1,1 +1,1 @@
-"""Records of a run: its audit, its attempts and its bad samples; and the replay of one row of a batch."""
+"""Records of a run (audit, attempts and bad samples), and the replay of one row of a batch."""

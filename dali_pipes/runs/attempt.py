@@ -1,4 +1,4 @@
-"""Attempts of a run: each start, and each return to a state, has a number and a name that all its ranks share."""
+"""Attempts of a run: each start, and each return to a state, has a number and a name that all ranks share."""
 
 import re
 import secrets
@@ -12,34 +12,35 @@ from dali_pipes.monitoring.ranks.board import group_store
 _NAME = re.compile(r"(\d{1,9})-[0-9a-f]{8}")
 
 _KEY = "gpu_aug/attempt"
-"""Where the store of a process group keeps the token of this start."""
+"""Key in the store of a process group for the token of this start."""
 
 
 class Attempts:
     """Names the attempts of a loader.
 
-    The number of an attempt is one more than that of the attempt whose state was loaded. Two attempts that load the same
-    state have the same number; the token in the rest of the name differs. The ranks of a process group agree on it
-    through the group's store, without waiting for each other. No clock is asked (DECISIONS.md, "Attempts of a run").
+    The number of an attempt is one more than the number of the attempt whose state was loaded. Two attempts that load
+    the same state have the same number, but different tokens in their names. The ranks of a process group agree on the
+    token through the group's store, without waiting for each other. Clocks are not used (DECISIONS.md, "Attempts of a
+    run").
 
     Attributes:
-        latest: Name of the attempt of this loader, or of the one whose state was loaded; "" before there was one, or if the
-            state names none.
+        latest: Name of this loader's attempt, or of the attempt whose state was loaded; "" before the first attempt, or
+            if the state names none.
     """
 
     def __init__(self) -> None:
         self.latest = ""
-        self._number = -1  # of the latest attempt of this loader
+        self._number = -1  # number of this loader's latest attempt
 
     def begin(self, start: tuple[int, int], process: Process) -> tuple[str, str]:
-        """Begin the next attempt.
+        """Start the next attempt.
 
         Args:
             start: Epoch, and number of its positions that were handed over before.
             process: Rank and world size.
 
         Returns:
-            Its name, and the name of the attempt that it continues; "" if it continues none.
+            The name of the attempt, and the name of the attempt that it continues ("" if it continues none).
 
         Raises:
             LoaderError: The store of the process group cannot be reached.
@@ -54,12 +55,12 @@ class Attempts:
 
 
 def is_attempt(name: Any) -> bool:
-    """Whether a value is the name of an attempt, or "" for none."""
+    """Return whether a value is the name of an attempt, or "" for no attempt."""
     return isinstance(name, str) and (name == "" or _NAME.fullmatch(name) is not None)
 
 
 def _token_of_start(process: Process) -> str:
-    """Return 8 hex digits that all ranks of this start share, and no other start; "" if ranks have no common store.
+    """Return 8 hex digits that all ranks of this start share, and no other start does; "" without a common store.
 
     The digits only decide which lines of an audit belong together, so they may be random.
     """

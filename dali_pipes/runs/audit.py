@@ -1,4 +1,4 @@
-"""Write the audit of a run: hashes of the samples that each rank received, so that runs can be compared."""
+"""Write the audit of a run: hashes of the samples that each rank received, to compare runs."""
 
 import json
 import os
@@ -20,27 +20,27 @@ from dali_pipes.steps.schedule import total
 HASH_MASK = (1 << 64) - 1
 """Hashes and their sums are numbers modulo 2**64."""
 
-_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # SplitMix64's
-# NumPy's types once and for all: making them takes 0.1 us each, in every step.
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # constants of SplitMix64
+# Created once: creating a NumPy scalar takes 0.1 us, in every step.
 _FIRST, _SECOND, _HALF = np.uint64(_MULTIPLIERS[0]), np.uint64(_MULTIPLIERS[1]), np.uint64(32)
 _STRIDE = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio, as in SplitMix64
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums over what one rank received since its first loop, or since a state was loaded.
+    """Sums over the samples that one rank received since its first loop, or since a state was loaded.
 
-    Sums of several ranks are added modulo 2**64; they then depend neither on the number of ranks nor on the batch size.
-    Padded rows and skipped samples do not count; for a replaced sample its substitute does.
+    Sums of several ranks are added modulo 2**64; the totals depend neither on the number of ranks nor on the batch
+    size. Padded rows and skipped samples do not count; for a replaced sample, its substitute counts.
 
     Attributes:
         epoch: The epoch of the last batch.
         steps: Number of batches.
         count: Number of samples in this epoch.
-        samples: 64 bits: the sum of a hash of each sample's index in this epoch, whatever their order.
-        places: 64 bits: the sum of a hash of (epoch, position, index) in this epoch.
-        rolling: 64 bits over all batches and their order, of this rank alone. For people, who see at a glance whether two
-            ranks received the same; ``gpu-aug audit`` compares samples and places.
+        samples: 64 bits: the sum of a hash of each sample's index in this epoch, in any order.
+        places: 64 bits: the sum of a hash of each (epoch, position, index) in this epoch.
+        rolling: 64 bits: a hash of all batches of this rank and their order. It shows at a glance whether two ranks
+            received the same; ``gpu-aug audit`` compares samples and places.
     """
 
     epoch: int = 0
@@ -52,19 +52,19 @@ class Tally:
 
 
 class Audit:
-    """Adds up the hashes of what is handed over and, given a path, writes a line for each step.
+    """Adds up the hashes of the batches that are handed over and, given a path, writes a line for each step.
 
     Args:
-        path: The file; RANK in it stands for the rank. None keeps the tally only.
+        path: The file; RANK in it stands for the rank. None keeps only the tally.
         rank: Rank of this process, as far as it is known.
-        writes: Whether this process writes the lines of its rank; in a mesh another one may have the same samples.
+        writes: Whether this process writes the lines of its rank; in a mesh, another process may have the same samples.
 
     Attributes:
-        tally: What was handed over.
+        tally: Sums over the samples that were handed over.
         attempts: Names the attempts of the run.
 
     Raises:
-        LoaderError: The folder cannot be made; later: the file cannot be written.
+        LoaderError: The folder cannot be created; later: the file cannot be written.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class Audit:
         process: Process,
         run: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """Start an attempt: a loop that does not continue the one before, as the first one or after a state was loaded.
+        """Start an attempt: a loop that does not continue the previous one, such as the first loop or one after loading a state.
 
         Args:
             epoch: Epoch of the loop.
             handed_over: Positions of that epoch that all ranks together received before, as (start, stop), half open;
-                one pair for each bucket.
+                one pair per bucket.
             process: Rank and world size.
             run: Returns the identity of the run; only called if a file is written.
         """
@@ -107,7 +107,7 @@ class Audit:
         if self._has_path:
             name, after = self.attempts.begin((epoch, consumed), process)
         if self._journal is not None:
-            now = round(time.time(), 3)  # for people: it decides nothing
+            now = round(time.time(), 3)  # for people; no decision depends on it
             line: dict[str, Any] = {"begin": [epoch, consumed], "attempt": name, "after": after}
             line |= {**self._ranks, "time": now, **run()}
             if len(handed_over) > 1:
@@ -147,18 +147,18 @@ class Audit:
                 "rolling": f"{tally.rolling:016x}",
             }
             self._journal.append([json.dumps(line)], self._ranks["rank"])
-        self.tally = tally  # only now: a step whose line cannot be written is not handed over
+        self.tally = tally  # set last: a step whose line cannot be written is not handed over
 
 
 def sums(epoch: int, positions: NDArray[np.int64], indices: NDArray[np.int64]) -> tuple[int, int]:
-    """Return the sums, modulo 2**64, of a hash of each index and of each (epoch, position, index).
+    """Return the sums, modulo 2**64, of a hash of each index, and of a hash of each (epoch, position, index).
 
     Args:
         epoch: At least 0.
         positions: int64 [n], at least 0.
         indices: int64 [n], the sample at each position.
     """
-    # In place, one array after the other: above 500 numbers NumPy releases the interpreter lock, and waits to get it back.
+    # In place, one array after the other: for more than 500 numbers NumPy releases the GIL, and waits to get it back.
     places = positions.view(np.uint64) * _STRIDE
     places += np.uint64(_mix_number(epoch + 1))
     _mix(places)

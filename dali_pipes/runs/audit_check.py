@@ -1,4 +1,4 @@
-"""Check by its audit files that a run handed over each sample of each epoch exactly once."""
+"""Check with its audit files that a run handed over each sample of each epoch exactly once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from dali_pipes.runs.audit_history import History, StepLine, read_history
 from readers.plural import counted
 
 Range = tuple[int, int]
-"""Positions from start to stop, half open."""
+"""Positions from start to stop (half open)."""
 
 _INDICES_AT_ONCE = 1 << 20
-"""Indices hashed at once: 24 MB, whatever the length of an epoch."""
+"""Indices hashed at a time: 24 MB, whatever the length of an epoch."""
 
 _MAX_RANGES = 4
-"""Ranges that a sentence lists; a broken run can have thousands."""
+"""Number of ranges that a sentence lists; a broken run can have thousands."""
 
 _UNKNOWN_LENGTH = 1 << 62
 """Streams of unknown length have at least this many positions."""
@@ -28,12 +28,12 @@ _UNKNOWN_LENGTH = 1 << 62
 
 @dataclass(frozen=True)
 class Faults:
-    """What a run lacks or repeats in an epoch.
+    """The missing and repeated positions of an epoch in a run.
 
     Attributes:
         missing: Expected positions that no rank received.
         doubled: Positions that were handed over more than once.
-        is_dropped: Whether only the rest is missing that last_batch="drop" leaves out at an end.
+        is_dropped: Whether only the rest is missing that last_batch="drop" leaves out at the end of an epoch or bucket.
         num_skipped: Number of samples that were skipped as bad.
     """
 
@@ -55,12 +55,12 @@ class Faults:
 
 @dataclass(frozen=True)
 class EpochCheck:
-    """One epoch of a run.
+    """The result for one epoch of a run.
 
     Attributes:
         epoch: Number of the epoch.
         once: Whether each sample came exactly once, up to the end of the run.
-        line: The result in words.
+        line: The result as text.
     """
 
     epoch: int
@@ -74,7 +74,7 @@ class AuditCheck:
 
     Attributes:
         history: The steps of the run that count.
-        epochs: Every epoch from the first to the last.
+        epochs: Results of all epochs from the first to the last.
     """
 
     history: History
@@ -82,7 +82,7 @@ class AuditCheck:
 
     @property
     def once(self) -> bool:
-        """Whether each sample of each epoch came exactly once, as far as the run came."""
+        """Whether each sample of each epoch came exactly once, up to the end of the run."""
         return all(epoch.once for epoch in self.epochs)
 
     def lines(self) -> list[str]:
@@ -95,8 +95,8 @@ def check_audit(*sources: str | Path) -> AuditCheck:
     """Check that a run handed over each sample of each epoch exactly once; steps repeated after a resume count once.
 
     Args:
-        sources: Files, folders with .jsonl files, or patterns of what ``Monitoring(audit="run-{rank}.jsonl")`` wrote. They
-            are read as one run.
+        sources: Files, folders with .jsonl files, or patterns for the files of
+            ``Monitoring(audit="run-{rank}.jsonl")``. They are read as one run.
 
     Raises:
         LoaderError: No file exists, none has a line of an audit, or the length of an epoch is unknown.
@@ -144,7 +144,7 @@ def _check_epoch(epoch: int, history: History, expected_hash: int) -> EpochCheck
 
 
 def _hash_all_samples(length: int) -> int:
-    """Return the sum of the hashes of an epoch that has each index once."""
+    """Return the sum of the hashes of an epoch that has each index exactly once."""
     total = 0
     for start in range(0, length, _INDICES_AT_ONCE):
         indices = np.arange(start, min(start + _INDICES_AT_ONCE, length))
@@ -153,12 +153,12 @@ def _hash_all_samples(length: int) -> int:
 
 
 def sum_of_samples(steps: Sequence[StepLine]) -> int:
-    """Return the sum of the hashes of all samples, whatever their positions."""
+    """Return the sum of the hashes of all samples, in any order."""
     return sum(step.samples for step in steps) & HASH_MASK
 
 
 def summarize(name: str, history: History) -> str:
-    """Return what is known of a run, in one line."""
+    """Return a one-line summary of a run."""
     numbers = [
         f"{name}: {history.name}",
         f"epochs: {len(history.epochs)}",
@@ -174,12 +174,12 @@ def summarize(name: str, history: History) -> str:
 def find_faults(
     steps: Sequence[StepLine], expected: Sequence[Range], ends: Sequence[int]
 ) -> Faults:
-    """Return what the steps of an epoch lack or repeat.
+    """Return the missing and repeated positions in the steps of an epoch.
 
     Args:
         steps: Steps of a run, ordered by position.
         expected: The positions that the run should have.
-        ends: Where the positions of the epoch end, or those of each bucket; empty if unknown.
+        ends: The end of the epoch's positions, or of each bucket's; empty if unknown.
     """
     own = ranges_of(steps)
     edges = edges_of(own)
@@ -194,7 +194,7 @@ def find_faults(
 
 
 def _rests(steps: Sequence[StepLine], ends: Sequence[int]) -> Iterator[tuple[Range, bool]]:
-    """Yield what follows the last step of the epoch, or of each bucket, and whether it is too short for one more step."""
+    """Yield the positions after the last step of the epoch or of each bucket, and whether they are too few for another step."""
     largest = max(((step.stop - step.start) * step.world_size for step in steps), default=0)
     for start, end in pairwise((0, *ends)):
         stop, size = start, largest
@@ -210,14 +210,14 @@ def ranges_of(steps: Sequence[StepLine]) -> list[Range]:
 
 
 def edges_of(*many: Sequence[Range]) -> NDArray[np.int64]:
-    """Return all positions at which ranges start or stop: int64 [n], ascending and each once."""
+    """Return all positions at which ranges start or stop: int64 [n], ascending, without duplicates."""
     return np.unique(
         np.array([edge for ranges in many for pair in ranges for edge in pair], np.int64)
     )
 
 
 def coverage(ranges: Sequence[Range], edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many ranges have the positions between neighbouring edges: int64 [n - 1]."""
+    """Return the number of ranges that contain the positions between neighbouring edges: int64 [n - 1]."""
     changes = np.zeros(len(edges), np.int64)
     starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
     np.add.at(changes, np.searchsorted(edges, starts), 1)
@@ -240,7 +240,7 @@ def subtract(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
 
 
 def describe_ranges(ranges: Sequence[Range]) -> str:
-    """Return how many positions there are, and the first ranges."""
+    """Return a text with the number of positions and the first ranges."""
     count = sum(stop - start for start, stop in ranges)
     shown = ", ".join(f"{start} to {stop - 1}" for start, stop in ranges[:_MAX_RANGES])
     more = f" and {len(ranges) - _MAX_RANGES} more ranges" if len(ranges) > _MAX_RANGES else ""

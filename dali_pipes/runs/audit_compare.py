@@ -1,7 +1,7 @@
 """Compare two runs by their audit files: the same samples in the same order, or the first difference.
 
-Decided by the hashes `places` and `samples` of the step lines, added up over all ranks. `rolling` is not used: it is for
-people who compare one rank of two runs.
+The comparison uses the hashes `places` and `samples` of the step lines, added up over all ranks. It does not use
+`rolling`, which is for people who compare one rank of two runs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,10 +32,10 @@ class EpochComparison:
     Attributes:
         epoch: Number of the epoch.
         steps: The steps of each run, ordered by position.
-        faults: For each run what it lacks of the other one, or repeats.
-        compared: Positions at whose start and stop steps of both runs begin and end, so that their hashes can be compared.
-        different: Those of them with other samples.
-        unmatched: Positions that both have, in steps that end at different positions: no hashes are of the same ones.
+        faults: For each run, the positions that it lacks compared with the other run, or repeats.
+        compared: Ranges at whose start and stop both runs have a step boundary, so that their hashes can be compared.
+        different: Those of `compared` in which the samples differ.
+        unmatched: Positions that both runs have, but in steps with different boundaries, so that no hashes can be compared.
     """
 
     epoch: int
@@ -47,9 +47,9 @@ class EpochComparison:
 
     @property
     def same(self) -> bool:
-        """Whether the same samples came in the same order, each position as often, as far as hashes can be compared.
+        """Whether the same samples came in the same order, each position equally often, as far as hashes can be compared.
 
-        The rest that last_batch="drop" leaves out is no difference: with another batch size the rest is another one.
+        The rest that last_batch="drop" leaves out does not count as a difference, because it depends on the batch size.
         """
         has_faults = any(one.doubled or (one.missing and not one.is_dropped) for one in self.faults)
         can_compare = bool(self.compared) or not self.unmatched
@@ -88,7 +88,7 @@ class AuditComparison:
 
     Attributes:
         histories: The steps of each run that count.
-        epochs: Every epoch that one of the runs has.
+        epochs: Results of every epoch that one of the runs has.
     """
 
     histories: tuple[History, History]
@@ -103,7 +103,7 @@ class AuditComparison:
 
     @property
     def continued(self) -> bool:
-        """Whether one of the two went on from a state of the other."""
+        """Whether one of the runs continued from a state of the other one."""
         first, second = self.histories
         return first.continues(second) or second.continues(first)
 
@@ -128,11 +128,11 @@ class AuditComparison:
 
 
 def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
-    """Compare what two runs handed over, on any number of ranks and after any number of resumes.
+    """Compare the samples that two runs handed over, on any number of ranks and after any number of resumes.
 
     Args:
-        first: A file, a folder with .jsonl files, or a pattern of what ``Monitoring(audit="run-{rank}.jsonl")`` wrote.
-        second: The same of the other run.
+        first: A file, a folder with .jsonl files, or a pattern for the files of ``Monitoring(audit="run-{rank}.jsonl")``.
+        second: The same for the other run.
 
     Raises:
         LoaderError: No file exists, or none has a line of an audit.
@@ -151,7 +151,7 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
 
 
 def compare_histories(first: History, second: History) -> AuditComparison:
-    """Compare two runs that were read; see `compare_audits`."""
+    """Compare the histories of two runs; see `compare_audits`."""
     epochs = sorted({*first.epochs, *second.epochs})
     return AuditComparison((first, second), [_compare_epoch(n, first, second) for n in epochs])
 
@@ -163,7 +163,7 @@ def _compare_epoch(epoch: int, first: History, second: History) -> EpochComparis
     cuts = np.intersect1d(edges_of(own), edges_of(other))
     lengths, hashes = _add_between(steps, cuts)
     other_lengths, other_hashes = _add_between(others, cuts)
-    # Stretches with missing or repeated positions have another length, and are reported as faults.
+    # Ranges with missing or repeated positions have another length; they are reported as faults.
     can_compare = (lengths == np.diff(cuts)) & (other_lengths == np.diff(cuts))
     is_equal = (hashes == other_hashes).all(axis=1)
     stretches = np.stack([cuts[:-1], cuts[1:]], axis=1)
@@ -182,10 +182,10 @@ def _compare_epoch(epoch: int, first: History, second: History) -> EpochComparis
 def _add_between(
     steps: Sequence[StepLine], cuts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Add up the steps that begin between neighbouring cuts.
+    """Add up the steps that start between neighbouring cuts.
 
     Returns:
-        Their positions, int64 [n - 1]; and their hashes of places and of samples, uint64 [n - 1, 2], modulo 2**64.
+        The number of their positions, int64 [n - 1]; and their hashes of places and of samples, uint64 [n - 1, 2], modulo 2**64.
     """
     numbers = np.searchsorted(cuts, [step.start for step in steps], side="right")
     lengths = np.zeros(len(cuts) + 1, np.int64)

@@ -1,9 +1,9 @@
-"""Read the audit files of a run: which of its steps count after all resumes.
+"""Read the audit files of a run, and find the steps that count after all resumes.
 
-Each attempt of a run loads the state of an earlier attempt, which its first line names. So every attempt has one parent,
-and the run is the chain of parents from its last attempt back to the first. The last attempt is one from whose states no
-other went on. Of several such attempts it is the one that comes last in its files, else the one that came furthest. The
-names decide, not the clocks of the machines (DECISIONS.md, "Attempts of a run").
+Each attempt of a run loads the state of an earlier attempt, which its first line names. So every attempt has one
+parent, and the run is the chain of parents from its last attempt back to the first. The last attempt is one that no
+other attempt continues. If there are several, it is the one that comes last in its files, or else the one that came
+furthest. The names decide, not the clocks of the machines (DECISIONS.md, "Attempts of a run").
 """
 
 import glob
@@ -22,21 +22,21 @@ _NUMBERS = ("epoch", "step", "rank", "world_size", "start", "stop", "count")
 _HASHES = ("samples", "places")
 
 _ROOT = ""
-"""Name of the attempt before all others: it holds step lines without a begin line in front of them."""
+"""Name of the attempt before all others; it contains step lines that no begin line precedes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepLine:
-    """A line of an audit: what one rank received in one step.
+    """A line of an audit: the samples that one rank received in one step.
 
     Attributes:
         epoch: Number of the epoch, from 0.
-        step: Number of the step, counted from where its loop began.
+        step: Number of the step, counted from the start of its loop.
         rank: The rank that wrote the line.
         world_size: Number of ranks.
         start: First position of the epoch's order.
-        stop: One after the last position.
-        count: Number of samples; fewer than positions if bad samples were skipped.
+        stop: Position after the last one.
+        count: Number of samples; smaller than the number of positions if bad samples were skipped.
         samples: Sum of a hash of each sample index.
         places: Sum of a hash of each (epoch, position, index).
     """
@@ -58,10 +58,10 @@ class BeginLine:
 
     Attributes:
         start: Epoch, and number of its positions that were handed over before.
-        run: Identity of the run, by the names of IDENTITY.
-        handed_over: The positions that were handed over before, as (start, stop), half open; one pair for each bucket.
-        attempt: Name of the attempt. Lines of early versions have none; there ranks that started together have the same
-            position and number of ranks.
+        run: Identity of the run, with the keys of IDENTITY.
+        handed_over: The positions that were handed over before, as (start, stop), half open; one pair per bucket.
+        attempt: Name of the attempt. Lines of early versions have none; in them, ranks that started together have the
+            same position and number of ranks.
         after: Name of the attempt whose state was loaded; "" if none was loaded.
     """
 
@@ -72,13 +72,13 @@ class BeginLine:
     after: str
 
     def comes_after(self, step: StepLine) -> bool:
-        """Whether a step was handed over before this start, so that this attempt does not repeat it."""
+        """Return whether a step was handed over before this start, so that this attempt does not repeat it."""
         if step.epoch != self.start[0]:
             return step.epoch < self.start[0]
         return any(low <= step.start < high for low, high in self.handed_over)
 
     def ends(self) -> tuple[int, ...]:
-        """Return where the positions of an epoch end, or those of each bucket; empty if the line does not say."""
+        """Return the end of the epoch's positions, or of each bucket's; empty if the line does not state it."""
         if "length" not in self.run:
             return ()
         return (*(low for low, _ in self.handed_over[1:]), int(self.run["length"]))
@@ -94,14 +94,13 @@ class History:
 
     Attributes:
         name: The files, folders or patterns that were read.
-        epochs: Step lines of each epoch, ordered by position.
+        epochs: Step lines by epoch, ordered by position.
         run: Identity of the run (dataset, recipe, seed and so on) at its last begin line.
-        ends: Where the positions of an epoch end, or those of each bucket; empty if the audit does not say.
+        ends: The end of the epoch's positions, or of each bucket's; empty if the audit does not state it.
         num_steps: Number of step lines that count.
-        num_superseded: Number of step lines after a state that the run later went back to.
+        num_superseded: Number of step lines after a state to which the run later returned.
         attempts: Names of the attempts in these files.
-        after: Names of the attempts from which an attempt in these files loaded a state. Such an attempt can be in these
-            files or in others.
+        after: Names of the attempts whose states were loaded by attempts in these files; they may be in these files or in others.
         world_sizes: Every number of ranks that the run had, ascending.
     """
 
@@ -116,7 +115,7 @@ class History:
     world_sizes: list[int]
 
     def continues(self, other: "History") -> bool:
-        """Whether an attempt of this history loaded a state of the other one, so that both are one run."""
+        """Return whether an attempt of this history loaded a state of the other one, so that both are one run."""
         return bool(self.after & (other.attempts - self.attempts))
 
 
@@ -126,8 +125,8 @@ class _Attempt:
 
     Attributes:
         name: Name of the attempt.
-        parent: Name of the attempt that it goes on from; None for the root.
-        begin: Its begin line; the earliest if its ranks do not agree.
+        parent: Name of the attempt that it continues; None for the root.
+        begin: Its begin line; the earliest one if its ranks do not agree.
         steps: Its step lines, by the number of the file.
     """
 
@@ -140,8 +139,7 @@ class _Attempt:
 def read_history(*sources: str) -> History:
     """Read audit files as one run.
 
-    An attempt that starts at a position replaces all steps after that position, also those of ranks that do not come
-    back.
+    An attempt that starts at a position replaces all steps after that position, including those of ranks that did not restart.
 
     Args:
         sources: Files, folders with .jsonl files, or patterns.
@@ -180,13 +178,13 @@ def _steps_by_epoch(steps: Sequence[StepLine]) -> dict[int, list[StepLine]]:
     epochs: dict[int, list[StepLine]] = {}
     for step in sorted(steps, key=lambda step: (step.epoch, step.start, step.stop)):
         of_epoch = epochs.setdefault(step.epoch, [])
-        if step.start < step.stop:  # else the rank had no share of the last step
+        if step.start < step.stop:  # otherwise the rank had no share of the last step
             of_epoch.append(step)
     return epochs
 
 
 def read_lines(path: Path) -> Iterator[BeginLine | StepLine]:
-    """Yield the lines of an audit file. A rank that is killed can leave an incomplete line, which is left out."""
+    """Yield the lines of an audit file, without an incomplete line, which a killed rank can leave."""
     for raw in path.read_bytes().split(b"\n"):
         try:
             yield _parse(json.loads(raw))
@@ -222,7 +220,7 @@ def _files(source: str) -> list[Path]:
 
 
 def _path_to_end(files: Sequence[Lines]) -> list[_Attempt]:
-    """Return the attempts that led to the end of the run, the last one first."""
+    """Return the attempts that lead to the end of the run, the last one first."""
     names = {line.attempt for lines in files for line in lines if isinstance(line, BeginLine)}
     attempts = {name: _Attempt(name) for name in (_ROOT, *names)}
     last_names = [_add_file(attempts, number, lines) for number, lines in enumerate(files)]
@@ -239,7 +237,7 @@ def _path_to_end(files: Sequence[Lines]) -> list[_Attempt]:
 
 
 def _path_back(attempts: Mapping[str, _Attempt], name: str | None) -> list[_Attempt]:
-    """Return an attempt, the one that it goes on from, and so on."""
+    """Return an attempt, the attempt that it continues, and so on."""
     path: dict[str, _Attempt] = {}
     while name is not None and name not in path:  # names in damaged files can form a circle
         path[name] = attempts[name]
@@ -248,7 +246,7 @@ def _path_back(attempts: Mapping[str, _Attempt], name: str | None) -> list[_Atte
 
 
 def _add_file(attempts: dict[str, _Attempt], number: int, lines: Lines) -> str:
-    """Add the lines of one file to the attempts, and return the name of its last one."""
+    """Add the lines of one file to the attempts, and return the name of the file's last attempt."""
     name = _ROOT
     steps = attempts[_ROOT].steps[number] = []
     for line in lines:
@@ -257,20 +255,20 @@ def _add_file(attempts: dict[str, _Attempt], number: int, lines: Lines) -> str:
             continue
         before, name = name, line.attempt
         attempt = attempts[name]
-        # Without the attempt whose state it loaded, it goes on from the one in front of it in a file.
+        # If the attempt whose state it loaded is missing, it continues the previous attempt in the file.
         if line.after and line.after in attempts:
             attempt.parent = line.after
         elif before != name:
             attempt.parent = attempt.parent or before
         if attempt.begin is None or line.start < attempt.begin.start:
             attempt.begin = line
-        # A name that comes again started again from the same state: only its last steps count.
+        # A repeated name means another start from the same state: only its last steps count.
         attempt.steps[number] = steps = []
     return name
 
 
 def _steps_that_count(path: Sequence[_Attempt]) -> list[StepLine]:
-    """Return the steps of each attempt that come before the starts of all later attempts."""
+    """Return the steps of each attempt that precede the starts of all later attempts."""
     result: list[StepLine] = []
     limits: list[BeginLine] = []
     for attempt in path:
@@ -278,6 +276,6 @@ def _steps_that_count(path: Sequence[_Attempt]) -> list[StepLine]:
             result += [step for step in steps if all(limit.comes_after(step) for limit in limits)]
         begin = attempt.begin
         if begin is not None:
-            # A start in a later epoch than this one limits nothing more, and a run can have many starts.
+            # Skips starts in later epochs, which exclude nothing; a run can have many starts.
             limits = [begin, *(limit for limit in limits if limit.start[0] <= begin.start[0])]
     return result

@@ -1,7 +1,7 @@
-"""What happens to a bad sample: raise, replace or skip; its record; and the ledger of all records.
+"""The handling of bad samples: raise, replace or skip; their records; and the ledger of all records.
 
-`substitute` chooses the sample that replaces a bad one. `dali_pipes.stages.read_samples` reads it, and
-`dali_pipes.steps.streams.fetch` for streams. `Ledger.judge` ends the run where it must not continue.
+`substitute` chooses the sample that replaces a bad one. `dali_pipes.stages.read_samples` reads it (for streams,
+`dali_pipes.steps.streams.fetch`). `Ledger.judge` ends the run if it must not continue.
 """
 
 import json
@@ -22,15 +22,15 @@ _log = logging.getLogger(f"gpu_aug.{__name__}")
 Policy = Literal["raise", "replace", "skip"]
 
 MAX_SUBSTITUTES = 16
-"""Substitutes that are tried for one sample: if half of a dataset is bad, all fail for one sample in 65,536."""
+"""Substitutes that are tried for one sample: if half of a dataset is bad, all of them fail for one sample in 65,536."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """One line of the ledger: which sample was bad, in which stage and why.
+    """One line of the ledger: the bad sample, the stage that failed, and the reason.
 
-    `kept` is True for a damaged clip that was handed over all the same, under Clips(on_damaged_video="truncate").
-    Such a sample is neither raised nor replaced nor skipped, and does not count for max_bad_samples.
+    `kept` is True for a damaged clip that was still handed over, with Clips(on_damaged_video="truncate"). Such a sample
+    is neither raised nor replaced nor skipped, and does not count for max_bad_samples.
 
     Example:
         >>> damaged = open_dataset("damaged/")
@@ -52,17 +52,17 @@ class BadRecord:
 
 
 class Ledger:
-    """Counts bad samples, writes them down and stops a run that has too many.
+    """Counts and records bad samples, and stops a run that has too many.
 
     Args:
-        policy: What the loader does with a bad sample.
-        budget: How many different samples may be bad on this rank before the run is stopped.
-        path: A file that gets one JSON object per line, appended; "{rank}" in it stands for the rank. None keeps the
+        policy: The loader's `on_bad_sample`.
+        budget: Number of different samples that may be bad on this rank before the run is stopped.
+        path: A file to which one JSON object per line is appended; "{rank}" in it stands for the rank. None keeps the
             records in memory only.
         rank: Rank of this process, as far as it is known.
 
     Raises:
-        LoaderError: The folder cannot be made; later: the file cannot be written.
+        LoaderError: The folder cannot be created; later: the file cannot be written.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Ledger:
         self._journal = None if path is None else Journal("ledger", path, rank)
 
     def commit(self, records: Sequence[BadRecord]) -> None:
-        """Write down the bad samples of a batch that is about to be handed over.
+        """Record the bad samples of a batch that is about to be handed over.
 
         Raises:
-            BadSampleError: Under "raise", or when the budget is spent.
-            LoaderError: They cannot be written.
+            BadSampleError: The policy is "raise", or the budget is exceeded.
+            LoaderError: The records cannot be written.
         """
         if not records:
             return
@@ -93,10 +93,10 @@ class Ledger:
         self.judge(records)
 
     def judge(self, records: Sequence[BadRecord]) -> None:
-        """Stop a run that must not continue with these bad samples, whether they were committed or not.
+        """Raise if a run must not continue with these bad samples, whether they were committed or not.
 
         Raises:
-            BadSampleError: Under "raise", or when the budget is spent.
+            BadSampleError: The policy is "raise", or the budget is exceeded.
         """
         bad = [record for record in records if not record.kept]
         if not bad:
@@ -117,7 +117,7 @@ class Ledger:
 
 
 def _log_record(record: BadRecord, policy: Policy) -> None:
-    # Under "raise" an error follows that says the same.
+    # With "raise", an error with the same text follows.
     is_error = policy == "raise" and not record.kept
     _log.log(
         logging.INFO if is_error else logging.WARNING,
@@ -133,15 +133,15 @@ def _log_record(record: BadRecord, policy: Policy) -> None:
 
 
 def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int | None:
-    """Return the position whose sample replaces a bad one: the same on any rank, batch size and decoder.
+    """Return the position whose sample replaces a bad one; it does not depend on rank, batch size or decoder.
 
     Args:
         seed: Seed of the loader.
-        bad: The sample to replace, followed by the substitutes that turned out to be bad, too.
+        bad: The sample to replace, followed by the substitutes that were bad, too.
         length: Number of positions in an epoch.
 
     Returns:
-        A position in the epoch, 0 <= position < length, another one for each epoch and each try; None after
+        A position in the epoch, 0 <= position < length, different for each epoch and each try; None after
         MAX_SUBSTITUTES bad substitutes.
     """
     if len(bad) > MAX_SUBSTITUTES:
@@ -155,7 +155,7 @@ def no_substitute(records: Sequence[BadRecord]) -> BadSampleError:
     """Return the error for a sample that could not be replaced.
 
     Args:
-        records: The sample, followed by the substitutes that turned out to be bad, too.
+        records: The sample, followed by the substitutes that were bad, too.
     """
     first, num_tried = records[0], len(records) - 1
     return BadSampleError(

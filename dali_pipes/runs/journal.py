@@ -7,21 +7,22 @@ from pathlib import Path
 from dali_pipes.errors import LoaderError
 
 RANK = "{rank}"
-"""Stands for the rank in the name of a file."""
+"""Placeholder for the rank in a file name."""
 
 
 class Journal:
-    """Appends lines of text to a file, which is only open while it is written.
+    """Appends lines of text to a file, which is only open during a write.
 
-    If the process is killed or the disk is full, the last line can be incomplete; lines after it start anew.
+    If the process is killed or the disk is full, the last line can be incomplete; further lines start on a new line.
 
     Args:
-        argument: Argument of the loader that names the file, for errors.
+        argument: Name of the loader's argument for the file, for errors.
         path: The file; RANK in it stands for the rank.
-        rank: Rank of this process, as far as it is known. Its folder is made now; those of other ranks with their first line.
+        rank: Rank of this process, as far as it is known. Its folder is created now; the folders of other ranks with
+            their first line.
 
     Raises:
-        LoaderError: The folder cannot be made.
+        LoaderError: The folder cannot be created.
     """
 
     def __init__(self, argument: str, path: str | os.PathLike[str], rank: int) -> None:
@@ -46,7 +47,7 @@ class Journal:
         return Path(self.name.replace(RANK, str(rank)))
 
     def append(self, lines: Sequence[str], rank: int) -> None:
-        """Append lines, given without their ends.
+        """Append lines, which are given without line ends.
 
         Raises:
             LoaderError: The file cannot be written, for example because the disk is full.
@@ -57,8 +58,8 @@ class Journal:
                 path.parent.mkdir(parents=True, exist_ok=True)
             is_torn = path not in self._begun and not _ends_with_complete_line(path)
             data = ("\n" * is_torn + "".join(f"{line}\n" for line in lines)).encode()
-            self._begun.discard(path)  # until all is written
-            # One write where there is room: a process that is killed leaves complete lines.
+            self._begun.discard(path)  # until everything is written
+            # A single write if there is room, so that a killed process leaves complete lines.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             try:
                 while data:
@@ -75,7 +76,7 @@ class Journal:
 
 
 def _ends_with_complete_line(path: Path) -> bool:
-    """Whether a file ends with a complete line, is empty, or is no regular file (a pipe cannot be read back)."""
+    """Return whether a file ends with a complete line, is empty, or is not a regular file (a pipe cannot be read back)."""
     if not path.is_file():
         return True
     with path.open("rb") as file:

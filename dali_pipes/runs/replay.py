@@ -1,4 +1,4 @@
-"""Make one row of a batch once more, with the picture after each operation."""
+"""Make one row of a batch again, with the picture after each operation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Seen:
-    """The input of an engine: the decoded images of a step, and its draws."""
+    """The recorded input of an engine: the decoded images of a step, and its draws."""
 
     images: Images
     draws: Draws
@@ -44,21 +44,21 @@ class Seen:
 
 @dataclass
 class RecordingEngine:
-    """An engine that keeps what it receives; see Engine."""
+    """An engine that records its inputs; see Engine."""
 
     engine: Engine
     name: str
     seen: Seen | None = None
 
     def run(self, images: Images, draws: Draws, out: Tensor) -> None:
-        """Carry out the batch stage."""
+        """Record the inputs, and run the batch stage."""
         copies = images.clone() if isinstance(images, Tensor) else [one.clone() for one in images]
         self.seen = Seen(copies, draws)
         self.engine.run(images, draws, out)
 
 
 def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
-    """Make one row once more; see `Loader.replay`.
+    """Make one row again; see `Loader.replay`.
 
     Args:
         setup: The configuration of the loader; it is not changed.
@@ -68,7 +68,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
         view: Number of the view, from 0.
 
     Raises:
-        LoaderError: An argument that is not allowed, a stream, or a decoder of `from_dali`.
+        LoaderError: An argument is not allowed; or the data is a stream; or the decoder is one of `from_dali`.
         BadSampleError: The sample is bad.
     """
     _require_allowed(setup, index, epoch, repeat, view)
@@ -98,7 +98,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
 
 
 def require_good(finished: Finished) -> None:
-    """Raise BadSampleError for the first bad sample of a step's own rows, although it has a substitute."""
+    """Raise BadSampleError for the first bad sample among a step's own rows, even if it has a substitute."""
     for row in finished.plan.rows.tolist():
         for record in finished.records[row]:
             if not record.kept:
@@ -126,10 +126,10 @@ def _require_allowed(setup: Setup, index: Any, epoch: Any, repeat: Any, view: An
 
 
 def _plan_row(setup: Setup, index: int, epoch: int, repeat: int) -> Plan:
-    """Return a step of one row, with the neighbours that it may be mixed with.
+    """Return a step of one row, with the neighbours that may be mixed with it.
 
     Raises:
-        LoaderError: The epoch does not have the sample that often.
+        LoaderError: The epoch has fewer occurrences of the sample.
     """
     order, variants = setup.fetcher.order, setup.fetcher.variants
     [positions] = positions_of(order, epoch, [index], repeat + 1)
@@ -158,7 +158,7 @@ def _plan_row(setup: Setup, index: int, epoch: int, repeat: int) -> Plan:
 
 
 def _recording_setup(setup: Setup, variant: int) -> tuple[Setup, list[RecordingEngine]]:
-    """Return a configuration without helpers whose engines keep what they receive, and these engines."""
+    """Return a configuration without helpers, whose engines record their inputs, and these engines."""
     engines = [RecordingEngine(view.engine, view.engine.name) for view in setup.variants[variant]]
     views = zip(setup.variants[variant], engines, strict=True)
     variants = [*setup.variants]
@@ -192,7 +192,7 @@ def make_step(setup: Setup, plan: Plan) -> tuple[Finished, FinishedImages]:
 def _header(
     fetcher: Fetcher, index: int, finished: Finished, row: int, draws: Draws
 ) -> dict[str, Any]:
-    """Return what is known of a sample's file."""
+    """Return the properties of a sample's file."""
     [sample] = fetcher.dataset.fetch(np.array([index]))
     height, width = draws.sizes[row * fetcher.images_per_row].tolist()
     header: dict[str, Any] = {"height": height, "width": width}
@@ -208,7 +208,7 @@ def _header(
 
 
 def _canvases(seen: Seen, view: View, row: int) -> Tensor:
-    """Return the decoded images of a row, [images of a sample, C, height, width] on the CPU."""
+    """Return the decoded images of a row, [images of a sample, C, height, width], on the CPU."""
     times = view.images_per_row
     images = [seen.images[number] for number in range(row * times, (row + 1) * times)]
     return torch.stack(images).cpu().permute(0, 3, 1, 2)
@@ -217,8 +217,8 @@ def _canvases(seen: Seen, view: View, row: int) -> Tensor:
 def _replayed_operations(
     setup: Setup, view: View, seen: Seen, row: int, keys: Sequence[str]
 ) -> Iterator[ReplayedOperation]:
-    """Yield the operations in their order."""
-    # Its package imports the loader, which imports this module.
+    """Yield the operations in order."""
+    # Imported here: its package imports the loader, which imports this module.
     from dali_pipes.preview.draw_descriptions import describe_leaves
 
     recipe, draws, times = view.recipe, seen.draws, view.images_per_row
@@ -244,7 +244,7 @@ def _replayed_operations(
 def _describe(
     operation: Operation, stage: Stage, leaves: "Sequence[DrawnLeaf]", image: Tensor | None
 ) -> ReplayedOperation:
-    """Describe an operation by those of its leaves that were applied."""
+    """Describe an operation by its parts that were applied."""
     from dali_pipes.preview.draw_descriptions import leaf_name
 
     params: dict[str, Any] = {}
@@ -258,7 +258,7 @@ def _describe(
             texts.append(words)
         else:
             name = type(leaf).__name__
-            # An operation may come several times among others.
+            # The same operation object may occur several times.
             params[f"{name} {len(params) + 1}" if name in params else name] = values
             texts.append(": ".join(filter(None, [leaf_name(leaf), words])))
     is_applied = any(leaf.is_applied for leaf in leaves)
@@ -267,7 +267,7 @@ def _describe(
 
 
 def _plain(value: Any) -> Any:
-    """Return a Python number, or the array that was drawn."""
+    """Return a drawn value as a Python number, or as an array."""
     return value.item() if value.ndim == 0 else value
 
 
@@ -288,7 +288,7 @@ def _run_until(setup: Setup, view: View, seen: Seen, row: int, stop: int) -> Ten
     )
     draws, channels, device = seen.draws, view.kind.channels, view.device
     start, end = row * view.images_per_row, (row + 1) * view.images_per_row
-    if recipe.size is not None:  # all rows at once, since they may be mixed
+    if recipe.size is not None:  # all rows at once, because they may be mixed
         out = torch.empty(len(draws), channels, *recipe.size, device=device)
         engine.run(seen.images, draws, out)
         return out[start:end].cpu()

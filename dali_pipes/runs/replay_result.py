@@ -17,7 +17,7 @@ from gpu_aug.ops.operation import Operation
 Stage = Literal["time", "decode", "augment"]
 
 _HEAD = ["operation", "done", "size", "min", "max", "mean", "NaN", "inf", "what was drawn"]
-_LEFT_ALIGNED = (0, 1, len(_HEAD) - 1)  # the columns of words
+_LEFT_ALIGNED = (0, 1, len(_HEAD) - 1)  # the columns with text
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +26,14 @@ class ReplayedOperation:
 
     Attributes:
         name: Class of the operation, such as "ColorJitter".
-        stage: "decode" if it is done while decoding, "time" if it chooses the frames of a clip, else "augment".
+        stage: "time" if it chooses the frames of a clip, "decode" if it runs while decoding, else "augment".
         operation: The operation.
-        applied: Whether it changed the image: its probability let it through, and its mixing partner exists.
-        params: The draw by name, numbers and arrays as the operation's `draw` returns them; for an operation made of
-            others a dictionary for each of these that was chosen.
-        words: The draw in words and units, such as "top 6, left 4, 45 x 59 px, to 64 x 64" and angles in degrees.
-        image: The picture after it, on the CPU: float32 [C, height, width], of clips and of samples with several images
-            [T, C, height, width]. None before and while decoding, whose result is `Replay.canvas`.
+        applied: Whether it changed the image: its probability applied, and its mixing partner exists.
+        params: The draw by name: numbers and arrays as returned by the operation's `draw`; for an operation made of
+            others, a dictionary for each chosen part.
+        words: The draw as text with units, such as "top 6, left 4, 45 x 59 px, to 64 x 64", with angles in degrees.
+        image: The picture after it, on the CPU: float32 [C, height, width]; for clips and samples with several images
+            [T, C, height, width]. None before and during decoding, whose result is `Replay.canvas`.
     """
 
     name: str
@@ -53,24 +53,24 @@ class ReplayedOperation:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Replay:
-    """One row of a batch, made once more; see `Loader.replay`. Printing it shows a table.
+    """One row of a batch, made again; see `Loader.replay`. Printing it shows a table.
 
     Attributes:
-        key: Name of the sample.
+        key: Key of the sample.
         index: Index of the sample in the dataset.
         epoch: As given.
         repeat: As given.
         position: Position in the epoch's order, over all ranks.
-        header: What the file says: "format", "height" and "width" (upright), "orientation" (EXIF), "bits", "has_alpha",
-            "bytes"; of clips and of samples with several images "height", "width" and "bytes".
-        partners: Keys of the samples that it may be mixed with, in the order of their positions.
-        canvas: Result of the decode stage, on the CPU: uint8 [C, height, width], or of the type in the file; of clips and
-            of samples with several images [T, C, height, width].
-        steps: The operations in their order.
-        batch: The row as the loader hands it over: a batch of one.
+        header: Properties of the file: "format", "height" and "width" (upright), "orientation" (EXIF), "bits",
+            "has_alpha", "bytes"; for clips and samples with several images "height", "width" and "bytes".
+        partners: Keys of the samples that may be mixed with it, ordered by position.
+        canvas: Result of the decode stage, on the CPU: uint8 [C, height, width], or with the stored type; for clips and
+            samples with several images [T, C, height, width].
+        steps: The operations in order.
+        batch: The row as the loader hands it over: a batch of one sample.
         view: As given.
         recipe: The recipe of the view.
-        way: What decoded and augmented it, such as "cpu+fused on cpu".
+        way: Decoder, engine and device, such as "cpu+fused on cpu".
     """
 
     key: str
@@ -89,23 +89,23 @@ class Replay:
 
     @property
     def row(self) -> Tensor:
-        """The finished image [C, H, W], or clip [T, C, H, W], of the view: equal to that in the loader's batch."""
+        """The finished image [C, H, W], or clip [T, C, H, W], of the view; equal to that in the loader's batch."""
         return self.batch.views[self.view][0]
 
     @property
     def images(self) -> list[tuple[str, Mapping[str, Any], Tensor]]:
-        """Name, parameters and picture after decoding, and after each operation that follows."""
+        """Name, parameters and picture after decoding, and after each following operation."""
         first: list[tuple[str, Mapping[str, Any], Tensor]] = [("decoded", {}, self.canvas)]
         return first + [
             (step.name, step.params, step.image) for step in self.steps if step.image is not None
         ]
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the table and the picture after each operation, with Normalize undone so that people can see it.
+        """Write the table and the picture after each operation, with Normalize undone for display.
 
         Args:
-            folder: Made if it does not exist. It gets ``replay.txt`` and a PNG for each picture of RGB or gray, in which
-                the images of a clip are side by side.
+            folder: Created if it does not exist. It gets ``replay.txt`` and a PNG for each RGB or gray picture; the
+                images of a clip are side by side.
 
         Returns:
             The folder.
@@ -140,7 +140,7 @@ class Replay:
 
 
 def _facts(image: Tensor) -> list[str]:
-    """Return size; smallest, largest and mean finite value; number of NaN and of infinite values."""
+    """Return as text: size; smallest, largest and mean finite value; number of NaN and of infinite values."""
     values = image.detach().to("cpu", torch.float64)
     finite = values[values.isfinite()]
     numbers = ["", "", ""]
@@ -151,8 +151,8 @@ def _facts(image: Tensor) -> list[str]:
 
 
 def _save_picture(image: Tensor, done: Sequence[Operation], path: Path) -> None:
-    """Write images [C, H, W] or [T, C, H, W] side by side; NaN is black."""
-    # Here, since a training run needs no Pillow, and since the package of previews imports the loader.
+    """Write images [C, H, W] or [T, C, H, W] side by side; NaN becomes black."""
+    # Imported here: a training run needs no Pillow, and the package of previews imports the loader.
     from torchvision.utils import save_image
 
     from dali_pipes.preview.pictures import viewable

@@ -1,1 +1,1 @@
-"""From the fields of a sample to values: targets, masks, labels, maps and further fields."""
+"""Convert the fields of a sample to values: targets, masks, labels, maps and further fields."""

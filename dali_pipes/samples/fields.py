@@ -1,4 +1,4 @@
-"""Further fields of samples in a batch: text, JSON, numbers, arrays, or the result of a function of the bytes."""
+"""Further fields of samples in a batch: text, JSON, numbers, arrays, or the result of a user's function."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,8 +27,8 @@ _NPY = b"\x93NUMPY"
 class Field:
     """How to read one field of the samples, for ``Loader(fields={name: Field(...)})``.
 
-    Numbers (`int`, `float`), and everything with `dtype` and `shape`, are stacked to one tensor on the loader's
-    device. Everything else is a list with one value per sample, on the CPU.
+    Numbers (`int`, `float`), and everything with `dtype` and `shape`, are stacked to one tensor on the loader's device.
+    Everything else is a list with one value per sample, on the CPU.
 
     Args:
         read: Conversion of the bytes to a value:
@@ -41,8 +41,8 @@ class Field:
             for ``Execution(helper_process=True)``. An exception that it raises makes the sample a bad one.
         dtype: Type of the tensors; for arrays, bytes and functions.
         shape: Shape of each sample's tensor; with `dtype`.
-        default: The finished value of a sample without the field. Without a default (...) such a sample is bad, and
-            data without the field is refused.
+        default: The value for a sample without the field, after conversion. Without a default (...) such a sample is
+            bad, and data in which no sample has the field raises an error.
 
     Raises:
         LoaderError: The arguments contradict each other.
@@ -97,8 +97,8 @@ class Field:
         """Return the value of one sample's bytes.
 
         Raises:
-            FieldError: They do not fit the declaration. Damaged bytes raise other errors as well, and so may functions of the
-                user; see `read_field`.
+            FieldError: The bytes do not fit the declaration. Damaged bytes, and functions of the user, may raise any
+                other error; see `read_field`.
         """
         data = bytes(payload)
         if self.read is bytes and self.dtype is not None and self.shape is not None:
@@ -106,16 +106,16 @@ class Field:
         return self.declared(_READERS.get(self.read, self.read)(data))
 
     def declared(self, value: Any) -> Any:
-        """Return a value as the declared tensor; unchanged without a declaration.
+        """Return a value as the declared tensor; without a declaration, return it unchanged.
 
         Raises:
-            ValueError: It does not have the declared shape, or is not a number; so are TypeError and RuntimeError of torch.
+            ValueError: It does not have the declared shape, or is not a number. torch may also raise TypeError and RuntimeError.
         """
         if self.dtype is None or (value is None and self.shape is None):
             return value
         tensor = torch.as_tensor(value, dtype=self.dtype)
         is_number = isinstance(value, float | torch.Tensor) and tensor.is_floating_point()
-        # A finite number that became infinite; the source is looked at only if a number is infinite now.
+        # Detects finite numbers that became infinite; the source is only checked if a number is infinite now.
         if (
             is_number
             and tensor.isinf().any()
@@ -139,7 +139,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class FieldReader:
-    """Reads the fields that a loader is asked for.
+    """Reads the fields that a loader requests.
 
     Args:
         fields: Declarations by name.
@@ -154,7 +154,7 @@ class FieldReader:
         """Return the values of a sample's fields.
 
         Raises:
-            FieldError: One of them is missing or cannot be read.
+            FieldError: A field is missing or cannot be read.
         """
         return tuple(_read(sample, name, field) for name, field in self.fields.items())
 
@@ -171,14 +171,14 @@ class FieldReader:
 def as_reader(
     given: Iterable[str] | Mapping[str, Any] | None, types: FieldTypes | None = None
 ) -> FieldReader:
-    """Return the reader of a loader's argument `fields`.
+    """Return the reader for the loader's argument `fields`.
 
     Args:
         given: Names, or a dictionary from names to Field or to an argument of Field; None for no fields.
-        types: The dataset's types of fields, for those that are given by name only.
+        types: The dataset's types of fields, used for fields that are given by name only.
 
     Raises:
-        LoaderError: A name is one of Batch's own, or its way of reading is not known.
+        LoaderError: A name is reserved for Batch, or the way of reading is unknown.
     """
     if given is None:
         return FieldReader({})
@@ -192,12 +192,12 @@ def as_reader(
 
 
 def read_untyped(data: bytes) -> Any:
-    """Read a field that was given by its name only: text, or a NumPy file.
+    """Read a field that was given by name only: text, or a NumPy file.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It is neither text nor a NumPy file.
     """
-    # Also with a damaged first byte, or it would be taken for text.
+    # Recognised even with a damaged first byte; otherwise it would be taken for text.
     if data[1 : len(_NPY)] == _NPY[1:]:
         return _array(data)
     return data.decode()
@@ -230,7 +230,7 @@ def _array(data: bytes) -> torch.Tensor:
     else:
         array = np.asarray(json.loads(data))
         if array.dtype == np.float64:
-            with np.errstate(over="raise"):  # a FloatingPointError that names the overflow
+            with np.errstate(over="raise"):  # raises a FloatingPointError that names the overflow
                 array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
         raise FieldError(f"it is an array of {array.dtype}, not of numbers")
@@ -245,6 +245,6 @@ _READERS: dict[Any, Callable[[bytes], Any]] = {
     np.ndarray: _array,
     "json": json.loads,
 }
-# Ways to read fields that are given by name only, by the ending of the name.
+# How to read fields that are given by name only, by file extension.
 _BY_ENDING = {"json": "json", "npy": np.ndarray}
 _NUMBERS = {int: torch.int64, float: torch.float32}

@@ -1,4 +1,4 @@
-"""The fields of a sample that are its images, the kind of these images, and warnings of what an RGB image loses."""
+"""The image fields of a sample, their channels and depth, and warnings if conversion to RGB loses data."""
 
 import warnings
 from collections.abc import Collection, Mapping
@@ -18,8 +18,8 @@ class ImageFields:
     """The images of a sample.
 
     Attributes:
-        kind: Kind of each of them.
-        fields: Name in the batch and field of the sample; the first is `batch.images`. Empty for the sample's own image.
+        kind: Channels and depth of each image.
+        fields: Field of the sample by name in the batch; the first one is `batch.images`. Empty for the sample's own image.
     """
 
     kind: ImageKind = USUAL
@@ -27,17 +27,17 @@ class ImageFields:
 
     @property
     def count(self) -> int:
-        """Number of images of a sample."""
+        """Number of images per sample."""
         return max(len(self.fields), 1)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Their names in the batch if there are several, else none."""
+        """Names in the batch if there are several images; else empty."""
         return tuple(name for name, _ in self.fields) if self.count > 1 else ()
 
     @property
     def is_usual(self) -> bool:
-        """Whether a sample has one RGB image of 8 bits."""
+        """Whether a sample has a single RGB image of 8 bits."""
         return self.kind.is_usual and self.count == 1
 
     def __str__(self) -> str:
@@ -45,27 +45,27 @@ class ImageFields:
         return f"{names}{self.kind}"
 
     def reads(self, name: str) -> bool:
-        """Whether a field holds one of them."""
+        """Return whether a field is one of the images."""
         return any(field == name for _, field in self.fields)
 
     def missing(self, sample: Sample) -> str:
-        """Return why a sample lacks one of them; "" if it has them all."""
+        """Return why a sample lacks one of the images; "" if it has them all."""
         for _, field in self.fields:
             if field not in sample.fields:
                 return missing_field(field, sample.fields)
         return ""
 
     def chosen(self, sample: Sample) -> Sample:
-        """Return the sample with the first of them as its `image`."""
+        """Return the sample with the first of these fields as its `image`."""
         first = self.fields[0][1] if self.fields else sample.image_field
         if first in (None, sample.image_field) or sample.image is sample.fields.get(first):
             return sample
         return replace(sample, image_field=first, size=None, restarts=None)
 
     def payloads(self, sample: Sample) -> dict[str, Payload]:
-        """Return the encoded images by name; a single one without a name is "image"."""
+        """Return the encoded images by name; a single image without a name is "image"."""
         if not self.fields:
-            assert sample.image is not None  # the fetch stage has checked it
+            assert sample.image is not None  # the fetch stage has checked this
             return {"image": sample.image}
         return {name: sample.fields[field] for name, field in self.fields}
 
@@ -73,10 +73,10 @@ class ImageFields:
 def as_image_fields(
     chosen: str | Collection[str] | Mapping[str, str] | None, channels: int, depth: Depth
 ) -> ImageFields:
-    """Return the images that a loader's arguments ask for.
+    """Return the images that the loader's arguments request.
 
     Raises:
-        LoaderError: A name or field is not text, there are none, or one is a name of Batch.
+        LoaderError: A name or field is not a string, the collection is empty, or a name is reserved for Batch.
     """
     try:
         kind = ImageKind(channels, depth)
@@ -102,7 +102,7 @@ def as_image_fields(
 
 
 def warn_of_losses(header: Header) -> None:
-    """Warn once in a process of images that lose bits or transparency when they become RGB of 8 bits.
+    """Warn once per process about images that lose bits or transparency by conversion to RGB of 8 bits.
 
     Args:
         header: Header of an encoded image.
@@ -125,7 +125,7 @@ def warn_of_losses(header: Header) -> None:
         )
 
 
-# Threads may both warn of one loss. If warnings are errors, nothing is cached: each such image is an error.
+# Two threads may both warn about one loss. If warnings are errors, nothing is cached, so each such image raises.
 @cache
 def _warn_once(text: str) -> None:
     warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)

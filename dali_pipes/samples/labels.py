@@ -1,4 +1,4 @@
-"""The labels of a step: class numbers, vectors of one length, vectors of several lengths."""
+"""The labels of a step: class numbers, vectors of one length, or vectors of several lengths."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,20 +17,20 @@ from readers.formats.columns import LABEL_LIMIT, shorten, to_label
 from readers.labels.label_vector import LabelShape, described, to_vector
 
 Vectors = list[NDArray[np.float32]]
-"""Labels of several lengths."""
+"""Label vectors of different lengths."""
 
 Labels = NDArray[np.int64] | NDArray[np.float32] | Vectors
 
-# Functions of class numbers, and the position of this argument. torch itself raises "Target -1 is out of bounds", on a GPU
-# by an assertion that ends the process.
+# Functions that take class numbers, and the position of that argument. torch raises "Target -1 is out of bounds"; on a GPU,
+# an assertion ends the process.
 _TARGETS = {
     functional.cross_entropy: 1,
     functional.nll_loss: 1,
     functional.multi_margin_loss: 1,
     functional.one_hot: 0,
 }
-# Methods that return the same labels elsewhere or in another shape: losses refuse their result, too. All others return plain
-# tensors, among them ``labels[labels >= 0]``, which has no missing label.
+# Methods that return the same labels on another device or in another shape; their results are checked, too. All others return plain
+# tensors, such as ``labels[labels >= 0]``, which has no missing label.
 _MOVES = frozenset(
     getattr(torch.Tensor, name)
     for name in (
@@ -41,17 +41,17 @@ _MOVES = frozenset(
 
 
 def checked_label(sample: Sample, shape: LabelShape) -> Sample:
-    """Return a sample with a label of its dataset's kind, also for a dataset that does not check labels itself.
+    """Return a sample whose label has the dataset's kind, even if the dataset itself does not check labels.
 
     Args:
         sample: Any sample.
         shape: See `readers.IndexedDataset.label_shape`.
 
     Raises:
-        ValueError: Its label is of another kind; the text is a short reason.
+        ValueError: The label is of another kind; the message is a short reason.
     """
-    label: Any = sample.label  # a dataset of the user may return anything
-    if shape == () and label.__class__ is int and -1 <= label < LABEL_LIMIT:  # nearly always
+    label: Any = sample.label  # a user's dataset may return anything
+    if shape == () and label.__class__ is int and -1 <= label < LABEL_LIMIT:  # the usual case
         return sample
     is_vector = isinstance(label, np.ndarray) and label.ndim > 0
     if shape == ():
@@ -75,12 +75,12 @@ def collect_labels(samples: Sequence[Sample | None], shape: LabelShape) -> Label
     """Return the labels of samples.
 
     Args:
-        samples: E samples that `checked_label` returned; None for a bad one.
+        samples: E samples returned by `checked_label`; None for a bad sample.
         shape: Shape of every label.
 
     Returns:
-        int64 [E] of class numbers, -1 for a sample without label and a bad one; float32 [E, K] of vectors of one length,
-        0 for a bad one; else E float32 [Ki], empty for a bad one.
+        int64 [E] class numbers, -1 for a sample without a label and for a bad one; or float32 [E, K] vectors of one
+        length, 0 for a bad sample; or a list of E float32 [Ki], empty for a bad sample.
     """
     labels = [None if sample is None else sample.label for sample in samples]
     if shape == ():
@@ -97,22 +97,22 @@ def take_labels(
 ) -> torch.Tensor | list[torch.Tensor]:
     """Return the labels of some rows on a device: a tensor, or a list of tensors if their lengths differ.
 
-    If some are missing, losses of classes refuse the tensor; see `LabelsWithMissing`.
+    If some labels are missing, losses of classes raise for this tensor; see `LabelsWithMissing`.
     """
     if isinstance(labels, list):
-        # Copies, so that a user who changes a batch does not change the dataset.
+        # A copy, so that changing a batch does not change the dataset.
         return [upload(torch.from_numpy(labels[row].copy()), device) for row in rows.tolist()]
     taken = labels[rows]
     tensor = upload(torch.from_numpy(taken), device)
-    # A tensor that torch.compile or a test made of another class keeps it.
+    # A tensor of another class, made by torch.compile or a test, keeps its class.
     lacks_some = taken.ndim == 1 and taken.min(initial=0) < 0 and type(tensor) is torch.Tensor
     return tensor.as_subclass(LabelsWithMissing) if lacks_some else tensor
 
 
 class LabelsWithMissing(torch.Tensor):
-    """Class numbers, some of them -1; a tensor like others, but losses of classes refuse it with the reason.
+    """Class numbers of which some are -1: a normal tensor, but losses of classes raise for it, with the reason.
 
-    A loss with ``ignore_index=-1`` accepts it. Pickled or saved it is a plain tensor.
+    A loss with ``ignore_index=-1`` accepts it. Pickling and saving store a plain tensor.
     """
 
     @classmethod
@@ -143,7 +143,7 @@ class LabelsWithMissing(torch.Tensor):
 def _refuse_missing(
     func: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> None:
-    """Refuse missing labels, unless the loss ignores them.
+    """Raise if labels are missing, unless the loss ignores them.
 
     Raises:
         LoaderError: Some labels are missing.

@@ -1,4 +1,4 @@
-"""Maps of numbers over an image, such as depth, disparity and optical flow: their files, and batches of them."""
+"""Maps of numbers over an image, such as depth, disparity and optical flow: reading files and making batches."""
 
 import math
 import re
@@ -23,9 +23,9 @@ FlowFormat = Literal["kitti"]
 
 # The first bytes of a .flo file: the number 202021.25 as float32.
 _FLO = b"PIEH"
-# Type, width, height and scale; the lengths bound what a damaged header can ask for.
+# Type, width, height and scale; the limited lengths limit the memory that a damaged header can request.
 _PFM = re.compile(rb"P([Ff])\s+(\d{1,9})\s+(\d{1,9})\s+(-?[0-9.eE+]{1,20})\s")
-# Larger vectors are unknown, as in Middlebury's own reader of .flo files.
+# Larger vectors mean "unknown", as in Middlebury's own reader of .flo files.
 _UNKNOWN_FLOW = 1e9
 # KITTI's development kit stores (flow * 64) + 2**15.
 _KITTI_ZERO, _KITTI_SCALE = 2.0**15, 64.0
@@ -33,19 +33,19 @@ _KITTI_ZERO, _KITTI_SCALE = 2.0**15, 64.0
 
 @dataclass(frozen=True, slots=True)
 class NumberMap:
-    """A number for each pixel of the image, such as depth, disparity or height.
+    """A map with one number per pixel, such as depth, disparity or height.
 
-    It moves with the image, by the nearest pixel, and is float32 [B, 1, H, W] in the batch. Unknown pixels, also those
-    outside the image, are NaN: ``batch["depth"].isfinite()`` is true for the known ones.
+    It moves with the image, with nearest-neighbour resampling, and is float32 [B, 1, H, W] in the batch. Unknown
+    pixels, and pixels outside the image, are NaN: ``batch["depth"].isfinite()`` is true for known ones.
 
     Args:
         field: The field of the samples: PNG of 8 or 16 bits, TIFF or NumPy file of one channel, or PFM.
-        scale: Divisor of the stored numbers, which no file contains: 256 for KITTI's depth in metres and disparity in
-            pixels, 5000 for TUM's depth, 1000 for millimetres, 1 for numbers that need no conversion.
+        scale: Divisor of the stored numbers, which the file does not contain: 256 for KITTI's depth in metres and
+            disparity in pixels, 5000 for TUM's depth, 1000 for millimetres, 1 for no conversion.
         unknown: The stored number that means "unknown"; None if there is none.
 
     Raises:
-        LoaderError: The scale is not a number above 0, or the field is not text.
+        LoaderError: The scale is not a number above 0, or the field is not a string.
 
     Example:
         >>> NumberMap("depth.png", scale=1000)
@@ -71,7 +71,7 @@ class NumberMap:
         """Return float32 [1, height, width].
 
         Raises:
-            DecodeError: The bytes are something else.
+            DecodeError: The bytes have another format.
         """
         stored = _read_pfm(data) if data[:2] == b"Pf" else read_numbers(data, 1)
         values = stored.astype(np.float32)
@@ -83,14 +83,15 @@ class NumberMap:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Optical flow: for each pixel of the image, the vector to the same point in another picture.
+    """Optical flow: for each pixel of the image, the vector to the same point in another image.
 
-    It moves with the image, by the nearest pixel, and its vectors turn and scale with it. In the batch it is
-    float32 [B, 2, H, W]: x to the right and y down, in pixels of the batch; NaN for unknown pixels.
+    It moves with the image, with nearest-neighbour resampling, and its vectors turn and scale with it. In the batch it
+    is float32 [B, 2, H, W]: x to the right and y down, in pixels of the batch; NaN for unknown pixels.
 
     Args:
         field: The field of the samples: Middlebury's .flo, PFM, or a TIFF or NumPy file of two channels of floats.
-        format: "kitti" for a PNG of 16 bits as KITTI stores flow; a PNG can be a picture of colours as well.
+        format: "kitti" for a 16-bit PNG in KITTI's flow format. It is required for a PNG, which may also be a colour
+            picture of flow.
 
     Raises:
         LoaderError: The field is a PNG, and no format is given.
@@ -122,7 +123,7 @@ class Flow:
         """Return float32 [2, height, width].
 
         Raises:
-            DecodeError: The bytes are something else.
+            DecodeError: The bytes have another format.
         """
         if self.format == "kitti":
             return np.moveaxis(_read_kitti(data), -1, 0)
@@ -141,10 +142,10 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class MapReader:
-    """Reads the maps that a loader is asked for.
+    """Reads the maps that a loader requests.
 
     Args:
-        maps: Names in the batch, and the maps.
+        maps: The maps by name in the batch.
     """
 
     maps: tuple[tuple[str, NumberMap | Flow], ...] = ()
@@ -154,7 +155,7 @@ class MapReader:
 
     @property
     def vectors(self) -> tuple[int, ...]:
-        """The first layer of each map of vectors."""
+        """Number of the first layer of each map of vectors."""
         starts = accumulate((a_map.num_layers for _, a_map in self.maps), initial=0)
         return tuple(
             start
@@ -163,14 +164,14 @@ class MapReader:
         )
 
     def reads(self, name: str) -> bool:
-        """Whether a field of this name is one of them."""
+        """Return whether a field of this name is one of the maps."""
         return any(a_map.field == name for _, a_map in self.maps)
 
     def read(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> NDArray[np.float32]:
         """Return all maps of a sample, float32 [M, height, width].
 
         Raises:
-            FieldError: One is missing, cannot be read, or has another size than the image.
+            FieldError: A map is missing, cannot be read, or has another size than the image.
         """
         maps = [a_map for _, a_map in self.maps]
         return np.concatenate(
@@ -186,7 +187,7 @@ class MapReader:
         """Return float32 [B, 1 or 2, H, W] by name.
 
         Args:
-            maps: The layers of each row, moved.
+            maps: The layers of each row, after moving.
             size: Height and width of the images.
             device: Device of the tensors.
         """
@@ -199,10 +200,10 @@ class MapReader:
 
 
 def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None) -> MapReader:
-    """Return the reader of a loader's argument `maps`.
+    """Return the reader for the loader's argument `maps`.
 
     Raises:
-        LoaderError: A name is one of Batch's own, or its value is not a map.
+        LoaderError: A name is reserved for Batch, or a value is not a map.
     """
     if maps is None:
         return MapReader()
@@ -220,7 +221,7 @@ def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None) -> MapReader:
 
 
 def _field_fault(field: object, kind: str, example: str) -> tuple[bool, str]:
-    """Return whether something is no name of a field, and the text of the error."""
+    """Return whether a value is not a valid name of a field, and the error message."""
     is_name = isinstance(field, str) and field != ""
     return (
         not is_name,
@@ -261,10 +262,10 @@ def _read_pfm(data: Payload) -> NDArray[Any]:
 def _read_floats(
     data: Payload, start: int, dtype: str, shape: tuple[int, int, int]
 ) -> NDArray[Any]:
-    """Return the numbers after a file's header, without memory for what a damaged header asks for.
+    """Return the numbers after a file's header; memory is only allocated for numbers that exist.
 
     Raises:
-        DecodeError: The file has more or fewer.
+        DecodeError: The file has more or fewer numbers.
     """
     if min(shape) < 1 or len(data) - start != 4 * math.prod(shape):
         raise DecodeError(
@@ -274,7 +275,7 @@ def _read_floats(
 
 
 def _read_kitti(data: Payload) -> NDArray[np.float32]:
-    """Read KITTI's PNG of 16 bits: red and green are (value - 2**15) / 64 pixels, blue is 0 for unknown pixels."""
+    """Read KITTI's 16-bit PNG: red and green are (value - 2**15) / 64 pixels; blue is 0 for unknown pixels."""
     stored = read_numbers(data, 3)
     if stored.dtype != np.uint16:
         raise DecodeError(f"KITTI's flow must be a PNG of 16 bits, got {stored.dtype.name}")

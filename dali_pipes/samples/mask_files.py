@@ -12,13 +12,13 @@ from dali_pipes.samples.read_field import FieldError
 from readers import read_header
 from readers.sample import Payload
 
-# Formats without loss: a JPEG changes class numbers.
+# Lossless formats; a JPEG would change class numbers.
 FORMATS = ("png", "gif", "bmp", "tiff")
-# Pillow's modes of whole numbers, palettes and colours; those of floats and CMYK have no class numbers.
+# Pillow's modes with integers, palettes and colours; floats and CMYK cannot hold class numbers.
 _MODES = ("1", "L", "P", "I", "I;16", "I;16B", "RGB", "RGBA", "LA")
-# Pillow multiplies grey values of 2 and 4 bits by these, to stretch them to 0..255.
+# Pillow multiplies grey values of 2 and 4 bits by these factors, to stretch them to 0..255.
 _STRETCHED = {2: 85, 4: 17}
-# Values or colours without a class that an error lists.
+# Largest number of values or colours without a class that an error lists.
 _MOST_SHOWN = 5
 
 
@@ -28,7 +28,7 @@ class Meaning(NamedTuple):
     Attributes:
         table: int64 [2, n], values in the file, ascending, and their classes; None if the values are the classes.
         of_colors: Whether the values are colours, as red * 2**16 + green * 2**8 + blue.
-        ignore: Class of all others; None refuses them.
+        ignore: Class of all other values; None raises for them.
     """
 
     table: NDArray[np.int64] | None = None
@@ -45,20 +45,20 @@ def read_mask(
 ) -> NDArray[np.int32]:
     """Return the classes of a mask's pixels.
 
-    The values of a PNG with a palette are its indices, those of all other files grey levels: other formats have a palette
-    for any picture, in an order of their own. Three equal channels count as one.
+    The values of a PNG with a palette are its indices. Those of all other files are grey levels, because other formats
+    have a palette for any picture, in an order of their own. Three equal channels count as one.
 
     Args:
         data: Bytes of a PNG, GIF, BMP or TIFF.
-        size: Height and width of the upright image, which must be the mask's.
+        size: Height and width of the upright image, which the mask must have, too.
         meaning: The classes of its values or colours.
 
     Returns:
         int32 [height, width].
 
     Raises:
-        FieldError: It has another size, has colours of unknown meaning, or a value or colour that is not listed. Damaged
-            files raise whatever Pillow raises; see `read_field`.
+        FieldError: It has another size, has colours of unknown meaning, or a value or colour that is not listed.
+            Damaged files raise the errors of Pillow; see `read_field`.
     """
     pixels = _decode(data, size, in_colors=meaning.of_colors)
     if meaning.of_colors:
@@ -77,16 +77,16 @@ def read_mask(
 
 
 def read_meaning(data: Payload) -> Meaning:
-    """Return the content of a field `mask_values.json`; see `readers.formats.mask_folder`.
+    """Parse a field `mask_values.json`; see `readers.formats.mask_folder`.
 
     Args:
-        data: JSON {"values": [[value, class], ...]} or {"colors": [[red, green, blue, class], ...]}, with "ignore": class
-            for all others.
+        data: JSON {"values": [[value, class], ...]} or {"colors": [[red, green, blue, class], ...]}, optionally with
+            "ignore", the class of all other values.
     """
     return _parse(bytes(data))
 
 
-# All samples of a dataset have the same bytes; a mixture has several.
+# Cached, because all samples of a dataset have the same bytes; a mixture has several.
 @lru_cache(maxsize=16)
 def _parse(text: bytes) -> Meaning:
     stored = json.loads(text)
@@ -107,7 +107,7 @@ def _sorted(pairs: Any) -> NDArray[np.int64]:
 def _look_up(
     values: NDArray[Any], table: NDArray[np.int64], ignore: int | None, form: str
 ) -> NDArray[np.int32]:
-    """Return the class of each value; short types use a table of all their values, in a twentieth of the time."""
+    """Return the class of each value. For short integer types, a table of all values takes a twentieth of the time."""
     if values.dtype in (np.uint8, np.uint16):
         every, wanted = np.arange(np.iinfo(values.dtype).max + 1), values
     else:
@@ -128,7 +128,7 @@ def _look_up(
 
 
 def _decode(data: Payload, size: tuple[int, int], *, in_colors: bool) -> NDArray[Any]:
-    """Return the pixels of a file: integers [H, W], or [H, W, 3] if it holds colours or they are wanted."""
+    """Return the pixels of a file: integers [H, W], or [H, W, 3] if it holds colours or if they are requested."""
     from PIL import Image
 
     stored = read_header(data).format
@@ -152,7 +152,8 @@ def _pixels(image: Any, data: Payload, *, in_colors: bool) -> NDArray[Any]:
         raise FieldError("it must not be transparent anywhere: a mask has a class in each pixel")
     if in_colors or mode in ("RGB", "RGBA", "LA") or (mode == "P" and not is_png):
         return np.asarray(image.convert("RGB"))
-    # Byte 24 of a PNG is the number of bits.
+    # Byte 24 of a PNG is the bit depth.
     factor = _STRETCHED.get(bytes(data[24:25])[0], 1) if is_png and mode == "L" else 1
-    pixels = np.asarray(image, np.uint8 if mode == "1" else None)  # else bool
+    # Otherwise the type would be bool.
+    pixels = np.asarray(image, np.uint8 if mode == "1" else None)
     return pixels if factor == 1 else pixels // factor

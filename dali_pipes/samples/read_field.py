@@ -1,4 +1,4 @@
-"""From a field of a sample to a value, or to the reason why the sample is bad."""
+"""Convert a field of a sample to a value, or raise with the reason why the sample is bad."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
@@ -16,27 +16,27 @@ Value = TypeVar("Value")
 
 
 class FieldError(TargetsError):
-    """A field of one sample that is missing or cannot be read; the text is a short reason."""
+    """A field of one sample is missing or cannot be read; the message is a short reason."""
 
 
 def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload], Value]) -> Value:
-    """Return what a function makes of a field's bytes.
+    """Return the result of a function of a field's bytes.
 
-    Every field that becomes a value (further fields, maps, masks, JSON of boxes and keypoints) is read here. Anything that
-    a function says of the bytes is an error of this sample alone; a missing field is an error as well.
+    Every field that becomes a value (further fields, maps, masks, JSON of boxes and keypoints) is read here. Any
+    exception of the function counts as an error of this sample alone, and so does a missing field.
 
     Args:
         fields: Encoded bytes by field name.
         name: The field.
-        read: Makes the value; any exception that it raises makes the sample a bad one.
+        read: Converts the bytes; any exception that it raises makes the sample bad.
 
     Raises:
-        FieldError: The field is missing or cannot be read; the text begins with its name.
+        FieldError: The field is missing or cannot be read; the message begins with its name.
     """
     if name not in fields:
         raise FieldError(missing_field(name, fields))
     payload: Any = fields[name]
-    # A dataset of the user may hand over anything.
+    # A user's dataset may return anything.
     if not isinstance(payload, bytes | bytearray | memoryview):
         kind = "text" if isinstance(payload, str) else describe(payload)
         raise FieldError(
@@ -44,9 +44,9 @@ def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload
             "encode it, or derive the dataset from readers.CustomDataset, which does"
         )
     try:
-        # A copy, because a page of a mapped file that cannot be read ends the process.
+        # A copy, because reading an unreadable page of a mapped file would end the process here.
         return read(copied(fields[name]))
-    # Libraries raise anything for damaged bytes, and so do functions of the user.
+    # Libraries and users' functions raise any exception for damaged bytes.
     except Exception as error:
         is_reason = isinstance(error, TargetsError | DecodeError | HeaderError)
         reason = str(error) if is_reason else f"it cannot be read: {error_text(error)}"
@@ -54,15 +54,15 @@ def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload
 
 
 def missing_field(name: str, fields: Iterable[str]) -> str:
-    """Return the reason for a sample without a field, with the fields that it has."""
+    """Return the reason for a sample without a field; it lists the fields that the sample has."""
     return f"the field {name!r} is missing; the sample has {', '.join(fields) or 'none'}"
 
 
 def require_batch_names(argument: str, names: Iterable[Any]) -> None:
-    """Refuse names of further entries of a batch that are no text, or are names of Batch itself.
+    """Raise for names of further batch entries that are not strings, or that are reserved for Batch.
 
     Raises:
-        LoaderError: One is.
+        LoaderError: A name is not allowed.
     """
     taken = [own.name for own in fields(Batch)]
     for name in names:

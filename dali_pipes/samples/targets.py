@@ -1,4 +1,4 @@
-"""Masks, boxes, keypoints and maps of an image: read from a sample's fields, moved with the image, put into a batch."""
+"""Masks, boxes, keypoints and maps of an image: read from a sample's fields, moved with the image, and batched."""
 
 import json
 import re
@@ -29,7 +29,7 @@ from readers.sample import MASK_VALUES, Payload, mask_number
 Kind = Literal["masks", "boxes", "keypoints"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
-# Names in the field json -> kind of target, and name in Targets.
+# Names in the field json -> kind of target and name in Targets.
 _NAMES = {
     "boxes": ("boxes", "boxes"),
     "labels": ("boxes", "box_labels"),
@@ -40,7 +40,7 @@ _NAMES = {
 }
 _KINDS_IN_JSON = ("boxes", "keypoints")
 
-# JSON that probably holds boxes where none are looked for: an object that has them under another name, or a list.
+# JSON that probably contains boxes in an unsupported form: an object that has them under another name, or a list.
 _MISPLACED_BOXES = re.compile(
     rf'\s*\[|.*?"({"|".join(OTHER_NAMES)})"\s*:'.encode(), re.DOTALL | re.IGNORECASE
 )
@@ -54,8 +54,8 @@ class SampleTargets:
     """The targets and maps of one sample.
 
     Attributes:
-        targets: Empty if there are none.
-        numbered: Whether its masks have numbers, so that there may be any number of them.
+        targets: The targets; empty if there are none.
+        numbered: Whether its masks are numbered fields, so that samples may have different numbers of masks.
         maps: float32 [M, height, width]; None if none are read.
     """
 
@@ -68,17 +68,17 @@ class SampleTargets:
 class TargetReader:
     """Reads targets from the fields of a sample. All are in the coordinates of the upright image.
 
-    Masks are integer PNGs of one channel and the image's size; of a palette PNG the indices count. There is one field
-    `mask.png` or `seg.png`, or several `mask.0.png`, `mask.1.png` and so on; GIF, BMP and TIFF are read as well (see
-    `read_mask`), and a field `mask_values.json` gives the classes of values. The rest is in the field `json`:
-    {"boxes": [[x, y, x, y], ...], "labels": [1, ...], "keypoints": [[x, y], ...], "keypoint_labels": [0, ...]}. Other names
-    in it are ignored, except ``width`` and ``height``, which must be those of the image. "box_format" names the form of the
-    boxes, as BoxParams does; without it they have the recipe's form. Readers of annotations write "xyxy". A batch has the
-    recipe's form.
+    Masks are integer PNGs of one channel with the image's size; for a palette PNG, the indices are used. There is one
+    field `mask.png` or `seg.png`, or several: `mask.0.png`, `mask.1.png` and so on. GIF, BMP and TIFF are read, too
+    (see `read_mask`), and a field `mask_values.json` gives the classes of values. All other targets are in the field
+    `json`: {"boxes": [[x, y, x, y], ...], "labels": [1, ...], "keypoints": [[x, y], ...], "keypoint_labels": [0, ...]}.
+    Other names in it are ignored, except ``width`` and ``height``, which must be those of the image. "box_format" names
+    the form of the boxes, as BoxParams does; without it they have the recipe's form. Readers of annotations write
+    "xyxy". A batch has the recipe's form.
 
     Args:
         recipe: Determines the form of boxes and keypoints.
-        kinds: Kinds to read; others are ignored.
+        kinds: Kinds to read; other kinds are ignored.
         maps: Reads the maps.
     """
 
@@ -87,15 +87,15 @@ class TargetReader:
     maps: MapReader = field(default_factory=MapReader)
 
     def wants(self, fields: Mapping[str, Payload]) -> bool:
-        """Whether a sample may have targets, by the names of its fields only."""
+        """Return whether a sample may have targets, judged by the names of its fields."""
         return bool(self.maps) or (bool(self.kinds) and any(map(self._may_hold, fields)))
 
     def reads(self, name: str) -> bool:
-        """Whether a field of this name may be read."""
+        """Return whether a field of this name may be read."""
         return self.maps.reads(name) or self._may_hold(name)
 
     def _may_hold(self, name: str) -> bool:
-        """Whether a field of this name may hold masks, boxes or keypoints."""
+        """Return whether a field of this name may contain masks, boxes or keypoints."""
         is_target = name in ("json", MASK_VALUES) or mask_number(name) is not None
         return bool(self.kinds) and is_target
 
@@ -107,7 +107,7 @@ class TargetReader:
             size: Height and width of the upright image.
 
         Raises:
-            TargetsError: They cannot be read, or do not fit the image.
+            TargetsError: The targets cannot be read, or do not fit the image.
         """
         found = self._read_targets(fields, size)
         return replace(found, maps=self.maps.read(fields, size)) if self.maps else found
@@ -130,11 +130,11 @@ class TargetReader:
         return SampleTargets(targets, numbered=bool(names) and mask_number(names[0]) != -1)
 
     def _read_json(self, size: tuple[int, int], data: Payload) -> dict[str, Any]:
-        """Return the arguments of Targets in the field json, and its box_format."""
+        """Return the arguments of Targets from the field json, and its box_format."""
         text = bytes(data)
         if _is_cut_off(text):
             raise FieldError("it is empty, cut off or not UTF-8")
-        # Many datasets store other things in their json, which is not parsed here and cannot be wrong.
+        # Many datasets store other things in their json; such JSON is not parsed, so it cannot make a sample bad.
         kinds = self.kinds.intersection(_KINDS_IN_JSON)
         wanted = {kind for kind in kinds if f'"{kind}"'.encode() in text}
         read = _parse_json(text, wanted, size) if wanted else {}
@@ -154,14 +154,14 @@ def move(
 
     Args:
         recipe: The recipe.
-        draws: Their draws.
-        row_targets: Their targets.
-        keys: Their names for people.
-        vectors: The first layers of maps of vectors.
+        draws: The draws of the samples.
+        row_targets: The targets of the samples.
+        keys: Keys of the samples.
+        vectors: First layers of the maps of vectors.
 
     Raises:
         RecipeError: The recipe cannot move targets of these kinds.
-        TargetsError: The recipe mixes samples, and one of them has a kind of targets that another lacks.
+        TargetsError: The recipe mixes samples, and one of them has a kind of target that its partner lacks.
     """
     maps = [
         None if own.maps is None else move_maps(recipe, draws, row, own.maps, vectors)
@@ -182,10 +182,10 @@ def move(
 def collate(
     row_targets: Sequence[SampleTargets], size: tuple[int, int], device: torch.device
 ) -> dict[str, Any]:
-    """Return the targets of a batch by their names in Batch, of all kinds that there are.
+    """Return the targets of a batch by their names in Batch, for all kinds that occur.
 
     Args:
-        row_targets: Targets of each sample, moved.
+        row_targets: Targets of each sample, after moving.
         size: Height and width of the images.
         device: Device of the tensors.
     """
@@ -205,10 +205,10 @@ def collate(
 def collate_nothing(
     examples: Sequence[SampleTargets], size: tuple[int, int], device: torch.device
 ) -> dict[str, Any]:
-    """Return the targets of a batch without rows: of the same kinds as in other batches, with 0 rows.
+    """Return the targets of a batch without rows: the same kinds as in other batches, with 0 rows.
 
     Args:
-        examples: Targets of samples of the data, of every kind that there is.
+        examples: Targets of samples of the data that together have every kind.
         size: Height and width of the images.
         device: Device of the tensors.
     """
@@ -220,7 +220,7 @@ def collate_nothing(
 
 
 def _mask_fields(fields: Mapping[str, Payload]) -> list[str]:
-    """Return the names of a sample's masks, in the order of their numbers.
+    """Return the names of a sample's mask fields, ordered by number.
 
     Raises:
         TargetsError: There are several, and not all have a number.
@@ -265,7 +265,7 @@ def _parse_json(text: bytes, wanted: set[str], size: tuple[int, int]) -> dict[st
 
 
 def _warn_of_misplaced_boxes(text: bytes) -> None:
-    """Warn of JSON with boxes under another name; Python shows it once."""
+    """Warn about JSON with boxes under another name; Python shows the warning once."""
     if match := _MISPLACED_BOXES.match(text):
         what = f"has {match[1].decode()!r} and no 'boxes'" if match[1] else "is a list, no object"
         warnings.warn(
@@ -277,14 +277,14 @@ def _warn_of_misplaced_boxes(text: bytes) -> None:
 
 
 def _is_cut_off(text: bytes) -> bool:
-    """Whether JSON is incomplete, by its ends: the cut may have taken the names that are looked for."""
+    """Return whether JSON is truncated, judged by its ends; the missing part may contain the names of targets."""
     ends = {b"{": b"}", b"[": b"]"}
     inner = text.strip()
     return not inner or b"\0" in inner or not inner.endswith(ends.get(inner[:1], b""))
 
 
 def _are_classes(labels: Any) -> bool:
-    """Whether labels are a list of integers that int64 holds."""
+    """Return whether labels are a list of integers in the range of int64."""
     return isinstance(labels, list) and all(
         type(label) is int and -LABEL_LIMIT <= label < LABEL_LIMIT for label in labels
     )
@@ -330,7 +330,7 @@ def _listed(
     dtype: type[np.generic],
     device: torch.device,
 ) -> list[torch.Tensor] | None:
-    """Return a tensor ``[Ni, *shape]`` of each sample, with one upload for all; None if no sample has any."""
+    """Return one tensor ``[Ni, *shape]`` per sample, with one upload for all; None if no sample has any."""
     if all(array is None for array in arrays):
         return None
     empty = np.empty((0, *shape), dtype)

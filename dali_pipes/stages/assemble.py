@@ -1,4 +1,4 @@
-"""The last stage: this rank's rows of a finished step become a Batch, and its bad samples go to the ledger."""
+"""The last stage: make a Batch of this rank's rows of a finished step, and write its bad samples to the ledger."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,18 +29,18 @@ def batch_of(
     setup: Setup,
     accept: Callable[[Sequence[BadRecord]], None],
 ) -> Batch | None:
-    """Return the batch of a finished step; None behind the end of a stream.
+    """Return the batch of a finished step; None after the end of a stream.
 
     Args:
         finished: The step.
         images: Its images, one tensor per view.
         setup: The configuration of the loader.
-        accept: Called with the bad samples before the batch is assembled; it raises if the run must not go on: a ledger
-            records them (`Ledger.commit`) or only judges them (`Ledger.judge`).
+        accept: Called with the records of bad samples before the batch is assembled; it raises to end the run.
+            `Ledger.commit` records them, `Ledger.judge` only checks them.
 
     Raises:
         BadSampleError: From `accept`, or no substitute was found.
-        LoaderError: A label is not a class, or its classes were never counted.
+        LoaderError: A label is not a class number, or the number of classes is unknown.
     """
     plan = finished.plan
     if isinstance(plan, StreamPlan) and plan.over:
@@ -56,7 +56,7 @@ def batch_of(
 
 
 def no_batch(setup: Setup) -> LoaderError:
-    """Return the error for an epoch without a single batch."""
+    """Return the error for an epoch without any batch."""
     options = setup.options
     return LoaderError(
         f"an epoch has no batch: its samples are too few for batch_size={options.batch_size} on every rank under "
@@ -65,10 +65,10 @@ def no_batch(setup: Setup) -> LoaderError:
 
 
 def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
-    """Return this rank's rows that have a sample.
+    """Return a batch of this rank's rows that have a sample.
 
     Raises:
-        LoaderError: A label is not a class, or its classes were never counted.
+        LoaderError: A label is not a class number, or the number of classes is unknown.
     """
     plan, device = finished.plan, setup.choice.device
     recipe = setup.variants[plan.variant][0].recipe
@@ -104,7 +104,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
 
 
 def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str, torch.Tensor]:
-    """Return [E, C, H, W] for each image of the samples, if they have several."""
+    """Return [E, C, H, W] by image name if the samples have several images; else an empty dictionary."""
     names = setup.fetcher.images.names
     if not names:
         return {}
@@ -120,9 +120,9 @@ def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str
 def collect_bad_records(
     finished: Finished, policy: Policy
 ) -> tuple[list[BadRecord], BadSampleError | None]:
-    """Return the records for the ledger, and the error that ends the run if no substitute was found.
+    """Return the records for the ledger, and the error that ends the run if there was no substitute; else None.
 
-    Bad samples of other ranks are recorded only if they end the run.
+    Bad samples of other ranks are only recorded if they end the run.
     """
     if not any(finished.records):
         return [], None
@@ -147,17 +147,17 @@ def labels_of(
     Args:
         finished: The step.
         recipe: The recipe of the images.
-        num_classes: Number of classes; None if it need not be known.
-        mixing: A recipe of the run that mixes samples, if there is one: labels have one form in all epochs.
+        num_classes: Number of classes; None if it is not needed.
+        mixing: A recipe of the run that mixes samples; None if there is none. Labels have the same form in all epochs.
 
     Returns:
-        int64 [E], -1 without a label; float32 [E, num_classes] if a recipe of the run mixes samples, with
-        zeros for rows without a sample, and for samples without a label that have boxes, masks or keypoints. Vectors
-        are mixed without a conversion.
+        int64 [E], -1 without a label. If a recipe of the run mixes samples: float32 [E, num_classes], zeros for rows
+        without a sample, and for samples that have boxes, masks or keypoints but no label. Label vectors are mixed as
+        they are.
 
     Raises:
-        LoaderError: A label is not a class, or its classes were never counted; or a sample has neither a label nor targets: its
-            share in the loss would be 0.
+        LoaderError: A label is not a class number; the number of classes is unknown; or a sample has neither a label
+            nor targets, so that it would not count in the loss.
     """
     labels = finished.labels
     if mixing is None or isinstance(labels, list):
@@ -190,7 +190,7 @@ def labels_of(
 def clip_columns(
     finished: Finished, rows: NDArray[np.int64], clips: ClipSource | None
 ) -> dict[str, Any]:
-    """Return the columns of a batch that describe clips; none if samples are images."""
+    """Return the columns of a batch that describe clips; empty if samples are images."""
     if clips is None:
         return {}
     return {
@@ -203,11 +203,11 @@ def clip_columns(
 
 
 def take_rows(images: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:
-    """Return some rows of a batch, without a copy if they are consecutive."""
+    """Return some rows of a batch, as a view if they are consecutive."""
     if len(rows) == 0:
         return images[:0]
     first, last = int(rows[0]), int(rows[-1])
-    # Without `arange`, which releases the interpreter's lock.
+    # Compared without `arange`, which would release the GIL.
     if last - first + 1 == len(rows) and (rows[1:] > rows[:-1]).all():
         return images[first : last + 1]
     return images.index_select(0, upload(torch.from_numpy(rows), images.device))

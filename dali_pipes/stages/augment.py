@@ -1,4 +1,4 @@
-"""The augment stage: canvases are augmented, by the threads that rendered them, or on the GPU."""
+"""The augment stage: canvases are augmented on the CPU by the threads that rendered them, or on the GPU."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class Engines:
         views: As given.
         recorder: As given.
         device: Device of the engines.
-        can_split: Whether a step may be augmented in parts: no function of the user takes a batch.
+        can_split: Whether a step may be augmented in parts; False if a user's function takes the full batch.
     """
 
     def __init__(self, views: Sequence[View], recorder: Recorder) -> None:
@@ -39,17 +39,17 @@ class Engines:
         self.can_split = not any(takes_batches(view.recipe) for view in views)
 
     def empty(self, count: int) -> Images:
-        """Return memory for the images of `count` samples."""
+        """Allocate the images of `count` samples."""
         return tuple(view.empty(count) for view in self.views)
 
     def canvases(self, count: int) -> Canvases:
-        """Return memory on the host for the canvases of `count` samples, pinned if they go to a GPU."""
+        """Allocate the canvases of `count` samples on the host, pinned if they are copied to a GPU."""
         # Most steps leave no row to our threads, and pinned memory costs a call of CUDA even for none.
         return make_canvases(self.views, count, pinned=count > 0 and self.device.type == "cuda")
 
     def upload(self, canvases: Canvases) -> list[ViewCanvases]:
         """Copy rendered canvases to the engines' device."""
-        # Pinned memory: torch's allocator gives it out again only after this copy is done.
+        # Safe without waiting: torch's allocator reuses pinned memory only after this copy is done.
         with self.recorder.measure("transfer", num_bytes=_num_bytes(canvases.views)):
             return [
                 [canvas.to(self.device, non_blocking=True) for canvas in view]
@@ -79,10 +79,10 @@ class Engines:
         """Run the batch stage of every view on canvases of some rows.
 
         Args:
-            draws: One entry per view.
+            draws: The draws of each view.
             has_sample: bool [n].
-            canvases: One entry per view, of all these rows.
-            images: Is written.
+            canvases: The canvases of each view, of all these rows.
+            images: The images of each view, written.
         """
         for view, drawn, rendered, out in zip(self.views, draws, canvases, images, strict=True):
             if takes_batches(view.recipe):
@@ -93,16 +93,16 @@ class Engines:
 
 
 class Augmenter:
-    """Renders and augments steps: on the CPU in parts, one thread each; on a GPU the step at once.
+    """Renders and augments steps: on the CPU in parts, one thread per part; on a GPU the full step at once.
 
     Args:
-        variants: The engines of each of the run's recipes.
+        variants: The engines of each recipe of the run.
         workers: The threads that render.
-        memory: Returns the memory for the finished images of a step; None takes new memory.
+        memory: Returns the memory for the finished images of a step; None allocates new memory.
 
     Attributes:
         device: Device of the engines.
-        side: The stream that they work on.
+        side: The stream of the engines.
         workers: As given.
     """
 
@@ -141,10 +141,10 @@ class Augmenter:
         return Pending(launch, parts, on_gpu=True)
 
     def launch(self, decoded: Decoded, canvases: Callable[[], Sequence[ViewCanvases]]) -> Pending:
-        """Augment a step of which another decoder has the canvases, on the side stream.
+        """Augment a step whose canvases a decoder has made, on the side stream.
 
         Args:
-            decoded: The step, its targets as they were read.
+            decoded: The step, with targets as read.
             canvases: Returns the canvases of all rows on the engines' device; it is called on the side stream.
         """
         finished = self.workers.move_all_targets(decoded).finished()
@@ -173,7 +173,7 @@ class Augmenter:
         start: int,
         stop: int,
     ) -> Decoded:
-        """Render and augment the rows start to stop (half open), while their canvases are in the cache."""
+        """Render and augment rows `start` to `stop` (half open) while their canvases are in the processor's cache."""
         canvases = self._own_canvases(engines, stop - start)
         decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)
         times = canvases.times
@@ -182,7 +182,7 @@ class Augmenter:
         return self.workers.move_targets(decoded)
 
     def _own_canvases(self, engines: Engines, count: int) -> Canvases:
-        """Return canvases that this thread uses again for each part: new memory costs page faults, 20 us per image."""
+        """Return canvases that this thread reuses for each part; new memory would cost page faults, 20 us per image."""
         own: dict[Engines, Canvases] = self._own.__dict__.setdefault("canvases", {})
         canvases = own.get(engines)
         if canvases is None or canvases.num_rows < count:
@@ -198,7 +198,7 @@ class Augmenter:
     def _augment_together(
         self, engines: Engines, fetched: Fetched, render: Render, images: Images
     ) -> Future[Decoded]:
-        """Augment a step at once when it is rendered, because a function of the user takes the batch."""
+        """Augment a step at once after it is rendered, because a user's function takes the full batch."""
         canvases = engines.canvases(len(fetched))
         parts = self.workers.render(fetched, render, canvases)
 
@@ -207,12 +207,12 @@ class Augmenter:
             self._run(engines, decoded.fetched, canvases, images)
             return decoded
 
-        # No deadlock: tasks begin in their order, so when this one does, the others are done or have a thread.
+        # No deadlock: tasks start in submission order, so the other tasks are done or have a thread when this one starts.
         return self.workers.submit("augment", augment)
 
 
 def _num_bytes(views: Sequence[ViewCanvases]) -> int:
-    """Return the bytes of canvases."""
+    """Return the size of canvases in bytes."""
     return sum(
         sum(canvas.nbytes for canvas in view) if isinstance(view, list) else view.nbytes
         for view in views
@@ -220,7 +220,7 @@ def _num_bytes(views: Sequence[ViewCanvases]) -> int:
 
 
 def _skip_empty_rows(recipe: Recipe, draws: Draws, has_sample: NDArray[np.bool_]) -> Draws:
-    """Return draws by which functions on a batch do not get the black images of rows without a sample."""
+    """Return draws that keep the black images of rows without a sample away from functions on a batch."""
     if has_sample.all():
         return draws
     params = tuple(

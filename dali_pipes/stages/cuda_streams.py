@@ -1,7 +1,7 @@
-"""A CUDA stream of our own for the work between decoder and training step, so that both run at once.
+"""A separate CUDA stream for decoding and augmenting, so that they overlap with the training step.
 
-All work on images before they are handed over is queued on that stream, one step ahead of the loop. At the hand-over the
-stream that is current then waits for the images, which are recorded on it; nothing else may read or write them before.
+All GPU work on images is queued on that stream, one step ahead of the loop. At the hand-over, the current stream waits
+for the images, and they are recorded on it; nothing else may read or write them before.
 """
 
 from collections import deque
@@ -15,21 +15,21 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Tensors that a side stream may still be computing.
+    """Tensors that the side stream may still be computing.
 
     Attributes:
         tensors: The results, on the device of the stream.
-        done: The event behind their last kernel; None on a CPU, where they are finished.
+        done: The event after their last kernel; None on a CPU, where they are complete.
     """
 
     tensors: tuple[torch.Tensor, ...]
     done: Any
 
     def take(self) -> tuple[torch.Tensor, ...]:
-        """Hand the tensors to the current stream, which waits for them; the host does not.
+        """Return the tensors for use on the current stream, which waits for them; the host does not wait.
 
-        Their memory belongs to the side stream. It is used again only when the current stream has done the work that
-        was queued before they were deleted.
+        Their memory belongs to the side stream. It is reused only after the current stream has done the work that was
+        queued before the tensors were deleted.
         """
         if self.done is not None:
             current = torch.cuda.current_stream(self.tensors[0].device)
@@ -40,17 +40,17 @@ class Ahead:
 
 
 class SideStream:
-    """Runs work on a stream other than the current one; on a CPU it runs work at once.
+    """Runs work on a separate stream; on a CPU, work runs at once.
 
-    All side streams of a device are one stream: torch keeps freed memory for the stream that had it, so a stream for
-    each epoch would keep the memory of an epoch each. Only one thread may queue work.
+    All side streams of a device share one CUDA stream: torch caches freed memory per stream, so a new stream for each
+    epoch would hold the memory of each epoch. Only one thread may queue work.
 
     Args:
         device: Where the work runs.
 
     Attributes:
         device: As given.
-        stream: The stream that DALI must synchronise its outputs with; None on a CPU.
+        stream: The CUDA stream; DALI must synchronise its outputs with it. None on a CPU.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -60,7 +60,7 @@ class SideStream:
         self._is_closed = False
 
     def run(self, work: Callable[[], Sequence[torch.Tensor]]) -> Ahead:
-        """Queue work whose inputs were made on this stream, or on the host.
+        """Queue work whose inputs were made on this stream or on the host.
 
         Args:
             work: Returns at least one tensor. Tensors that it allocates and drops belong to the side stream.
@@ -74,14 +74,14 @@ class SideStream:
         return Ahead(tensors, done)
 
     def keep(self, owner: Any) -> None:
-        """Hold the owner of memory until the work that is queued now is done; any thread may call this."""
-        if self._is_closed:  # `_release` is not called any more
+        """Keep an object alive until the work that is queued now is done; any thread may call this."""
+        if self._is_closed:  # `_release` will not be called again
             self.stream.synchronize()
         else:
             self._owners.append((self.stream.record_event(), owner))
 
     def close(self) -> None:
-        """Release all owners when the stream is done; the host waits for this stream alone."""
+        """Wait for this stream (not for the full device), and drop all objects that it kept alive."""
         self._is_closed = True
         while self._owners:
             self._owners[0][0].synchronize()
@@ -96,5 +96,5 @@ class SideStream:
 def _stream_of(device: torch.device) -> Any:
     """Return the side stream of a device."""
     make: Any = torch.cuda.Stream
-    # A high priority: its kernels are short, and must not wait behind the long queue of a training step.
+    # High priority: the kernels are short and must not wait behind the queue of a training step.
     return make(device, priority=-1)

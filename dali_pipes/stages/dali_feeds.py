@@ -1,4 +1,4 @@
-"""The DALI pipelines that the loops of a loader decode with."""
+"""Build the DALI pipelines of a loader."""
 
 from typing import Literal
 
@@ -11,18 +11,18 @@ from dali_pipes.video.dali.nvdec import find_nvdec
 
 
 def make_feed(setup: Setup, largest: int) -> Feed | ClipFeed:
-    """Return the DALI pipeline for steps of at most `largest` samples: images or clips.
+    """Return the DALI pipeline for steps of at most `largest` images or clips.
 
     Raises:
         MissingPackageError: DALI is not installed.
-        LoaderError: DALI cannot decode these recipes' images together, or decodes nothing here.
+        LoaderError: DALI cannot decode the images of these recipes in one pipeline, or cannot decode on this machine.
     """
     on_gpu = setup.choice.device.type == "cuda"
     device: Literal["mixed", "cpu"] = "mixed" if on_gpu else "cpu"
     device_id = setup.choice.device.index if on_gpu else None
     depth = setup.options.execution.fewest_ahead
     if setup.fetcher.clips is not None:
-        # DALI has a decoder at work in each of its threads.
+        # DALI runs one decoder in each of its threads.
         engines = setup.num_threads if device_id is None else find_nvdec(device_id).engines
         num_threads = min(setup.num_threads, engines)
         return ClipFeed(
@@ -49,10 +49,10 @@ def make_feed(setup: Setup, largest: int) -> Feed | ClipFeed:
 
 
 def _antialias_of(setup: Setup, *, on_gpu: bool) -> tuple[bool, ...]:
-    """Say for each view whether shrinking is low-pass filtered; on a GPU a pipeline of DALI does it in one way.
+    """Return for each view whether shrinking is low-pass filtered.
 
     Raises:
-        LoaderError: The run's recipes do it in different ways, and DALI does it.
+        LoaderError: DALI resizes on the GPU, and the run's recipes differ in this: a pipeline supports one setting.
     """
     found = [tuple(view.recipe.antialias for view in views) for views in setup.variants]
     if on_gpu and len(set(found)) > 1:

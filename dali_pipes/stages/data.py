@@ -1,4 +1,4 @@
-"""The types that stages pass on: Fetched -> Decoded -> Finished, and Pending for a step that is under way."""
+"""The types that stages pass on: Fetched -> Decoded -> Finished, and Pending for a step in progress."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -21,26 +21,26 @@ from readers import Sample
 from readers.sample import Payload
 
 NO_TARGETS = SampleTargets()
-"""Of a row without targets; rows are compared with it, so there is one."""
+"""The targets of rows without any. There is one instance, because rows are compared with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """Encoded samples and their draws: all samples of a plan, or consecutive ones.
 
-    A row is without a sample if that was bad and has no substitute.
+    A row has no sample if its sample was bad and there is no substitute.
 
     Attributes:
-        plan: The step that they belong to.
+        plan: The step of the samples.
         positions: int64 [n], positions in the epoch.
         indices: int64 [n], indices in the dataset.
-        repeats: int64 [n], tells apart the times that an epoch has one index; see readers.order.shuffle.AnyOrder.
-        encoded: Their images.
+        repeats: int64 [n], distinguishes several occurrences of an index in one epoch; see readers.order.shuffle.AnyOrder.
+        encoded: The encoded images.
         sizes: int64 [n, 2], height and width of the upright images.
-        records: What was bad in each row, in the order in which it was noticed.
-        draws: One entry per view; none until they are drawn.
-        frames: int64 [n, T], the frames of each clip, counted in the order of presentation; T is 0 for images.
-        seconds: float64 [n, T], when these are shown in their video.
+        records: The bad samples of each row, in the order of discovery.
+        draws: One entry per view; empty until parameters are drawn.
+        frames: int64 [n, T], the frames of each clip in presentation order; T is 0 for images.
+        seconds: float64 [n, T], times of these frames in their video.
         values: The further fields of each row; see FieldReader.
     """
 
@@ -61,12 +61,12 @@ class Fetched:
 
     @property
     def samples(self) -> Sequence[Sample | None]:
-        """The samples as they are stored; each may be made when it is asked for."""
+        """The samples as stored; an item may be created on each access."""
         return self.encoded.samples
 
     @property
     def data(self) -> Sequence[Payload | None]:
-        """The encoded images; each may be made when it is asked for."""
+        """The encoded images; an item may be created on each access."""
         return self.encoded.data
 
     @property
@@ -86,15 +86,15 @@ class Fetched:
 
     @property
     def work(self) -> Rows:
-        """The names of the rows, for messages on what a thread works on; no sample is made for that."""
+        """The names of the rows, for messages about the work of threads; no sample is created for them."""
         return Rows(self.plan, self.encoded.keys)
 
     def key(self, row: int) -> str:
-        """Return the name of a row's sample for people, also of a bad one."""
+        """Return the key of a row's sample, also if the sample is bad."""
         return self.encoded.keys[row] if self.has_sample[row] else self.records[row][-1].key
 
     def rows(self, start: int, stop: int) -> "Fetched":
-        """Return the rows start to stop (half open)."""
+        """Return rows `start` to `stop` (half open)."""
         rows = slice(start, stop)
         return Fetched(
             self.plan,
@@ -111,13 +111,13 @@ class Fetched:
         )
 
     def replaced(self, start: int, part: "Fetched") -> "Fetched":
-        """Return these rows with those of `part` from row `start` on."""
+        """Return a copy with the rows of `part` from row `start` on."""
         changed = self.with_rows(np.arange(start, start + len(part)), part)
         pairs = zip(self.draws, part.draws, strict=True)
         return replace(changed, draws=tuple(mine.replaced(start, new) for mine, new in pairs))
 
     def with_rows(self, rows: NDArray[np.int64], part: "Fetched") -> "Fetched":
-        """Return these rows with those of `part` at some places, int64 [len(part)]; draws stay as they are."""
+        """Return a copy with the rows of `part` at the given rows, int64 [len(part)]; the draws do not change."""
         return Fetched(
             self.plan,
             self.positions,
@@ -133,7 +133,7 @@ class Fetched:
         )
 
     def mixed_draws(self) -> tuple[Draws, ...]:
-        """Return the draws, where rows without a sample take no part in mixing: their partners are mixed with themselves."""
+        """Return draws in which rows without a sample are not mixed: their partners are mixed with themselves."""
         if self.has_sample.all():
             return self.draws
         is_empty, own = ~self.has_sample, np.arange(len(self))[:, None]
@@ -149,12 +149,12 @@ class Fetched:
 
 
 def no_frames(count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the frames and seconds of `count` samples that are no clips: int64 and float64 [count, 0]."""
+    """Return the frames and seconds of `count` samples that are images: int64 and float64 [count, 0]."""
     return np.zeros((count, 0), np.int64), np.zeros((count, 0))
 
 
 def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the smallest rectangle of each image that holds its crops of all views.
+    """Return the smallest rectangle of each image that contains its crops of all views.
 
     Returns:
         int32 [n, 2], top and left; int32 [n, 2], height and width.
@@ -172,8 +172,8 @@ class Decoded:
     """Samples whose canvases are rendered, and whose targets are read.
 
     Attributes:
-        fetched: The samples; those that turned out to be bad are gone or replaced.
-        targets: The targets of each row; once they are moved, as the first recipe moves them.
+        fetched: The samples; bad ones are removed or replaced.
+        targets: The targets of each row: as read, or later as moved by the first recipe.
     """
 
     fetched: Fetched
@@ -198,11 +198,11 @@ class Decoded:
 
 
 def join(step: Fetched, parts: Sequence[Decoded]) -> Decoded:
-    """Put the decoded parts of a step together.
+    """Join the decoded parts of a step.
 
     Args:
-        step: The step as it was fetched.
-        parts: All of it, in order. Only rows with more records than in `step` have changed.
+        step: The step as fetched.
+        parts: All parts, in order. Only rows with more records than in `step` have changed.
     """
     start = 0
     for part in parts:
@@ -220,14 +220,14 @@ class Finished:
     Attributes:
         plan: The step.
         indices: int64 [E], indices in the dataset.
-        keys: Names for people, "" for a row without a sample.
-        labels: int64 [E], -1 without a label; or float32 [E, K], or E float32 [Ki]; see `collect_labels`.
+        keys: Keys of the samples; "" for a row without a sample.
+        labels: int64 [E], -1 without a label; or float32 [E, K]; or E arrays float32 [Ki]; see `collect_labels`.
         has_sample: bool [E].
         targets: The targets of each row, as the first recipe moved them.
-        records: What was bad in each row.
-        frames: int64 [E, T], which frames are shown.
-        seconds: float64 [E, T], when these are shown in their video.
-        draws: One entry per view, where they are needed.
+        records: The bad samples of each row.
+        frames: int64 [E, T], the frames of each clip.
+        seconds: float64 [E, T], times of these frames in their video.
+        draws: One entry per view; empty if they are not needed.
         values: The further fields of each row; see FieldReader.
     """
 
@@ -248,17 +248,17 @@ class Finished:
 
 
 Images = tuple[torch.Tensor, ...]
-"""For each view the images of all rows of a step, [images, 3, H, W]."""
+"""For each view, the images of all rows of a step, [images, C, H, W]."""
 
 
 class Pending:
     """A step that threads or a GPU are working on.
 
     Args:
-        launch: Makes the step from its decoded parts: on the CPU a finished one, on a GPU one that the side stream computes.
-            It is called by the thread that takes the steps.
-        parts: The parts that are under way.
-        on_gpu: Whether `start` launches the step ahead.
+        launch: Makes the step from its decoded parts: on the CPU a finished step, on a GPU a step that the side stream
+            computes. The thread that takes the steps calls it.
+        parts: The parts in progress.
+        on_gpu: Whether `start` may launch the step before `wait`.
     """
 
     def __init__(
@@ -274,28 +274,28 @@ class Pending:
         )
 
     def done(self) -> bool:
-        """Return whether no thread works on it any more."""
+        """Return whether no thread works on the step any more."""
         return all(part.done() for part in self._parts)
 
     def start(self) -> None:
-        """Launch it ahead of `wait`, on a GPU and if every part is done.
+        """On a GPU, launch the step if every part is done, without waiting.
 
         Raises:
             Exception: The launch failed; `wait` launches it again.
         """
         if self._on_gpu and self.done():
             made = self._make()
-            # Canvases on the host are not held any longer.
+            # dropped, because the parts hold the canvases on the host
             self._parts, self._make = (), lambda: made
 
     def wait(self) -> tuple[Finished, Images]:
-        """Return the step once every part is done, its images for the current stream; raise what a part raised."""
+        """Return the step once every part is done, with its images on the current stream; raises the exception of a part."""
         finished, ahead = self._make()
         return finished, ahead.take()
 
 
 def failed(error: Exception) -> Pending:
-    """Return a step that cannot be made."""
+    """Return a step whose `wait` raises an error."""
 
     def launch(_: Sequence[Decoded]) -> tuple[Finished, Ahead]:
         raise error

@@ -1,4 +1,4 @@
-"""The encoded image of a sample and its size, from its header alone."""
+"""Find the encoded image of a sample, and read its size from the header."""
 
 from contextlib import suppress
 
@@ -14,11 +14,11 @@ VIDEOS_NEED_CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frame
 def image_of(
     sample: Sample, *, max_pixels: int, of_clips: bool
 ) -> tuple[Payload, tuple[int, int]] | BadSample:
-    """Return the encoded image of a sample with its height and width, or why it is bad.
+    """Return the encoded image of a sample with its height and width, or a BadSample with the reason.
 
     Args:
-        sample: As it is stored.
-        max_pixels: Larger images count as bad.
+        sample: The sample as stored.
+        max_pixels: Images with more pixels are bad samples.
         of_clips: Whether videos are expected.
     """
     data = sample.image
@@ -43,7 +43,7 @@ def image_of(
 
 
 def _is_video(sample: Sample, data: Payload) -> bool:
-    """Return whether bytes that are no image are a video, judged by their beginning, else by the name of their field."""
+    """Return whether bytes that are not an image are a video, judged by their first bytes or else by the field's name."""
     kind = kind_of(data)
     if kind is not None:
         return kind.family == "video"
@@ -52,9 +52,10 @@ def _is_video(sample: Sample, data: Payload) -> bool:
 
 
 def why_no_image(sample: Sample) -> str:
-    """Say why a sample has no image field, judged by what its fields hold, not by their names alone."""
+    """Return why a sample has no image field, judged by the contents of its fields as well as their names."""
     for name, data in sample.fields.items():
-        with suppress(OSError, TypeError):  # a mapped file has shrunk; the field holds no bytes
+        # A mapped file was truncated; the field does not hold bytes.
+        with suppress(OSError, TypeError):
             head = copied(data[:HEAD_BYTES])
             kind, named_video = kind_of(head), name == sample.video_field and not_video(head)
             if named_video or (kind is not None and kind.family == "picture"):

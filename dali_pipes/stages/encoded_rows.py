@@ -1,4 +1,4 @@
-"""The encoded images of the rows of a step: their addresses, and Python objects of them only when asked for."""
+"""The encoded images of the rows of a step: their addresses, and Python objects that are created on access."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from readers.sample import Payload
 T_co = TypeVar("T_co", covariant=True)
 
 UNREAD, READ, SIZED = range(3)
-"""States of an image: not read, for whatever reason; read; read and of known size."""
+"""States of an image: not read (for any reason); read; read with its size known."""
 
 
 class LazyRows(Sequence[T_co]):
-    """A sequence whose items are made each time they are asked for, except items that were put into it.
+    """A sequence whose items are created on each access, except items that were set.
 
     Args:
-        make: Makes the item of a number.
+        make: Creates an item, given its number.
         numbers: The numbers of the items.
-        others: Items that were put into it, by number.
+        others: Items that were set, by number.
     """
 
     __slots__ = ("_make", "_numbers", "_others")
@@ -48,24 +48,24 @@ class LazyRows(Sequence[T_co]):
         self._others[self._numbers[row]] = item
 
     def copy(self) -> "LazyRows[T_co]":
-        """Return the same items, for `put`."""
+        """Return a copy, which `put` changes."""
         return LazyRows(self._make, self._numbers, self._others)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The encoded images of n rows; a row without a sample has none.
+    """The encoded images of n rows; a row without a sample has no image.
 
     Attributes:
-        spans: int64 [n, 2], address and length in bytes of each image; a length of 0 without a sample. The bytes stay for
-            as long as `data` does.
+        spans: int64 [n, 2], address and length in bytes of each image; the length is 0 without a sample. The bytes stay
+            valid as long as `data` lives.
         has_sample: bool [n].
-        samples: As they are stored; None without a sample.
+        samples: The samples as stored; None without a sample.
         data: The encoded images; None without a sample.
         labels: See `collect_labels`.
         restarts: Offsets of restart intervals, see `readers.Sample.restarts`; None if no row has any.
-        keys: Names of the samples for people; "" without a sample.
-        is_plain: Whether only the images of the samples are read, no further field.
+        keys: Keys of the samples; "" without a sample.
+        is_plain: Whether only the images of the samples are read, without further fields.
     """
 
     spans: NDArray[np.int64]
@@ -78,7 +78,7 @@ class Encoded:
     is_plain: bool
 
     def rows(self, rows: slice) -> "Encoded":
-        """Return some neighbouring rows."""
+        """Return consecutive rows."""
         return Encoded(
             self.spans[rows],
             self.has_sample[rows],
@@ -91,7 +91,7 @@ class Encoded:
         )
 
     def with_rows(self, rows: NDArray[np.int64], others: "Encoded") -> "Encoded":
-        """Return these rows with `others` at some places, int64 [number of others]."""
+        """Return a copy with `others` at the given rows, int64 [number of others]."""
         restarts = self.restarts
         if restarts is not None or others.restarts is not None:
             new = others.restarts or [None] * len(rows)
@@ -111,7 +111,7 @@ class Encoded:
 def encoded_of(
     samples: Sequence[Sample | None], data: Sequence[Payload | None], label_shape: LabelShape
 ) -> Encoded:
-    """Return the encoded images of samples that were read one by one, None for a row without a sample."""
+    """Return the encoded images of samples that were read one by one; None for a row without a sample."""
     restarts = [None if sample is None else sample.restarts for sample in samples]
     return Encoded(
         spans_of([np.frombuffer(one or b"", np.uint8) for one in data]),
@@ -126,7 +126,7 @@ def encoded_of(
 
 
 def put(values: Any, rows: NDArray[np.int64], new: Any) -> Any:
-    """Return a copy of an array, a list, LazyRows or Encoded with new values at some places, int64 [number of new ones]."""
+    """Return a copy of an array, a list, LazyRows or Encoded with new values at the given rows, int64 [number of values]."""
     if isinstance(values, Encoded):
         return values.with_rows(rows, new)
     copy = values.copy()
@@ -136,7 +136,7 @@ def put(values: Any, rows: NDArray[np.int64], new: Any) -> Any:
 
 
 def held_view(arenas: Sequence[NDArray[np.uint8]], address: Any, num_bytes: Any) -> Payload:
-    """Return the bytes at an address inside one of some arenas, which the view keeps in memory."""
+    """Return the bytes at an address inside one of the arenas; the result keeps that arena in memory."""
     for arena in arenas:
         start = int(address) - arena.__array_interface__["data"][0]
         if 0 <= start < arena.size:

@@ -1,4 +1,4 @@
-"""Ending loops, threads and processes: as Python exits, after a fork, and where the garbage collector finds them."""
+"""End loops, threads and processes: at Python's exit, after a fork, and during garbage collection."""
 
 import _thread
 import atexit
@@ -15,39 +15,40 @@ from typing import Any, Literal
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
 LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
-"""The loops that this process has begun; see `end_loops_at_exit`."""
+"""The loops that this process has started; see `end_loops_at_exit`."""
 
 _PARENT_LOOPS: list[Generator[Any]] = []
-"""Loops that were running at a fork. They stay open in the child: ending them would end the parent's helper processes."""
+"""Loops that were running at a fork. They stay open in the child: ending them there would end the parent's helper
+processes."""
 
 _PHASES = OrderedDict.fromkeys(("start", "stop"))
-"""The phases that the garbage collector has reported, the latest last."""
+"""The phases that the garbage collector has reported, the most recent last."""
 
-# Python waits so long at exit for threads that end loops: a helper process that hangs must not hang the training process.
+# At exit, Python waits at most this long for threads that end loops: a hung helper process must not block the training process.
 _EXIT_SECONDS = 5.0
 
 _RUNNING_ENDS: list[_thread.LockType] = []
-"""For each thread of `end` a lock that it holds until it is done."""
+"""One lock per thread of `end`; the thread holds it until it is done."""
 
 
 def is_collecting() -> bool:
-    """Return whether the garbage collector may have called this.
+    """Return whether the garbage collector may be the caller.
 
-    Rarely it is another thread that collects.
+    Rarely, another thread is the one that collects.
     """
-    return list(_PHASES)[-1] == "start"  # one call in C: the order may change between two steps
+    # One call in C, because another thread may change the order between two calls.
+    return list(_PHASES)[-1] == "start"
 
 
-# Called with the phase and a dictionary, which counts as true. In a callback written in Python Ctrl-C would be lost.
+# gc calls move_to_end(phase, info): the dictionary `info` counts as last=True. A callback written in Python could lose Ctrl-C.
 gc.callbacks.append(_PHASES.move_to_end)  # type: ignore[arg-type]
 
 
 def end(work: Callable[[], object]) -> None:
-    """Call a function that ends threads or processes; in a thread of its own if the garbage collector called this.
+    """Call a function that ends threads or processes; if the garbage collector is the caller, call it in a new thread.
 
-    The collector runs in the middle of anything, also while its thread holds a lock of an executor, an event or a
-    process. Ending these takes the same locks, so it would wait for its own thread; see DECISIONS.md, "Garbage
-    collection in threads".
+    The collector may run at any point, even while its thread holds a lock of an executor, an event or a process. Ending
+    these takes the same locks, so the thread would wait for itself; see DECISIONS.md, "Garbage collection in threads".
     """
     if not is_collecting():
         work()
@@ -55,7 +56,7 @@ def end(work: Callable[[], object]) -> None:
     lock = _thread.allocate_lock()
     lock.acquire()
     _RUNNING_ENDS.append(lock)
-    # `threading.Thread` takes locks, too.
+    # not `threading.Thread`, which takes locks, too
     _thread.start_new_thread(_end_in_thread, (work, lock))
 
 
@@ -71,22 +72,22 @@ def _end_in_thread(work: Callable[[], object], lock: _thread.LockType) -> None:
 
 @cache
 def end_loops_at_exit(decoder: Literal["cpu", "dali", "cuda"]) -> None:  # noqa: ARG001 - once for each
-    """Have the loops that are still running at exit ended before Python's modules, and before DALI.
+    """Ensure that loops that still run at exit end before Python's modules and before DALI.
 
-    Functions registered last are called first: for "dali" call it when DALI is loaded.
+    Python calls exit functions in reverse order of registration, so for "dali" call this after DALI is loaded.
     """
     atexit.register(_end_loops)
 
 
 def _end_loops() -> None:
-    with ExitStack() as all_loops:  # ends the others, too, if one raises
+    with ExitStack() as all_loops:  # closes the other loops, too, if one raises
         for loop in list(LOOPS):
             all_loops.callback(loop.close)
     wait_for_ends()
 
 
 def wait_for_ends() -> None:
-    """Wait, but not for long, until the threads of `end` are done."""
+    """Wait up to _EXIT_SECONDS for the threads of `end`."""
     for lock in list(_RUNNING_ENDS):
         lock.acquire(timeout=_EXIT_SECONDS)
 

@@ -1,4 +1,4 @@
-"""The first stage: positions in an epoch become encoded samples with their draws, bad samples dealt with."""
+"""The first stage: turn positions in an epoch into encoded samples with their draws, and replace bad samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ from readers.image.header import image_size
 from readers.sample import Payload
 from readers.storage.traffic import counted
 
-# The most samples that are mixed with each other, by Mosaic: groups of neighbours are the same for any recipe.
+# Mosaic mixes the most samples, four. Groups of neighbours have this size for every recipe, so that recipes share one order.
 LARGEST_GROUP = 4
 
 
@@ -42,17 +42,17 @@ LARGEST_GROUP = 4
 class Fetcher(SampleReader):
     """Fetches the samples of plans and draws their parameters; see SampleReader.
 
-    Images are read together in compiled code, without objects of each, where the dataset knows where they lie and a sample
-    is no more than an image and a class number.
+    If the dataset can locate its images in files, and only images and class numbers are read, compiled code reads all
+    images of a step together, without a Python object for each.
     """
 
     _reader: LocatedReader | None = field(init=False)
 
     def __post_init__(self) -> None:
-        SampleReader.__post_init__(self)  # `super()` fails in a class with slots
+        SampleReader.__post_init__(self)  # super() does not work in dataclasses with slots
         is_more = self.clips is not None or self.fields.fields or self.targets.maps
         is_plain = self.images.is_usual and not self.images.fields and self.label_shape == ()
-        # Of the class: a wrapper's `__getattr__` may expose the inner dataset's `locate`.
+        # Looked up on the class: a wrapper's `__getattr__` may expose the `locate` of the wrapped dataset.
         can_locate = hasattr(type(self.dataset), "locate")
         reader = LocatedReader() if can_locate and is_plain and not is_more else None
         object.__setattr__(self, "_reader", reader)
@@ -64,7 +64,7 @@ class Fetcher(SampleReader):
             return self._draw(fetched)
 
     def _fetch_rows(self, plan: Plan) -> Fetched:
-        """As `fetch`, without draws."""
+        """Fetch the samples of a plan without drawing parameters."""
         if self._reader is None:
             plan, samples, indices, repeats = self.read(plan)
             return self._rows(plan, self.check_rows(plan, samples, indices, repeats))
@@ -92,15 +92,16 @@ class Fetcher(SampleReader):
         located: Located,
         images: ReadImages,
     ) -> Fetched:
-        """Return samples whose images were read together; the others are read singly, which yields an error message."""
+        """Return samples whose images were read together; images that failed are read singly, for an error message."""
         arenas, spans, sizes, states = images
-        make_sample = located.make_sample  # without `located`, which holds descriptors open
+        # A local name, so that lambdas do not keep `located` and its open descriptors alive.
+        make_sample = located.make_sample
 
         def data(row: int) -> Payload:
             return held_view(arenas, *spans[row])
 
         with self.recorder.measure("header", work=Rows(plan, self.dataset, indices)) as call:
-            for row in np.flatnonzero(states == READ).tolist():  # no usual JPEGs
+            for row in np.flatnonzero(states == READ).tolist():  # files other than usual JPEGs
                 if (size := image_size(data(row))) is not None:
                     sizes[row], states[row] = size, SIZED
             is_sound = (states == SIZED) & (sizes.prod(axis=1) <= self.max_pixels)
@@ -138,7 +139,7 @@ class Fetcher(SampleReader):
         return fetched.with_rows(rows, self._rows(plan, checked))
 
     def _rows(self, plan: Plan, rows: Sequence[Row]) -> Fetched:
-        """Return rows that were read one by one, all rows of a plan, without draws."""
+        """Return all rows of a plan, which were read one by one, without draws."""
         sounds = [row.sound for row in rows]
         encoded = encoded_of(
             [None if one is None else one.sample for one in sounds],
@@ -176,10 +177,10 @@ class Fetcher(SampleReader):
         return drawn
 
     def _draws(self, fetched: Fetched, sizes: NDArray[np.int64]) -> tuple[Draws, ...]:
-        """Draw parameters for images of some sizes; a sample that comes again in an epoch has others each time."""
+        """Draw parameters for images of the given sizes; each repeat of a sample in an epoch gets different ones."""
         plan = fetched.plan
         start, stop = self.positions_of(plan)
-        # Groups of neighbours begin where a bucket does, and no two buckets share one.
+        # Groups of neighbours start at the start of a bucket, so that no group spans two buckets.
         moved = -start % LARGEST_GROUP + LARGEST_GROUP * plan.bucket
         return self.variants.views[plan.variant].draw(
             self.seed,
@@ -193,13 +194,13 @@ class Fetcher(SampleReader):
     def identities(
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the numbers that samples are drawn for, int64 [n]: a sample that comes again in an epoch has another."""
+        """Return the number of each sample for the draws, int64 [n]; each repeat of a sample in an epoch has a different one."""
         return indices + repeats * len(self.dataset)
 
     def _choose_frames(
         self, fetched: Fetched, draws: Sequence[Draws]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Choose the frames of clips: int64 and float64 [n, T], which ones and when they are shown."""
+        """Choose the frames of clips; return frame numbers, int64 [n, T], and their times in seconds, float64 [n, T]."""
         clips, plan, indices = self.clips, fetched.plan, fetched.indices
         if clips is None:
             return no_frames(len(indices))
@@ -212,16 +213,16 @@ class Fetcher(SampleReader):
         return frames, clip_seconds(clips, indices, frames)
 
     def resized(self, fetched: Fetched, sizes: NDArray[np.int64]) -> Fetched:
-        """Return samples whose images turned out to have other sizes, int64 [n, 2], drawn for these."""
+        """Return samples with corrected image sizes, int64 [n, 2], and parameters drawn for them."""
         return replace(fetched, sizes=sizes, draws=self._draws(fetched, sizes))
 
     def drawn_for(
         self, fetched: Fetched, row: int, size: tuple[int, int]
     ) -> tuple[tuple[Draws, ...], int]:
-        """Return the draws of a row for pictures of a size, and its row in them: a clip's cameras differ in it.
+        """Return the draws of a row for pictures of a given size, and its row in them; cameras of a clip may differ in size.
 
         Raises:
-            DecodeError: The recipe makes pictures of another size of them.
+            DecodeError: For this size, the recipe makes pictures of a different output size.
         """
         if tuple(fetched.sizes[row].tolist()) == size:
             return fetched.draws, row
@@ -235,7 +236,7 @@ class Fetcher(SampleReader):
         return draws, 0
 
     def replace_row(self, fetched: Fetched, row: int, error: DecodeError | TargetsError) -> Fetched:
-        """Return the only row that replaces a bad one: the row without its sample, or with a substitute."""
+        """Return a one-row step that replaces a bad sample: with its substitute, or without a sample."""
         stage = "decode" if isinstance(error, DecodeError) else "targets"
         one = fetched.rows(row, row + 1)
         index = int(one.indices[0])
@@ -247,13 +248,13 @@ class Fetcher(SampleReader):
     def record_damage(
         self, fetched: Fetched, row: int, held: Mapping[int, int], num_frames: int
     ) -> Fetched:
-        """Return a clip that is shown though it is damaged, with a record of that and the frames that are shown.
+        """Return a damaged clip that is still used, with a record of the damage and the frames that it shows.
 
         Args:
-            fetched: Holds the clip.
-            row: Its row there.
-            held: Its frames that cannot be decoded, each with the frame that is shown in its place.
-            num_frames: Frames of its video.
+            fetched: The step with the clip.
+            row: Number of the clip's row in `fetched`.
+            held: The frames that cannot be decoded, each with the frame that is shown instead.
+            num_frames: Number of frames of the video.
         """
         assert self.clips is not None
         one = fetched.rows(row, row + 1)
@@ -271,7 +272,7 @@ class Fetcher(SampleReader):
         """Read the targets of a row.
 
         Raises:
-            TargetsError: They are bad.
+            TargetsError: The targets are bad.
         """
         if not self.rows_with_targets(fetched, [row]):
             return NO_TARGETS
@@ -282,7 +283,7 @@ class Fetcher(SampleReader):
             return self.targets.read(sample.fields, (height, width))
 
     def rows_with_targets(self, fetched: Fetched, rows: Sequence[int]) -> list[int]:
-        """Return those of some rows that may have targets, which is cheap: samples with the same fields are alike."""
+        """Return the rows that may have targets. This is cheap: samples with the same field names are treated alike."""
         if fetched.encoded.is_plain:
             return []
         samples, alike = fetched.samples, dict[tuple[str, ...], bool]()

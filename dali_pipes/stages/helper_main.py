@@ -1,4 +1,4 @@
-"""The program of a helper process: it reads, decodes and augments outside the training process and its interpreter lock."""
+"""The program of a helper process, which reads, decodes and augments outside the training process and its GIL."""
 
 import os
 import threading
@@ -16,7 +16,8 @@ from dali_pipes.stages.shared_memory import Ring, load_shared
 from dali_pipes.steps.schedule import Plan
 
 _WHERE = "in the helper process"
-# Between two checks that the training process is alive: a killed one leaves its helper for a second.
+"""Names the place of an error in its message."""
+# Interval of checks that the training process is alive; if it is killed, its helpers live on for up to a second.
 _CHECK_SECONDS = 1.0
 
 
@@ -24,8 +25,8 @@ def main(socket: int, memory: int, job: int, parent: int) -> NoReturn:
     """Run a helper process until the training process ends or closes the connection.
 
     Args:
-        socket: File descriptor of the connection: plans come in, reports go out.
-        memory: File descriptor of the ring.
+        socket: File descriptor of the connection, which receives plans and sends reports.
+        memory: File descriptor of the shared Ring.
         job: File descriptor of the shared Job.
         parent: Process id of the training process.
     """
@@ -37,7 +38,7 @@ def main(socket: int, memory: int, job: int, parent: int) -> NoReturn:
     except Exception:  # noqa: BLE001 - the training process reports the status
         traceback.print_exc()
         status = 1
-    os._exit(status)  # without waiting for threads, whose steps are not needed any more
+    os._exit(status)  # does not wait for threads: their steps are not needed any more
 
 
 def _serve(connection: Connection, memory: int, job_descriptor: int, parent: int) -> None:
@@ -58,11 +59,11 @@ def _serve(connection: Connection, memory: int, job_descriptor: int, parent: int
     threading.Thread(target=_send_steps, args=(send, ring, maker, plans), daemon=True).start()
     while True:
         while not connection.poll(_CHECK_SECONDS):
-            # The connection alone does not tell: a process forked from the training process may hold it open.
+            # The connection alone is not enough: a process forked from the training process may hold it open.
             if os.getppid() != parent:
                 return
         message = connection.recv()
-        if message is None:  # a question
+        if message is None:  # None asks for a description of the threads
             send(maker.describe_threads())
             continue
         plan, is_watched = message
@@ -72,7 +73,7 @@ def _serve(connection: Connection, memory: int, job_descriptor: int, parent: int
 
 
 def _send_steps(send: Any, ring: Ring, maker: StepMaker, plans: SimpleQueue[Plan]) -> None:
-    """Send number, length of the metadata and report of every step, in order."""
+    """Send number, metadata length and report of every step, in order."""
 
     def finish(step: int) -> int:
         finished, _ = maker.pipeline.take()
@@ -85,12 +86,12 @@ def _send_steps(send: Any, ring: Ring, maker: StepMaker, plans: SimpleQueue[Plan
         num_bytes, report = maker.attempt(partial(finish, step))
         try:
             send((step, num_bytes or 0, report))
-        except OSError:  # the training process has ended, as the main thread finds out
+        except OSError:  # the training process has ended; the main thread notices that, too
             return
 
 
 def _slot(ring: Ring, images_per_row: int, fetched: Fetched) -> Images:
-    """Return the memory of a step in the ring."""
+    """Return the memory for a step's images in the ring."""
     return ring.images(fetched.plan.step, len(fetched) * images_per_row, fetched.plan.variant)
 
 

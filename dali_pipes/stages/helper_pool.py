@@ -1,4 +1,4 @@
-"""Helper processes, which make batches independently of the training process's interpreter lock."""
+"""Helper processes, which make batches independently of the training process's GIL."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ from dali_pipes.steps.schedule import Plan
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
-# The helper ignores Ctrl-C: it ends with the training process, whose own Ctrl-C would otherwise come with a second traceback.
+# The helper ignores Ctrl-C, because it ends with the training process; otherwise Ctrl-C would print a second traceback.
 _START = """
 import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
 import json, sys
@@ -37,7 +37,7 @@ sys.path[:] = path
 from dali_pipes.stages.helper_main import main
 main(*numbers)
 """
-# For a helper to end by itself, which takes milliseconds once it has imported its modules.
+# Time for a helper to end by itself; it takes milliseconds once its imports are done.
 _END_SECONDS = 1.0
 
 
@@ -50,9 +50,9 @@ class Helper:
 
     Attributes:
         process: The process.
-        connection: Plans go out; steps, descriptions of threads and an error of the start come in.
-        steps: Steps that came in and were not received, by number: length of the metadata, and report.
-        is_over: Whether the process has ended, as `read` found out.
+        connection: Sends plans; receives steps, descriptions of threads, and an error of the start.
+        steps: Arrived steps that were not received yet, by number: metadata length, and report.
+        is_over: Whether the process has ended, as far as `read` has noticed.
     """
 
     def __init__(self, memory: int, job: int) -> None:
@@ -67,8 +67,8 @@ class Helper:
         _log.info("helper process %d started", self.process.pid)
 
     def send(self, message: tuple[Plan, bool] | None) -> None:
-        """Send a plan, and whether its calls are recorded; None asks for a description of the threads."""
-        # If this fails, the process has ended. `read` finds that out after its last messages.
+        """Send a plan and whether its stage calls are recorded; None asks for a description of the threads."""
+        # An error means that the process has ended. `read` reports that after the last messages.
         with suppress(OSError), self._sending:
             self.connection.send_bytes(dumps(message))
 
@@ -89,19 +89,19 @@ class Helper:
 
     def ask(self) -> None:
         """Ask for a description of the threads."""
-        while not self._descriptions.empty():  # an answer to an earlier question
+        while not self._descriptions.empty():  # drops answers to earlier questions
             self._descriptions.get_nowait()
         self.send(None)
 
     def answer(self, seconds: float) -> str:
-        """Return the answer to `ask`, which another thread reads; a sentence if there is none in time."""
+        """Return the answer to `ask`, which another thread reads; a sentence that says so if none came in time."""
         try:
             return self._descriptions.get(timeout=seconds)
         except queue.Empty:
             return f"  it (process {self.process.pid}) does not answer: it is starting, or its threads are blocked"
 
     def failure(self) -> BaseException:
-        """Return why the process has ended: the error of its start, or its signal or status."""
+        """Return why the process has ended: the error of its start, its signal or its exit status."""
         if self._error is not None:
             return self._error
         try:
@@ -116,12 +116,12 @@ class Helper:
 
 
 class HelperPool:
-    """Helper processes that share one ring: step k is made by process k % count; see BatchMakers.
+    """Helper processes that share one ring: process k % count makes step k; see BatchMakers.
 
     A pool serves one loop at a time.
 
     Args:
-        job: The batches to make.
+        job: Describes the batches.
 
     Attributes:
         helpers: The processes.
@@ -143,27 +143,27 @@ class HelperPool:
                 for _ in range(job.setup.helpers.count):
                     self.helpers.append(Helper(self._ring.descriptor, shared))
             finally:
-                os.close(shared)  # the processes have descriptors of their own
+                os.close(shared)  # the processes have their own descriptors
         except (
             BaseException
-        ):  # also Ctrl-C: its traceback may keep this object, and so the processes, alive
+        ):  # also on Ctrl-C: its traceback may keep this object and the processes alive
             self.close()
             raise
 
     def start(self, plan: Plan, *, is_watched: bool) -> int:
-        """See BatchMakers; the handle is the number of the step."""
+        """Send a plan to its process; the handle is the number of the step."""
         self._helper_of(plan.step).send((plan, is_watched))
         return plan.step
 
     def num_ready(self, handles: Iterable[int]) -> int:
-        """See BatchMakers."""
+        """Return how many of these steps, from the first one on, have arrived."""
         for helper in self.helpers:
             while not helper.is_over and helper.connection.poll():
                 helper.read()
         return sum(1 for _ in takewhile(self._has_arrived, handles))
 
     def receive(self, handle: int) -> SentStep:
-        """See BatchMakers.
+        """Wait for the oldest step that was not received yet.
 
         Raises:
             LoaderError: The step's process has ended.
@@ -172,7 +172,7 @@ class HelperPool:
         while not self._has_arrived(handle):
             if helper.is_over:
                 raise helper.failure()
-            # All processes: another thread may wait for the description that one of them sends.
+            # Reads from all processes: another thread may wait for the description that one of them sends.
             alive = {one.connection: one for one in self.helpers if not one.is_over}
             for connection in wait(list(alive)):
                 alive[cast(Connection, connection)].read()
@@ -185,10 +185,10 @@ class HelperPool:
         )
 
     def drop(self, handles: Iterable[int]) -> None:
-        """Do nothing: a pool with steps under way is closed, because it serves one loop at a time."""
+        """Do nothing: a pool with steps in progress is closed, because it serves one loop at a time."""
 
     def describe_remote_threads(self, seconds: float) -> str:
-        """See BatchMakers; another thread reads the answers in `receive`."""
+        """Describe what the threads of the processes do; another thread reads the answers in `receive`."""
         until = time.monotonic() + seconds
         for helper in self.helpers:
             helper.ask()
@@ -212,7 +212,7 @@ class HelperPool:
 
 
 def _start(socket: int, memory: int, job: int) -> subprocess.Popen[bytes]:
-    """Start a helper process, which sees no GPU."""
+    """Start a helper process; no GPU is visible to it."""
     path = [entry for entry in sys.path if isinstance(entry, str)]
     arguments = json.dumps([path, socket, memory, job, os.getpid()])
     return subprocess.Popen(
@@ -231,7 +231,7 @@ def _end(helpers: Sequence[Helper], ring: Ring) -> None:
         try:
             helper.process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            # It still imports modules, or a process forked from this one holds the connection open.
+            # It still imports modules, or a process that was forked from this one holds the connection open.
             helper.process.kill()
             helper.process.wait()
     ring.close()

@@ -1,4 +1,4 @@
-"""The job that is sent to processes outside the training process, their reports, and errors for what cannot be sent."""
+"""The job for processes outside the training process, their reports, and errors for objects that cannot be sent."""
 
 import os
 import sys
@@ -20,12 +20,12 @@ from dali_pipes.steps.streams.steps import AnySteps
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a process outside the training process needs to make batches, on this machine or another one.
+    """Everything that another process needs to make batches, on this machine or another one.
 
     Attributes:
-        setup: The configuration of the loader, without its views and with the first of several recipes.
+        setup: The configuration of the loader, without its views, and with the first recipe if there are several.
         canvases: Whether the process stops after the decode stage, because a GPU augments.
-        frames: The memory layout of a step under each of the run's recipes, one entry per view.
+        frames: The memory layout of a step for each recipe of the run; each has one entry per view.
         steps_ahead: Number of steps that each process works on besides the current one.
     """
 
@@ -36,7 +36,7 @@ class Job:
 
     @property
     def num_slots(self) -> int:
-        """Steps in the shared memory of helper processes: those that each makes ahead, and the one that is taken over."""
+        """Number of steps in the shared memory of helper processes: those that each makes ahead, and the one being received."""
         return self.setup.helpers.count * self.steps_ahead + 1
 
     @property
@@ -47,14 +47,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a process outside the training process reports with each step.
+    """The report that another process sends with each step.
 
     Attributes:
         counts: Counts of its stages since the last report.
-        thread_seconds: Seconds since the last report, times its threads.
-        error: The exception that was raised instead of making the step.
-        spans: Calls of stages that ended since the last report, while the training process has observers.
-        left_out: Seconds of compiling that its clock has left out so far.
+        thread_seconds: Seconds since the last report, multiplied by the number of its threads.
+        error: The exception that was raised instead of making the step; else None.
+        spans: Stage calls that ended since the last report, if the training process has observers.
+        left_out: Seconds of compiling that its clock has excluded so far.
     """
 
     counts: Counts
@@ -66,7 +66,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RemoteArgument:
-    """The loader's argument that asks for other processes, for error messages.
+    """The loader argument that requests other processes, for error messages.
 
     Attributes:
         argument: The argument as a user writes it.
@@ -83,15 +83,15 @@ HELPER = RemoteArgument("helper_process", "helper_process", pickle_parts)
 
 
 def make_job(setup: Setup, steps: AnySteps, asker: RemoteArgument) -> Job:
-    """Return the job of other processes.
+    """Return the job for other processes.
 
     Args:
         setup: The configuration of the loader.
-        steps: The steps of the loader, which know the largest batch.
-        asker: The argument that asks for these processes.
+        steps: The steps of the loader, which know the size of the largest batch.
+        asker: The argument that requests these processes.
 
     Raises:
-        LoaderError: Another process cannot do this.
+        LoaderError: Another process cannot make these batches.
     """
     fetcher = setup.fetcher
     for part, name in (
@@ -99,12 +99,13 @@ def make_job(setup: Setup, steps: AnySteps, asker: RemoteArgument) -> Job:
         (fetcher.variants.views, "recipe"),
         (fetcher.order, "order"),
     ):
-        pickled(part, name, asker)  # raises when the loader is made, not in the first loop
+        # Pickled here so that the loader's constructor raises, not its first loop.
+        pickled(part, name, asker)
     frames = tuple(
         tuple(frame_of(view, steps.largest_of(number), asker) for view in views)
         for number, views in enumerate(setup.variants)
     )
-    # `options.recipe` is a placeholder, as the user's function may not be picklable; the fetcher has all recipes.
+    # `options.recipe` is a placeholder, because a user's function may not be picklable; the fetcher has all recipes.
     options = replace(setup.options, recipe=fetcher.variants.first, workers=None)
     sent = replace(setup, options=options, variants=())
     job = Job(
@@ -118,10 +119,10 @@ def make_job(setup: Setup, steps: AnySteps, asker: RemoteArgument) -> Job:
 
 
 def require_helper_process(decoder: str) -> None:
-    """Raise an error if helper processes cannot work here.
+    """Raise if helper processes are not supported here.
 
     Raises:
-        LoaderError: The decoder is another one than "cpu", or the system has no helper processes.
+        LoaderError: The decoder is not "cpu", or the operating system does not support helper processes.
     """
     if decoder != "cpu":
         raise LoaderError(
@@ -139,7 +140,7 @@ def frame_of(view: View, count: int, asker: RemoteArgument) -> Frame:
     """Return the memory layout of a view, for batches of at most `count` samples.
 
     Raises:
-        LoaderError: The batch is finished on a GPU, and the recipe does not begin with one size for all images.
+        LoaderError: A GPU augments, and the recipe does not begin by bringing all images to one size.
     """
     count *= view.images_per_row
     if view.device.type == "cuda":

@@ -1,4 +1,4 @@
-"""The loops of a loader: steps are started ahead, handed over one by one, counted and reported."""
+"""The loops of a loader: start steps ahead, hand batches over one by one, count them and report."""
 
 import logging
 from collections.abc import Generator
@@ -32,14 +32,14 @@ class Loops:
     """Runs the loops of a loader.
 
     Attributes:
-        setup: What the loader is made of.
+        setup: The configuration of the loader.
         production: Opens the batch source of a loop.
-        epochs: Counts what the latest loop handed over.
-        ledger: Gets the bad samples.
-        audit: Gets the hashes of what was handed over.
-        meter: Counts batches and the waiting for them.
+        epochs: Counts the batches of the latest loop.
+        ledger: Records the bad samples.
+        audit: Records hashes of the batches.
+        meter: Counts batches and the time that the training loop waits for them.
         metrics: Reports to the user's callables.
-        watch: Reports to the other ranks, and warns of a loop that stands still.
+        watch: Reports to the other ranks, and warns if a loop stalls.
     """
 
     setup: Setup
@@ -52,12 +52,12 @@ class Loops:
     watch: Watch
 
     def run(self, steps: AnySteps, process: Process, number: int) -> Generator[Batch]:
-        """Yield the remaining batches of the present epoch.
+        """Yield the remaining batches of the current epoch.
 
         Args:
             steps: The steps of an epoch.
             process: Rank and world size.
-            number: The number of the loop: only the latest one counts in `epochs`.
+            number: Number of the loop: only the latest loop counts in `epochs`.
         """
         epoch, consumed = self.epochs.epoch, self.epochs.consumed
         self.meter.begin()
@@ -72,7 +72,7 @@ class Loops:
             pulse.account = source.describe_remote_threads
             num_started, plans = 0, steps.plans(epoch, consumed)
             while True:
-                # One more than the capacity: the step that is handed over. The capacity changes with the size of steps.
+                # One more than the capacity, for the step that is handed over. The capacity may change with the size of steps.
                 for plan in islice(plans, max(0, source.capacity + 1 - num_started)):
                     source.start(plan)
                     num_started += 1
@@ -80,7 +80,7 @@ class Loops:
                     break
                 batch = self._hand_over(source, steps, number, pulse)
                 num_started -= 1
-                if batch is None:  # behind the end of a stream
+                if batch is None:  # after the end of a stream
                     plans = iter(())
                 else:
                     yield batch
@@ -93,7 +93,7 @@ class Loops:
                     self._report_end(epoch)
 
     def _report_end(self, epoch: int) -> None:
-        """Report to metrics and log how a loop went."""
+        """Report the end of a loop to metrics, and log a summary."""
         self.metrics.finish()
         if _log.isEnabledFor(logging.INFO):
             stats = self.meter.stats("epoch", epoch)
@@ -102,7 +102,7 @@ class Loops:
     def _hand_over(
         self, source: BatchSource, steps: AnySteps, number: int, pulse: Pulse
     ) -> Batch | None:
-        """Return the next batch; None behind the end of a stream."""
+        """Return the next batch; None after the end of a stream."""
         num_bad = len(self.ledger.records)
         with self.meter.waiting(source.ready(), source.capacity + 1), pulse.waiting():
             finished, images = source.take()
@@ -116,7 +116,7 @@ class Loops:
         return batch
 
     def _count(self, finished: Finished, batch: Batch | None, steps: AnySteps, number: int) -> None:
-        """Count a step in the state and the audit, which are those of the latest loop."""
+        """Count a step in the state and the audit, which follow the latest loop."""
         if number != self.epochs.loop:
             return
         if batch is not None:

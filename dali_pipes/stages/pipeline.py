@@ -1,4 +1,4 @@
-"""The steps of a loop that are in flight: what makes batches, what decodes them, and the one queue that leads to both."""
+"""The steps of a loop that are in flight: the source of batches, the decoder, and the queue of steps for both."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -20,10 +20,10 @@ _NUM_NAMED = 3  # keys in a message: enough to find the files, short enough for 
 
 
 class BatchSource(Protocol):
-    """Makes the batches of a loop: takes plans in and gives finished steps out, in the same order.
+    """Makes the batches of a loop: takes plans and returns finished steps in the same order.
 
     Attributes:
-        reusable: The parts that serve later loops too, once all steps of this one are taken; None if there are none.
+        reusable: Parts that later loops can reuse once all steps of this loop are taken; None if there are none.
     """
 
     reusable: Any
@@ -33,37 +33,38 @@ class BatchSource(Protocol):
         """Number of steps that may be in flight besides the current one; it may change."""
 
     def start(self, plan: Plan) -> None:
-        """Start on a step; returns at once."""
+        """Start a step; returns at once."""
 
     def ready(self) -> int:
-        """Count the steps, from the oldest on, that are finished as far as the host knows."""
+        """Return how many steps, from the oldest on, are finished as far as the host knows."""
 
     def describe_remote_threads(self, seconds: float, /) -> str:
-        """Describe what threads in other processes do, while another thread is in `take`; "" if there are none.
+        """Describe what threads in other processes do; "" if there are none. Another thread may be in `take`.
 
         Args:
-            seconds: How long to wait for an answer.
+            seconds: Longest time to wait for an answer.
         """
 
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""
 
     def close(self) -> None:
-        """Drop the steps in flight and end the threads."""
+        """Discard the steps in flight and end the threads."""
 
 
 class Decoder(ABC):
-    """Decodes steps for a `Pipeline`, which holds the queue of steps; a decoder holds none.
+    """Decodes steps for a `Pipeline`, which holds the queue of steps; a decoder has no queue.
 
-    `prepare` runs in any thread. The other methods run in the thread that takes the steps, in the order of the steps; but
+    `prepare` runs in any thread. The other methods run in the thread that takes the steps, in step order. Exception:
     `Pipeline.make` calls `start` and `finish` of a decoder without lookahead in any thread, several at once.
 
     Attributes:
         capacity: Number of steps that may be in flight besides the current one, counted from the fetch; it may change.
-        depth: How many steps may be between `start` and `finish`: the length of DALI's own queue. 0 if `start` does nothing.
-        lookahead: How many of the oldest steps are finished before the first of them is handed over. With 2, the engine
-            or our threads work on the next step while the training loop has this one. 0 if `finish` never waits: then
-            each step is finished as soon as it is prepared.
+        depth: Number of steps that may be between `start` and `finish`: the length of DALI's own queue. 0 if `start`
+            does nothing.
+        lookahead: Number of the oldest steps that are finished before the first of them is handed over. With 2, the
+            next step is augmented while the training loop uses the current one. 0 if `finish` never waits; then each
+            step is finished as soon as it is prepared.
     """
 
     capacity: int
@@ -72,20 +73,20 @@ class Decoder(ABC):
 
     @abstractmethod
     def prepare(self, fetched: Fetched) -> Any:
-        """Do the host's part of decoding a step."""
+        """Do the host's part of decoding a step; the result is passed to `start` and `finish`."""
 
     def start(self, prepared: Any) -> None:  # noqa: B027 - most decoders have no queue
-        """Hand a step to the device's queue, where it has one; returns at once."""
+        """Put a step into the queue of the device, if there is one; returns at once."""
 
     @abstractmethod
     def finish(self, prepared: Any) -> Pending:
         """Wait until a step is decoded, and start augmenting its canvases."""
 
     def close(self) -> None:  # noqa: B027 - as for `start`
-        """Drop the steps that were started.
+        """Discard the started steps.
 
         Raises:
-            LoaderError: Canvases that were handed over turn out to be wrong.
+            LoaderError: Canvases of steps that were handed over are wrong.
         """
 
 
@@ -94,12 +95,12 @@ class _Step:
     """A step in flight.
 
     Attributes:
-        plan: Its plan.
-        prepared: What the decoder prepares; with lookahead, None once the decoder has finished the step.
+        plan: The plan of the step.
+        prepared: The result of the decoder's `prepare`; with lookahead, None once the decoder has finished the step.
         keys: The keys of its samples; empty until they are fetched.
-        is_started: Whether the decoder has it.
-        pending: The step as it is augmented; None until the decoder has finished with it.
-        error: What went wrong before, which is raised when the step's turn comes.
+        is_started: Whether the step was passed to the decoder's `start`.
+        pending: The step while it is augmented; None until the decoder has finished it.
+        error: An earlier error, which is raised when the step is taken.
     """
 
     plan: Plan
@@ -124,15 +125,15 @@ class _Step:
 
 
 class Pipeline:
-    """Makes batches by threads of this process; see BatchSource.
+    """Makes batches with threads of this process; see BatchSource.
 
-    On a GPU a step is augmented, on the side stream, while the loop has the step before: it is launched as that one is taken, if
-    its canvases are rendered by then. So the GPU holds the images of one more step.
+    On a GPU, a step is augmented on the side stream while the training loop uses the previous one. It is launched when
+    the previous one is taken, if its canvases are rendered by then. So the GPU holds the images of one more step.
 
     Args:
         fetcher: The first stage.
-        decoder: The second stage, which goes on to the third.
-        workers: Their threads.
+        decoder: The second stage, which starts the third.
+        workers: The threads of the stages.
         reusable: See BatchSource.
     """
 
@@ -150,12 +151,12 @@ class Pipeline:
         return self._decoder.capacity
 
     def start(self, plan: Plan) -> None:
-        """Start on a step; returns at once."""
+        """Start a step; returns at once."""
         self._latest = plan
         self._steps.append(self._fetch(plan))
 
     def ready(self) -> int:
-        """Count the steps, from the oldest on, that are finished as far as the host knows."""
+        """Return how many steps, from the oldest on, are finished as far as the host knows."""
         self._fill_decoder()
         return sum(1 for _ in takewhile(_Step.is_done, list(self._steps)))
 
@@ -167,7 +168,7 @@ class Pipeline:
         """Wait for the oldest step, and launch the next one if its canvases are rendered.
 
         Raises:
-            Exception: What a stage of this step raised, with a note that names the step and its samples.
+            Exception: The exception of a stage of this step, with a note that names the step and its samples.
         """
         self._fill_decoder()
         for step in list(self._steps)[: max(self._decoder.lookahead, 1)]:
@@ -179,18 +180,18 @@ class Pipeline:
         return made
 
     def make(self, plan: Plan) -> tuple[Finished, Images]:
-        """Make a step alone, in any thread, next to others that are made so; only where our own threads decode."""
+        """Make a single step outside the queue; any thread may call it, if our own threads decode."""
         step = self._fetch(plan)
         self._finish(step)
         return _wait(step)
 
     def close(self) -> None:
-        """Drop the steps in flight and end the threads."""
+        """Discard the steps in flight and end the threads."""
         self._workers.close()
         try:
             self._decoder.close()
         finally:
-            # A step that failed as its threads ended refers to this, and to itself, by its traceback.
+            # Breaks reference cycles: a step that failed as its threads ended refers to itself and to this object by its traceback.
             for step in self._steps:
                 step.prepared = None
             self._steps.clear()
@@ -198,19 +199,20 @@ class Pipeline:
                 self._fetcher.finish(self._latest)
 
     def _fetch(self, plan: Plan) -> _Step:
-        """Have a thread fetch and prepare a step."""
+        """Let a thread fetch and prepare a step."""
         step = _Step(plan)
         step.prepared = self._workers.submit("read", self._prepare, step)
         return step
 
     def _prepare(self, step: _Step) -> Any:
         fetched = self._fetcher.fetch(step.plan)
-        step.keys = fetched.encoded.keys  # before `prepare`, whose errors name them, too
+        # Set before `prepare`, so that its errors name the samples, too.
+        step.keys = fetched.encoded.keys
         return self._decoder.prepare(fetched)
 
     def _fill_decoder(self) -> None:
-        """Start as many steps as the decoder has room for; without a queue of its own, finish those that are prepared."""
-        steps = list(self._steps)  # in a helper process another thread appends to them
+        """Start as many steps as the decoder has room for; if it has no queue, finish the prepared steps."""
+        steps = list(self._steps)  # a copy: in a helper process, another thread appends steps
         if not self._decoder.lookahead:
             for step in steps:
                 if step.prepared is not None and not step.prepared.done():
@@ -222,7 +224,7 @@ class Pipeline:
             self._start(step)
 
     def _start(self, step: _Step) -> None:
-        """Hand a step to the decoder once it is prepared."""
+        """Pass a step to the decoder once it is prepared."""
         assert step.prepared is not None
         try:
             self._decoder.start(step.prepared.result())
@@ -243,15 +245,15 @@ class Pipeline:
         if self._decoder.lookahead:
             spent, step.prepared = [step.prepared], None
             if self._decoder.depth:
-                # A step has many files, and freeing them takes as long as all else here: a thread does it. Without a queue
-                # the decoder has prepared memory on the GPU, which must not wait for a thread.
+                # Freeing the many files of a step takes as long as everything else here, so a thread does it. Without a queue
+                # the decoder has prepared GPU memory, which must be freed at once.
                 self._workers.pool.submit(spent.clear)
             self._fill_decoder()
 
     def _fail(self, step: _Step, error: Exception) -> None:
         step.error = error
         if self._steps and step is not self._steps[0]:
-            # A loop that is left before the step's turn would leave no trace of it.
+            # Logged now: if the loop is left before this step is taken, its error is never raised.
             _log.warning("%s failed ahead of its turn", step, exc_info=error)
 
     def _launch_next(self) -> None:
@@ -261,7 +263,7 @@ class Pipeline:
         try:
             pending.start()
         except Exception:  # noqa: BLE001 - `wait` raises it if it fails again
-            # Memory may be short only because the GPU has the images of two steps.
+            # The GPU may be out of memory only because it holds the images of two steps; so `wait` tries again.
             _log.warning(
                 "%s could not be launched on the GPU ahead of its turn; it is launched again then",
                 self._steps[0],
@@ -270,7 +272,7 @@ class Pipeline:
 
 
 def _wait(step: _Step) -> tuple[Finished, Images]:
-    """Wait until a step is augmented, and name it in an error."""
+    """Wait until a step is augmented; an error gets a note that names the step."""
     try:
         if step.error is not None:
             raise step.error

@@ -1,4 +1,4 @@
-"""Opening the batch source of each loop of a loader, and keeping the parts that several loops share."""
+"""Open the batch source of each loop of a loader, and keep the parts that several loops share."""
 
 import os
 from dataclasses import replace
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 class Production:
     """Opens the batch source of each loop: threads, helper processes or remote workers.
 
-    A DALI pipeline or helper processes without steps in flight serve the next loop; remote workers serve all loops.
+    A DALI pipeline or helper processes are reused by the next loop if no steps are in flight. Remote workers serve all loops.
 
     Args:
         setup: The configuration of the loader.
-        steps: The epoch's steps; they give the largest batch.
+        steps: The epoch's steps, which determine the largest batch.
 
     Attributes:
         setup: As given.
-        seek_points: Seek points of the JPEGs that loaders have met.
+        seek_points: Seek points of the JPEGs that loaders have read.
         cache: Encoded images that stay on the device; None without such a cache.
 
     Raises:
-        LoaderError: Helper processes, or the user's pipeline, cannot make these batches.
+        LoaderError: Helper processes or the user's pipeline cannot make these batches.
     """
 
     def __init__(self, setup: Setup, steps: AnySteps) -> None:
@@ -55,11 +55,11 @@ class Production:
         fetcher, options = setup.fetcher, setup.options
         self.seek_points = open_seek_points(fetcher.dataset)
         self.cache = self._new_cache()
-        # Serves all loops, also after a loop that was left early lost its DALI pipeline; so does `_trust`.
+        # Like `_trust`, it serves all loops, even after a loop that was left early has lost its DALI pipeline.
         self._refusals = Refusals()
         if (pipeline := options.user_pipeline) is not None:
             pipeline.require_fits(steps.largest, clips=fetcher.clips is not None)
-        # A replay makes a copy of the options without helpers.
+        # A replay uses a copy of the options without helpers.
         if options.execution.helper_process and setup.helpers.count:
             require_helper_process(setup.choice.decoder)
             self._job = make_job(setup, steps, HELPER)
@@ -70,9 +70,9 @@ class Production:
             self._remote = RemoteWorkers(setup, steps, options.workers)
 
     def open(self, largest: int) -> BatchSource:
-        """Return the batch source of a loop whose steps have at most `largest` samples."""
+        """Return the batch source for a loop whose steps have at most `largest` samples."""
         setup, (kept, self._kept) = self.setup, (self._kept, None)
-        if self._process != os.getpid():  # parts from before a fork serve the parent
+        if self._process != os.getpid():  # parts from before a fork belong to the parent
             kept, self._process = None, os.getpid()
         engines = [Engines(views, setup.fetcher.recorder) for views in setup.variants]
         if self._remote is not None:
@@ -89,7 +89,7 @@ class Production:
         return self._pipeline(Augmenter(engines, Workers(setup.fetcher, setup.num_threads)), kept)
 
     def keep(self, source: BatchSource) -> None:
-        """Keep the reusable parts of a loop that has taken all its steps for the next loop."""
+        """Keep the reusable parts of a completed loop for the next loop."""
         self._kept = source.reusable
 
     def stop(self, source: BatchSource) -> None:
@@ -100,7 +100,10 @@ class Production:
             pool.close()
 
     def with_own_recorder(self, setup: Setup, steps: AnySteps) -> "Production":
-        """Return a production for a setup with another recorder, which shares the remote workers: a second set would not fit on the cluster."""
+        """Return a production for a setup with another recorder.
+
+        It shares the remote workers, because a second set would not fit on the cluster.
+        """
         local = Production(replace(setup, options=replace(setup.options, workers=None)), steps)
         local._remote, local._is_owner = self._remote, False
         local.cache = self.cache
@@ -108,18 +111,19 @@ class Production:
 
     @property
     def machines(self) -> list[str]:
-        """The machines of the remote workers that have started."""
+        """The machines on which remote workers have started."""
         return [] if self._remote is None else self._remote.machines()
 
     def close(self) -> None:
-        """End the parts that are kept."""
+        """End the parts that were kept."""
         if self._remote is not None and self._is_owner:
             self._remote.close()
         if isinstance(self._kept, HelperPool):
             self._kept.close()
         self._kept = None
         if self._is_owner:
-            self.cache = self._new_cache()  # loops that are under way still read the old one
+            # A new one, because running loops still read the old one.
+            self.cache = self._new_cache()
 
     def _new_cache(self) -> "DeviceCache | None":
         if self.setup.options.execution.cache != "device":
@@ -130,7 +134,7 @@ class Production:
 
     @cached_property
     def _trust(self) -> "DaliEligibility":
-        """The samples that DALI refused; made late, for it takes a byte for each sample."""
+        """The samples that DALI refused; created on first use, because it takes a byte per sample."""
         from dali_pipes.decode.dali.trust import DaliEligibility
 
         fetcher = self.setup.fetcher
@@ -143,7 +147,7 @@ class Production:
         fetcher, options = self.setup.fetcher, self.setup.options
         ahead = self.setup.steps_read_ahead
         decoder: Decoder
-        # Each of these brings in modules, some of them Numba, that most loaders never need.
+        # Imported here: each of these imports modules (some of them Numba) that most loaders do not need.
         if options.user_pipeline is not None:
             from dali_pipes.decode.dali.user_decoder import UserImageDecoder
 

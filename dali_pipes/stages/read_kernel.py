@@ -1,4 +1,4 @@
-"""Reading many encoded images in one call without Python: files are opened, read and closed, and headers are read."""
+"""Read many encoded images in one call without the GIL: open, read and close files, and read JPEG headers."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from dali_pipes.jpeg.memory import memory_at
 from dali_pipes.stages.encoded_rows import SIZED, UNREAD
 from gpu_aug.compiled.jit import c_function, inlined, kernel, load_i64, signed
 
-# All offsets and lengths have 64 bits on the 64-bit Linux that this runs on. An address is passed as a number.
+# All offsets and lengths have 64 bits: only 64-bit Linux is supported. Addresses are passed as numbers.
 _open = c_function("open", 32, 64, 32, variadic=True)
 _seek = c_function("lseek", 64, 32, 64, 32)
 _close = c_function("close", 32, 32)
@@ -19,10 +19,10 @@ _getrusage = c_function("getrusage", 32, 32, 64)
 
 _TO_END, _MONOTONIC, _THREAD = 2, 1, 1  # Linux's SEEK_END, CLOCK_MONOTONIC, RUSAGE_THREAD
 _VOLUNTARY = 128  # offset of the voluntary context switches in `struct rusage`, on 64-bit Linux
-# With fewer files left, threads do not pay off, however slow the storage is.
+# With fewer remaining files, more threads do not pay off, however slow the storage is.
 _FEW = 16
-_PROBE = 4  # files between two readings of the clock, which take 30 ns each
-_SLOW_NANOSECONDS = 200_000  # per file: ten times what a file in the page cache takes
+_PROBE = 4  # files between two readings of the clock, each of which takes 30 ns
+_SLOW_NANOSECONDS = 200_000  # per file: ten times the time for a file in the page cache
 
 
 @kernel
@@ -38,20 +38,20 @@ def read_images(
     sizes: Any,
     states: Any,
 ) -> int:
-    """Read images into an arena until it is full, or until the storage turns out to be slow.
+    """Read images into an arena until the arena is full or the storage is found to be slow.
 
     Args:
-        paths: uint8 [...]: names of files, each ended by a zero; empty where files are open.
+        paths: uint8 [...], null-terminated file names; empty if the files are open.
         flags: Flags of open(2).
         limit: Longer images are not read, in bytes.
-        places: int64 [n, 3]: offset of the name in `paths`, or the descriptor of the open file; the offset of the first
-            byte; the number of bytes, -1 for all up to the end.
-        first: The row to begin with.
+        places: int64 [n, 3]: the offset of the name in `paths`, or the descriptor of an open file; the offset of the
+            first byte; the number of bytes, -1 to read up to the end.
+        first: The row to start with.
         arena: uint8 [...], written.
         memory: uint8 [MEMORY_BYTES], scratch for headers.
         spans: int64 [n, 2], written: address and length in bytes.
-        sizes: int64 [n, 2]: height and width of the upright images, 0 for unknown ones; those of JPEGs are written.
-        states: uint8 [n]: READ on entry where a row is wanted, UNREAD elsewhere; written.
+        sizes: int64 [n, 2], height and width of the upright images, 0 for unknown sizes; those of JPEGs are written.
+        states: uint8 [n], on entry READ for rows to read and UNREAD for others; written.
 
     Returns:
         The first row that was not read, n if there is none; -1 minus that row if reading stopped because the storage is slow.
@@ -78,7 +78,7 @@ def read_images(
                 length = _seek(file, 0, _TO_END) - start
         if (
             file < 0 or length <= 0 or length > limit
-        ):  # the rows that are read one by one get the reason
+        ):  # no message here: these rows are read again one by one, which finds the reason
             states[row] = UNREAD
             if len(paths) and file >= 0:
                 _close(file)
@@ -88,7 +88,7 @@ def read_images(
         if len(paths):
             _close(file)
         if not is_room:
-            if used == 0:  # larger than an arena: read alone, into its own memory
+            if used == 0:  # larger than an arena: read separately, into its own memory
                 states[row] = UNREAD
                 continue
             return signed(row)
@@ -107,7 +107,7 @@ def read_images(
 
 @inlined
 def _waits(room: Any) -> int:
-    """Return how often this thread has waited for something, such as a disk."""
+    """Return how often this thread has waited voluntarily, for instance for a disk."""
     address = signed(room.ctypes.data)
     _getrusage(_THREAD, address)
     return signed(load_i64(address + _VOLUNTARY))

@@ -1,4 +1,4 @@
-"""Reading the images of a step in few compiled calls, at the places in files that a dataset gives."""
+"""Read the images of a step in few compiled calls, from the file positions that a dataset gives."""
 
 import os
 from collections import deque
@@ -13,18 +13,19 @@ from readers.datasets.located import Located
 from readers.storage.limits import max_sample_bytes
 
 _FIRST_IMAGE_BYTES = 120_000  # the average of ImageNet, until the first images are read
-_SPARE = 1.25  # the files of steps differ in their sum; memory that is not written to costs nothing
-_MOST_FREE = 8  # arenas for later steps: about as many as threads read at once
+_SPARE = 1.25  # the total size varies between steps; memory that is never written costs nothing
+_MOST_FREE = 8  # unused arenas for later steps: about the number of threads that read at once
 
 
 class ReadImages(NamedTuple):
     """Encoded images of n samples.
 
     Attributes:
-        arenas: Hold them.
+        arenas: The arenas that hold the images.
         spans: int64 [n, 2], address and length in bytes of each.
         sizes: int64 [n, 2], height and width of the upright images.
-        states: uint8 [n], each UNREAD, READ or SIZED; spans of UNREAD and sizes of all but SIZED are undefined.
+        states: uint8 [n], each UNREAD, READ or SIZED; the spans of UNREAD rows are undefined, and the sizes of all but
+            SIZED rows.
     """
 
     arenas: Sequence[NDArray[np.uint8]]
@@ -34,24 +35,24 @@ class ReadImages(NamedTuple):
 
 
 class LocatedReader:
-    """Reads images; any thread may use it."""
+    """Reads images from known file positions; any thread may use it."""
 
     def __init__(self) -> None:
         self._image_bytes = _FIRST_IMAGE_BYTES
         self._free: deque[NDArray[np.uint8]] = deque(maxlen=_MOST_FREE)
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
-        """Pickle no memory: another process has its own."""
+        """Pickle without memory: another process allocates its own."""
         return LocatedReader, ()
 
     def read(self, located: Located, states: NDArray[np.uint8]) -> ReadImages:
         """Read images and JPEG headers; stop early if storage is slow, leaving the rest UNREAD.
 
         Args:
-            located: Where they are.
-            states: uint8 [n], READ where an image is wanted, UNREAD elsewhere; written.
+            located: File and position of each image.
+            states: uint8 [n], READ for images to read, UNREAD for others; written.
         """
-        # Compiles, where that was not done before.
+        # The import compiles unless the machine code is cached.
         from dali_pipes.jpeg.memory import MEMORY_BYTES
         from dali_pipes.stages.read_kernel import read_images
 
@@ -60,7 +61,8 @@ class LocatedReader:
         places[:, 0] = located.path_starts[located.files] if paths.size else located.files
         places[:, 1], places[:, 2] = located.starts, located.lengths
         limit = max_sample_bytes()
-        states[located.lengths > limit] = UNREAD  # reading them one by one reports that
+        # They are read one by one, which reports the reason.
+        states[located.lengths > limit] = UNREAD
         wanted = np.where(states == UNREAD, 0, located.lengths)
         spans, sizes = np.zeros((count, 2), np.int64), np.array(located.sizes, np.int64)
         arenas, scratch, first = list[NDArray[np.uint8]](), np.zeros(MEMORY_BYTES, np.uint8), 0
@@ -86,15 +88,15 @@ class LocatedReader:
             memory = self._free.pop()
         except IndexError:
             memory = np.empty(0, np.uint8)
-        # Pages that are freed and allocated again are cleared each time: 10 us for an image of 100 kB.
+        # Arenas are reused: the system clears newly allocated pages, which takes 10 us for an image of 100 kB.
         if not num_bytes <= memory.size <= 4 * num_bytes:
-            # With room to spare, so that it fits later steps: sizes that always differ fragment the heap.
+            # Slightly too large, so that it fits later steps: always different sizes would fragment the heap.
             memory = np.empty(num_bytes + num_bytes // 2, np.uint8)
         return np.asarray(_Arena(memory, self._free))
 
 
 class _Arena:
-    """Memory that is used again once no array or view of it is left."""
+    """Memory that is reused once no array or view of it exists."""
 
     def __init__(self, memory: NDArray[np.uint8], free: "deque[NDArray[np.uint8]]") -> None:
         self._memory, self._free = memory, free
@@ -104,5 +106,5 @@ class _Arena:
         self._free.append(self._memory)
 
 
-# O_NONBLOCK: opening a named pipe called like an image would wait for ever.
+# O_NONBLOCK: opening a named pipe with the name of an image would block forever.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC

@@ -1,4 +1,4 @@
-"""Reading the samples of a step: encoded, checked by their headers, and bad ones replaced where the policy says so."""
+"""Read the samples of a step, check their headers, and replace bad samples if the policy allows it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,7 +33,7 @@ from readers.storage.traffic import counted
 
 
 class SoundSample(NamedTuple):
-    """A sample with its encoded image, height and width of that, and the values of further fields."""
+    """A sample with its encoded image, the image's height and width, and the values of further fields."""
 
     sample: Sample
     data: Payload
@@ -42,7 +42,7 @@ class SoundSample(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a step: its sample, None without one; its index and repeat, and what was bad before."""
+    """A row of a step: its sample (None without one), its index and repeat, and the bad samples that it replaces."""
 
     sound: SoundSample | None
     sample_index: int
@@ -51,12 +51,12 @@ class Row(NamedTuple):
 
 
 Read = tuple[Plan, Sequence[Sample | BadSample], NDArray[np.int64], NDArray[np.int64]]
-"""The samples of a plan as they are stored; their indices and their repeats, int64 [n] each."""
+"""The samples of a plan as stored, their indices and their repeats, int64 [n] each."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleReader:
-    """Reads the samples of plans; it has no state, so any thread may use it.
+    """Reads the samples of plans; it has no changing state, so any thread may use it.
 
     Args:
         dataset: The dataset of encoded samples.
@@ -64,15 +64,15 @@ class SampleReader:
         order: Maps positions in the epoch to samples.
         seed: The seed of the draws and of the substitutes.
         policy: The handling of bad samples.
-        max_pixels: Larger images count as bad.
-        targets: Reads what belongs to an image and moves with it.
-        recorder: Counts what is read, checked and drawn.
+        max_pixels: Images with more pixels are bad samples.
+        targets: Reads the masks, boxes and keypoints of images.
+        recorder: Counts samples that are read, checked and drawn.
         fields: Reads the further fields of a batch.
-        images: Which fields are the images, and of what kind these are.
+        images: The fields that hold the images, and their channels and depth.
 
     Attributes:
-        clips: Metadata of the clips, if samples are clips.
-        label_shape: Shape of every label, as the dataset gives it.
+        clips: Metadata of the clips; None if samples are images.
+        label_shape: Shape of every label, as the dataset states it.
     """
 
     dataset: Dataset
@@ -100,29 +100,29 @@ class SampleReader:
 
     @property
     def images_per_row(self) -> int:
-        """Images of a sample: the frames of a clip, or its own."""
+        """Images per sample: the frames of a clip, or a sample's images."""
         return self.num_frames or self.images.count
 
     def read(self, plan: Plan) -> Read:
-        """Read the samples of a plan as they are stored."""
+        """Read the samples of a plan as stored."""
         indices, repeats = self.order.places(plan.epoch, plan.positions)
         return plan, self.read_at(plan, indices), indices, repeats
 
     def read_at(self, plan: Plan, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
-        """Read samples by their indices, as they are stored."""
+        """Read samples by index, as stored."""
         recorder, work = self.recorder, Rows(plan, self.dataset, indices.tolist())
         with recorder.measure("read", work=work) as call, counted(recorder.traffic):
             return self.read_within(call, indices)
 
     def read_within(self, call: Any, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
-        """As `read_at`, within a call of the stage. Memory-mapped samples are copied, which triggers the actual read.
+        """Like `read_at`, inside a call of the read stage. Memory-mapped samples are copied, which triggers the actual read.
 
         Raises:
-            LoaderError: The dataset returned another number of samples.
+            LoaderError: The dataset returned a wrong number of samples.
         """
         samples = list(map(self.owned, self.dataset.fetch(indices)))
         call.samples = len(samples)
-        if self.clips is None:  # of a video only a part is read
+        if self.clips is None:  # videos are not copied, because only a part of each is read
             sound = (one for one in samples if isinstance(one, Sample))
             call.num_bytes = sum(len(one.image or b"") for one in sound)
         if len(samples) != len(indices):
@@ -133,7 +133,7 @@ class SampleReader:
         return samples
 
     def owned(self, sample: Sample | BadSample) -> Sample | BadSample:
-        """Return a sample with the images that were asked for, and copies of what lies in mapped files."""
+        """Return a sample with only the requested images, and with copies of memory-mapped bytes."""
         if isinstance(sample, BadSample):
             return sample
         if self.images.fields:
@@ -144,7 +144,7 @@ class SampleReader:
         return copied_sample(sample, self.reads) if self.clips is None and is_mapped else sample
 
     def reads(self, name: str) -> bool:
-        """Whether a field besides the image will be read."""
+        """Return whether a field besides the image will be read."""
         return self.targets.reads(name) or self.images.reads(name)
 
     def check_rows(
@@ -154,7 +154,7 @@ class SampleReader:
         indices: NDArray[np.int64],
         repeats: NDArray[np.int64],
     ) -> list[Row]:
-        """Check samples by their headers, and replace bad ones."""
+        """Check the headers of samples, and replace bad samples."""
         work = Rows(plan, [sample.key for sample in samples])
         with self.recorder.measure("header", samples=len(samples), work=work):
             return [
@@ -165,7 +165,7 @@ class SampleReader:
             ]
 
     def replace_bad_sample(self, plan: Plan, checked: SoundSample | BadSample, row: Row) -> Row:
-        """Return a row with its sample; a bad one is recorded, and replaced by another where the policy says so."""
+        """Return a row with its sample; a bad sample is recorded and, if the policy allows it, replaced."""
         repeat, records = row.repeat, row.records
         while isinstance(checked, BadSample):
             records = (*records, record_of(plan, checked))
@@ -179,32 +179,32 @@ class SampleReader:
     def candidate(
         self, plan: Plan, records: Sequence[BadRecord]
     ) -> tuple[Sample | BadSample, int] | None:
-        """Return a sample that may replace a bad one, and its repeat; None if there is none.
+        """Return a possible substitute for a bad sample, and its repeat; None if there is none.
 
         Args:
-            plan: The step of the bad one.
-            records: The bad one, and the substitutes that were bad, too.
+            plan: The step of the bad sample.
+            records: The bad sample, and the substitutes that were bad, too.
         """
         start, stop = self.positions_of(plan)
         position = substitute(self.seed, records, stop - start)
         if position is None:
             return None
-        # Through the order, so that weights hold for substitutes, too.
+        # Chosen by position in the order, so that sampling weights apply to substitutes, too.
         index, repeats = self.order.places(plan.epoch, np.array([start + position]))
         return self.read_at(plan, index)[0], int(repeats[0])
 
     def positions_of(self, plan: Plan) -> tuple[int, int]:
-        """Return the range of positions that a plan's samples and their substitutes come from."""
+        """Return the range of positions from which a plan's samples and their substitutes come."""
         if isinstance(self.order, BucketOrder):
             return self.order.stretch(plan.bucket)
         return 0, len(self.order)
 
     def finish(self, plan: Plan) -> None:
-        """Release the resources of the loop of a plan; does nothing, as samples are read at random."""
+        """Do nothing: samples are read by index, so a loop holds no resources."""
 
     def example_targets(self) -> list[SampleTargets]:
-        """Return targets of samples that together have every kind of the data, for batches without rows."""
-        if not self._examples:  # searched once
+        """Return targets of samples that together have every kind of target in the data, for batches without rows."""
+        if not self._examples:  # the search runs once
             self._examples.append(self._find_targets() if self.targets.kinds else [])
         return self._examples[0]
 
@@ -213,7 +213,7 @@ class SampleReader:
         for sample in probed_samples(self.dataset):
             checked = self._check(self.owned(sample))
             if not isinstance(checked, BadSample):
-                # A bad sample is recorded by its own step, and another one serves here.
+                # A bad sample is skipped here; its own step records it.
                 with suppress(TargetsError):
                     found = self.targets.read(checked.sample.fields, checked.size)
                     examples.setdefault(found.targets.names, found)

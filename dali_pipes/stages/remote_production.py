@@ -1,4 +1,4 @@
-"""Making steps in a process other than the training process: a helper process, or a worker on a Ray cluster."""
+"""Make steps in a process other than the training process: a helper process, or a worker on a Ray cluster."""
 
 import pickle
 import threading
@@ -31,17 +31,17 @@ Result = TypeVar("Result")
 
 
 def dumps(value: object) -> bytes:
-    """Pickle an object by the newest protocol, which copies large arrays once instead of twice."""
+    """Pickle an object with the newest protocol, which copies large arrays once instead of twice."""
     return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
 
 
 class StepMaker:
-    """The pipeline of a process outside the training process, and its reports.
+    """The pipeline of another process, and its reports.
 
     Args:
-        job: The batches to make.
+        job: Describes the batches.
         memory: Returns the memory for the images of a step; see `build`.
-        where: Where this process runs, for error messages: "in the helper process".
+        where: Where this process runs, for error messages, such as "in the helper process".
         dumps: Pickles metadata and errors.
 
     Attributes:
@@ -57,23 +57,23 @@ class StepMaker:
         self._lock, self._reported = threading.Lock(), clock()
 
     def observe(self, *, is_watched: bool) -> None:
-        """Set whether each call of a stage is recorded for the observers of the training process."""
+        """Set whether each stage call is recorded for the observers of the training process."""
         self._recorder.observers = (self._spans,) if is_watched else ()
 
     def metadata(self, finished: Finished) -> bytes:
         """Return the pickled step without its images, and with only those draws that the training process needs."""
         variants = self._job.setup.fetcher.variants
-        # A GPU needs those of all views, the labels of mixing those of the first.
+        # A GPU needs the draws of all views; mixing labels needs those of the first view.
         num_draws = (
             len(variants.views[0]) if self._job.canvases else int(variants.mixing is not None)
         )
         return self._dumps(replace(finished, draws=finished.draws[:num_draws]))
 
     def attempt(self, work: Callable[[], Result]) -> tuple[Result | None, Report]:
-        """Do the work of one step.
+        """Do the work of one step, and catch its exception.
 
         Returns:
-            The result, None if the work raised an exception; and the report, which holds the exception then.
+            The result (None after an exception), and the report, which holds the exception.
         """
         result, error = None, None
         try:
@@ -87,7 +87,7 @@ class StepMaker:
         return result, Report(counts, seconds, error, spans, clock.left_out)
 
     def describe_threads(self) -> str:
-        """Return what the threads of this process do, for a report of a stall."""
+        """Return a description of what the threads of this process do, for a report of a stall."""
         return describe_threads(self._recorder)
 
 
@@ -95,7 +95,7 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
     """Build the pipeline of a job.
 
     Args:
-        job: The batches to make.
+        job: Describes the batches.
         memory: Returns the memory for the images of a step: finished images, or canvases if a GPU augments.
     """
     setup, fetcher = job.setup, job.setup.fetcher
@@ -124,7 +124,7 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
 
 
 def portable(error: BaseException, where: str, dumps: Dumps = dumps) -> BaseException:
-    """Return an error that can be pickled, if possible the same one, with its traceback as a note."""
+    """Return a picklable error, the same one if possible, with its traceback as a note."""
     trace = "".join(traceback.format_exception(error))
     try:
         copy: BaseException = pickle.loads(dumps(error))

@@ -1,4 +1,4 @@
-"""Batches that other processes make: the training process receives each step here, whoever made it."""
+"""Receive the steps that helper processes or Ray workers make."""
 
 import pickle
 import time
@@ -21,12 +21,12 @@ from gpu_aug.compiled.clock import clock
 
 @dataclass(frozen=True, slots=True)
 class SentStep:
-    """A step as another process sends it.
+    """A step that another process sends.
 
     Attributes:
-        report: Its report, with the error if the step could not be made.
+        report: The report of the step, with the error if it could not be made.
         metadata: The pickled step without its images; empty after an error.
-        images: Returns the images or canvases of the step per view, in memory that must not be changed.
+        images: Returns the images or canvases of the step, per view; the memory must not be changed.
         clock_ahead_seconds: Seconds to add to times of the other process's clock; 0 on the same machine.
     """
 
@@ -37,22 +37,22 @@ class SentStep:
 
 
 class BatchMakers(Protocol):
-    """Processes outside the training process that make steps: helper processes, or workers on a Ray cluster.
+    """Other processes that make steps: helper processes, or workers on a Ray cluster.
 
     Attributes:
         capacity: Number of steps that may be in flight besides the current one.
-        left_out: Seconds of compiling in these processes that the clock of the training process has left out.
+        left_out: Seconds of compiling in these processes that the clock of the training process has excluded.
     """
 
     capacity: int
     left_out: float
 
     def start(self, plan: Plan, *, is_watched: bool) -> Any:
-        """Start on a step, and return a handle for it at once.
+        """Start a step, and return a handle for it at once.
 
         Args:
             plan: The step.
-            is_watched: Whether the training process has observers, which need each call of a stage.
+            is_watched: Whether the training process has observers, which need each stage call.
         """
 
     def num_ready(self, handles: Iterable[Any]) -> int:
@@ -62,21 +62,21 @@ class BatchMakers(Protocol):
         """Wait for the oldest step that was not received yet."""
 
     def drop(self, handles: Iterable[Any]) -> None:
-        """Forget steps that will not be received."""
+        """Discard steps that will not be received."""
 
     def describe_remote_threads(self, seconds: float) -> str:
-        """See `BatchSource.describe_remote_threads`."""
+        """Describe what threads in other processes do; see `BatchSource.describe_remote_threads`."""
 
 
 class RemoteBatchSource:
-    """Takes the batches that other processes make; see BatchSource.
+    """Receives batches that other processes make; see BatchSource.
 
-    On a GPU it augments the next step, if that is ready, while it hands one over.
+    On a GPU, it augments the next step, if it is ready, while it hands one over.
 
     Args:
         makers: The processes.
-        variants: The engines of each of the run's recipes. They have the memory of the batches, and on a GPU they augment
-            the canvases that were made elsewhere.
+        variants: The engines of each recipe of the run. They allocate the batches, and on a GPU they augment the
+            received canvases.
         reusable: See BatchSource.
     """
 
@@ -90,7 +90,7 @@ class RemoteBatchSource:
         self._next: Pending | None = None
 
     def start(self, plan: Plan) -> None:
-        """Start on a step; returns at once."""
+        """Start a step; returns at once."""
         is_watched = bool(self._recorder.observers)
         self._under_way.append(self._makers.start(plan, is_watched=is_watched))
 
@@ -99,7 +99,7 @@ class RemoteBatchSource:
         return self._makers.num_ready(self._under_way) + (self._next is not None)
 
     def describe_remote_threads(self, seconds: float) -> str:
-        """See BatchSource."""
+        """Describe what threads in the other processes do."""
         return self._makers.describe_remote_threads(seconds)
 
     def take(self) -> tuple[Finished, Images]:
@@ -114,7 +114,7 @@ class RemoteBatchSource:
         return made
 
     def close(self) -> None:
-        """Drop all steps under way."""
+        """Discard all steps in progress."""
         self._next = None
         self._makers.drop(self._under_way)
         self._under_way.clear()
@@ -129,7 +129,7 @@ class RemoteBatchSource:
         waited = time.perf_counter() - began
         self._under_way.popleft()
         report = sent.report
-        # Processes compile the same functions at the same time, so only what exceeds the longest of them counts.
+        # Processes compile the same functions at the same time, so only time beyond the longest so far is added.
         if (compiled := report.left_out - self._makers.left_out) > 0:
             clock.leave_out(min(compiled, waited))
             self._makers.left_out = report.left_out
@@ -146,12 +146,12 @@ class RemoteBatchSource:
 def take_over(
     engines: Engines, finished: Finished, shared: Sequence[torch.Tensor], side: SideStream
 ) -> tuple[Finished, Ahead]:
-    """Copy the images of a step into the batch's own memory; on a GPU copy canvases there and augment them.
+    """Copy the images of a step into the batch's own memory; on a GPU, copy its canvases there and augment them.
 
     Args:
         engines: The engines of the step's recipe.
         finished: The step.
-        shared: Its images or canvases, per view; they are only read, and not needed after the return.
+        shared: Its images or canvases, per view; they are only read, and may be reused after the return.
         side: The stream that augments.
     """
     recorder, count, work = engines.recorder, len(finished), Rows(finished.plan, ())
@@ -165,6 +165,6 @@ def take_over(
     canvases = engines.canvases(count)
     with recorder.measure("transfer", samples=count, work=work):
         for canvas, theirs in zip(canvases.views, shared, strict=True):
-            assert isinstance(canvas, torch.Tensor)  # all have one size, which `frame_of` requires
+            assert isinstance(canvas, torch.Tensor)  # `frame_of` requires one size for all canvases
             canvas.copy_(theirs)
     return finished, side.run(lambda: engines.augment(finished, engines.upload(canvases)))

@@ -1,4 +1,4 @@
-"""Memory that processes share: slots for the images and the metadata of steps, and pickled objects."""
+"""Memory that processes share: slots for the images and metadata of steps, and pickled objects."""
 
 import mmap
 import os
@@ -15,9 +15,9 @@ import torch
 
 from dali_pipes.errors import LoaderError
 
-# Slots begin at pages, so that two processes never write to the same one.
+# Slots begin at page boundaries, so that two processes never write to the same page.
 _PAGE_BYTES = 4096
-# Metadata may have any length. A distance of a terabyte per slot costs nothing: only pages that were written to take memory.
+# Metadata may have any length. A terabyte per slot costs nothing: only written pages take memory.
 _METADATA_BYTES = 1 << 40
 # Arrays begin at cache lines, as NumPy's own do.
 _ALIGNED_BYTES = 64
@@ -25,12 +25,12 @@ _ALIGNED_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The layout of one view of a step in memory that processes share.
+    """The layout of one view of a step in shared memory.
 
     Attributes:
-        shape: [images, height, width, C], or [images, C, height, width], of the largest batch, in the order of memory.
-        dtype: Type of the numbers.
-        permuted: Whether `images` returns [images, C, height, width] though channels come last in memory.
+        shape: [images, height, width, C] or [images, C, height, width] of the largest batch, in memory order.
+        dtype: Type of the elements.
+        permuted: Whether `images` returns [images, C, height, width] although channels come last in memory.
     """
 
     shape: tuple[int, int, int, int]
@@ -39,11 +39,11 @@ class Frame:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the largest batch, rounded up to pages."""
+        """Bytes of the largest batch, rounded up to full pages."""
         return -(-prod(self.shape) * self.dtype.itemsize // _PAGE_BYTES) * _PAGE_BYTES
 
     def images(self, memory: torch.Tensor, count: int) -> torch.Tensor:
-        """Return the first `count` images that lie in memory, without a copy.
+        """Return the first `count` images in a memory, without a copy.
 
         Args:
             memory: uint8 [bytes], at least as long as the images.
@@ -55,18 +55,18 @@ class Frame:
 
 
 class Ring:
-    """Slots that are used in turn: step n has slot n modulo their number.
+    """A ring of slots in shared memory: step n uses slot n modulo their number.
 
-    The memory has no name in any file system, so the system frees it when the last process that has it ends, however
-    that happens.
+    The memory has no name in any file system, so the operating system frees it when the last process that uses it ends,
+    even if that process is killed.
 
     Args:
-        frames: The layouts of a slot, one entry for each of the run's recipes; each has one entry per view.
+        frames: The layouts of a slot, one for each recipe of the run; each has one entry per view.
         num_slots: Number of slots.
-        descriptor: File descriptor of a ring that another process made; None makes a new one.
+        descriptor: File descriptor of a ring that another process made; None makes a new ring.
 
     Attributes:
-        descriptor: File descriptor that another process needs to open the ring.
+        descriptor: File descriptor with which another process opens the ring.
 
     Raises:
         LoaderError: There is not enough shared memory.
@@ -102,7 +102,7 @@ class Ring:
         _write(self.descriptor, memoryview(metadata), self._metadata_start(step))
 
     def read_metadata(self, step: int, num_bytes: int) -> bytes:
-        """Return the metadata of a step, which has `num_bytes` bytes."""
+        """Return the `num_bytes` bytes of a step's metadata."""
         parts, start = [], self._metadata_start(step)
         while num_bytes:
             parts.append(os.pread(self.descriptor, num_bytes, start))
@@ -110,7 +110,7 @@ class Ring:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Close the descriptor; the memory is freed once no images in it are in use."""
+        """Close the descriptor; the memory is freed once no images in it are used."""
         self._memory = torch.empty(0, dtype=torch.uint8)
         os.close(self.descriptor)
 
@@ -122,7 +122,7 @@ def pickle_parts(value: Any) -> list[memoryview]:
     """Pickle an object without copying its arrays.
 
     Returns:
-        The pickle without its contiguous NumPy arrays, then the memory of each of these.
+        The pickle without its contiguous NumPy arrays, followed by the memory of each array.
     """
     arrays: list[pickle.PickleBuffer] = []
     data = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
@@ -133,7 +133,7 @@ def share_parts(parts: Sequence[memoryview]) -> int:
     """Copy the result of `pickle_parts` into shared memory, for `load_shared`.
 
     Returns:
-        File descriptor of a file without a name. Processes that load it share the memory of the arrays.
+        File descriptor of an unnamed file. Processes that load it share the memory of the arrays.
 
     Raises:
         LoaderError: There is not enough shared memory.
@@ -149,7 +149,7 @@ def share_parts(parts: Sequence[memoryview]) -> int:
 def load_shared(descriptor: int) -> Any:
     """Load the object that `share_parts` wrote, and close the descriptor.
 
-    The arrays are mapped copy-on-write: a process that changes one copies only the pages that it writes to.
+    The arrays are mapped copy-on-write: a process that changes one copies only the pages that it writes.
     """
     memory = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
     os.close(descriptor)
@@ -173,12 +173,12 @@ def _write(descriptor: int, data: memoryview, start: int) -> None:
 
 
 def _make(size_bytes: int) -> int:
-    """Return the descriptor of a file without a name, with memory for all of its bytes.
+    """Return the descriptor of an unnamed file, with memory reserved for all of its bytes.
 
     Raises:
         LoaderError: There is not enough shared memory.
     """
-    if hasattr(os, "memfd_create"):  # unlike /dev/shm it has no size limit
+    if hasattr(os, "memfd_create"):  # unlike /dev/shm, it has no size limit
         descriptor = os.memfd_create("gpu-aug")
     else:
         descriptor, path = tempfile.mkstemp()
@@ -186,7 +186,7 @@ def _make(size_bytes: int) -> int:
     try:
         if hasattr(
             os, "posix_fallocate"
-        ):  # without it a write to missing memory ends the process by SIGBUS
+        ):  # without this, writing to memory that the system lacks would end the process by SIGBUS
             os.posix_fallocate(descriptor, 0, size_bytes)
         else:
             os.ftruncate(descriptor, size_bytes)

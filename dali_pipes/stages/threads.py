@@ -1,4 +1,4 @@
-"""The threads of a loader, and how they share the rows of a step."""
+"""The threads of a loader, and the division of a step's rows among them."""
 
 import threading
 from collections.abc import Callable
@@ -17,36 +17,35 @@ from gpu_aug.compiled.clock import clock
 
 T = TypeVar("T")
 
-# Images of a part, which a thread takes at once: with fewer, handing over the interpreter's lock takes longer than the work
-# between; measured in DECISIONS.md, "Images in a part of a batch".
+# Images of a part, which a thread takes at once. With fewer images, handing over the GIL takes longer than the work
+# in between; measured in DECISIONS.md, "Images in a part of a batch".
 PART_IMAGES = 64
-# ... but no more pixels than 64 photographs of 500x375: larger images take so long that fewer are enough.
+# A part has at most the pixels of 64 photographs of 500x375: fewer of the larger images keep a thread busy, too.
 _PART_PIXELS = 64 * 500 * 375
 
-# Steps ahead at least: one can be fetched while another is decoded.
+# Fewest steps ahead: one is fetched while another is decoded.
 _FEWEST_STEPS = 2
-# The most that the images and files of the steps ahead take with prefetch="auto": machines for training have 2 GiB and more
-# for each core.
+# Largest memory of the images and files of the steps ahead with prefetch="auto": training machines have at least 2 GiB
+# per core.
 _AHEAD_BYTES = 1 << 30
 
 Render = Callable[[Fetched, Canvases, int], Decoded]
-"""Decodes some rows of a step, reads their targets, and renders their canvases, black for rows without a sample.
+"""Decodes some rows of a step, reads their targets, and renders their canvases; rows without a sample become black.
 
-Its arguments are the rows, their canvases, and the number of the first row in the step.
-"""
+Its arguments are the rows, their canvases, and the number of the first row in the step."""
 
 
 class Workers:
-    """Threads that render the canvases of a step, each some rows of it.
+    """Threads that render the canvases of a step, each thread some rows of it.
 
     Args:
-        fetcher: The stage before.
+        fetcher: The first stage, which fetches the samples.
         num_threads: Number of threads.
 
     Attributes:
         pool: The threads.
-        recorder: Measures their work and their waiting.
-        steps_ahead: How many steps keep all threads busy, judged by the latest step.
+        recorder: Measures the threads' work and their waiting.
+        steps_ahead: Number of steps that keep all threads busy, estimated from the latest step.
     """
 
     def __init__(self, fetcher: Fetcher, num_threads: int) -> None:
@@ -59,10 +58,10 @@ class Workers:
         self.steps_ahead = _FEWEST_STEPS
 
     def parts(self, fetched: Fetched) -> list[tuple[int, int]]:
-        """Divide the rows of a step into parts for one thread each: start and stop (half open) of each part.
+        """Divide the rows of a step into parts for one thread each; return start and stop (half open) of each part.
 
-        The size of a part depends on the images alone, so that threads work long without the interpreter; more threads need
-        more steps ahead, not smaller parts.
+        The size of a part depends only on the images, so that threads work long without the GIL. More threads need more
+        steps ahead, not smaller parts.
         """
         count = len(fetched)
         if not count:
@@ -75,7 +74,7 @@ class Workers:
         return [(start, min(start + size, count)) for start in range(0, count, size)]
 
     def render(self, fetched: Fetched, render: Render, canvases: Canvases) -> list[Future[Decoded]]:
-        """Start rendering the canvases of a step, one part of it after the other."""
+        """Start rendering the canvases of a step, part by part."""
 
         def work(start: int, stop: int) -> Decoded:
             part, canvases_of_part = fetched.rows(start, stop), canvases.from_row(start)
@@ -84,7 +83,7 @@ class Workers:
         return [self.submit("decode", work, *part) for part in self.parts(fetched)]
 
     def plan_ahead(self, fetched: Fetched, image_bytes: int) -> None:
-        """Set `steps_ahead` to what keeps all threads busy with steps like this one.
+        """Set `steps_ahead` to the number of steps like this one that keep all threads busy.
 
         Args:
             fetched: The step.
@@ -95,7 +94,7 @@ class Workers:
         self.steps_ahead = steps_for_threads(self._num_threads, num_parts, num_bytes)
 
     def submit(self, stage: Stage, work: Callable[..., T], *args: Any) -> Future[T]:
-        """Have a thread do some work that begins with a stage; the time until then is recorded."""
+        """Submit work that begins with a stage, and record the time until a thread starts it."""
         asked = clock()
 
         def begin() -> T:
@@ -105,7 +104,7 @@ class Workers:
         return self.pool.submit(begin)
 
     def decode(self, rows: Fetched, canvases: Canvases, start: int, render: Render) -> Decoded:
-        """Render the canvases of rows; the first is row `start` of the step."""
+        """Render the canvases of rows, whose first one is row `start` of the step."""
         num_bytes = 0 if self._is_video else int(rows.spans[:, 1].sum())
         with self.recorder.measure(
             "decode", samples=len(rows), num_bytes=num_bytes, work=rows.work
@@ -113,7 +112,7 @@ class Workers:
             return render(rows, canvases, start)
 
     def move_targets(self, decoded: Decoded) -> Decoded:
-        """Move the targets of decoded rows as the first recipe moves their images."""
+        """Move the targets of decoded rows in the same way as the first recipe moves their images."""
         fetched, found = decoded.fetched, decoded.targets
         if all(one is NO_TARGETS for one in found):
             return decoded
@@ -124,7 +123,7 @@ class Workers:
             return replace(decoded, targets=targets.move(recipe, draws, found, keys, self._vectors))
 
     def move_all_targets(self, decoded: Decoded) -> Decoded:
-        """Move the targets of a full step, each thread those of one part."""
+        """Move the targets of a full step; each thread moves those of one part."""
         if all(one is NO_TARGETS for one in decoded.targets):
             return decoded
 
@@ -136,35 +135,35 @@ class Workers:
         return replace(decoded, targets=[found for part in parts for found in part.targets])
 
     def close(self) -> None:
-        """Drop the tasks that have not begun, wait for the others, and end the threads."""
+        """Drop the tasks that have not started, wait for the others, and end the threads."""
         self.pool.shutdown(cancel_futures=True)
 
 
 def steps_for_threads(num_threads: int, num_parts: int, num_bytes: int) -> int:
-    """Return how many steps ahead keep all threads busy.
+    """Return the number of steps ahead that keeps all threads busy.
 
     Args:
         num_threads: Number of threads.
         num_parts: Number of parts of a step.
-        num_bytes: Memory of a step.
+        num_bytes: Memory of a step in bytes.
     """
-    # Two parts for each thread: one that it works on, and one that is ready when it is done.
+    # Two parts per thread: the one that it works on, and one that is ready when it has finished.
     wanted = -(-2 * num_threads // max(1, num_parts))
     return max(_FEWEST_STEPS, min(wanted, _AHEAD_BYTES // max(1, num_bytes)))
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:
-    """Return a pool in whose threads an operation of torch uses one thread.
+    """Return a thread pool in which each torch operation uses one thread.
 
-    Torch's number of threads belongs to the thread that calls an operation. Setting it also changes
-    the number for threads started later, so all threads are started here, and then the number is set back.
+    Torch's number of threads belongs to the thread that calls an operation. Setting it also changes the number for
+    threads that start later. So all threads are started here, and then the number is set back.
     """
     started = threading.Barrier(num_threads + 1)
 
     def begin() -> None:
-        torch.get_num_threads()  # torch sets a thread's number at its first use, which would undo the next line
+        torch.get_num_threads()  # torch sets a thread's number on first use, which would undo the next line
         torch.set_num_threads(1)
-        started.wait()  # so that each of these tasks gets a thread of its own
+        started.wait()  # a barrier, so that each of these tasks gets its own thread
 
     usual = torch.get_num_threads()
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gpu-aug")
@@ -173,7 +172,7 @@ def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:
             pool.submit(begin)
         started.wait()
     except BaseException:
-        started.abort()  # else the threads would wait for ever, and Python at its end for them
+        started.abort()  # otherwise the threads would wait forever, and Python would wait for them at exit
         raise
     finally:
         torch.set_num_threads(usual)

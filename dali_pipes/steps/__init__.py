@@ -1,1 +1,1 @@
-"""Which positions of an epoch make a step, and with which recipe."""
+"""The positions of an epoch that make each step, and the recipe of each step."""

@@ -1,4 +1,4 @@
-"""Where a step is scheduled: which positions of an epoch's order make each step, and which of them a rank takes."""
+"""The schedule of steps: which positions of an epoch's order make each step, and which of them each rank takes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,28 +13,29 @@ from readers.order.bucket_order import BucketOrder, num_turns, take_turns
 from readers.order.shuffle import AnyOrder
 
 LastBatch = Literal["drop", "partial", "pad"]
-# No training takes so many epochs, but damaged files claim to; keys of draws have 32 bits for it.
+# Keys of draws have 32 bits for the epoch. A larger number can only come from a damaged file.
 MAX_EPOCH = 2**32 - 1
-# Positions that are searched at a time: 2 MB of int64, which fit into a processor's cache.
+# Positions that are searched at a time: 2 MB of int64, which fit into the processor's cache.
 _PIECE = 1 << 18
 
 Consumed = int | tuple[int, ...]
-"""Positions of an epoch that all ranks together have received; with buckets the number of each, or 0 for none at all."""
+"""Positions of an epoch that all ranks together have received; with buckets the number for each bucket, or 0 at the
+start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The positions of the epoch's order that make one rank's step.
+    """The positions of one rank's step in the epoch's order.
 
     Attributes:
-        epoch: Counts from 0.
-        step: Counts from 0 within the epoch, or from the step at which a resumed epoch continued.
-        positions: int64 [E], this rank's share and, where neighbouring samples are mixed, the rest of their groups.
-        rows: int64 [B], the rows of `positions` that are this rank's share and come in its batch.
-        valid: bool [B], False where a position is repeated to fill up the last batch.
+        epoch: Number of the epoch, from 0.
+        step: Number of the step, from 0 in each epoch, or from the step at which a resumed epoch continued.
+        positions: int64 [E], this rank's share and, if neighbouring samples are mixed, the other members of their groups.
+        rows: int64 [B], the rows of `positions` that are this rank's share and form its batch.
+        valid: bool [B], False for positions that are repeated to fill up the last batch.
         consumed: Positions of the epoch that all ranks together have received after this step.
         rank: The rank to which the step belongs.
-        variant: Number of the recipe that makes its images; see Variants.
+        variant: Number of the recipe of its images; see Variants.
         bucket: The bucket of its samples; 0 without buckets.
     """
 
@@ -51,19 +52,19 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class EpochSteps:
-    """The steps of an epoch, the same number on every rank: what all kinds of them have.
+    """Base class of the steps of an epoch, whose number is the same on every rank.
 
-    A step takes the next `batch_size * world_size` positions, the global batch, and each rank a contiguous share of them.
-    So the samples of a step do not depend on the number of ranks that share them.
+    A step takes the next `batch_size * world_size` positions, the global batch, and each rank takes a contiguous share
+    of them. So the samples of a step do not depend on the number of ranks that share them.
 
     Attributes:
-        length: Positions of an epoch; most often the number of samples in the dataset.
-        batch_size: Samples per rank and step; with buckets the most of any.
+        length: Positions of an epoch; usually the number of samples in the dataset.
+        batch_size: Samples per rank and step; with buckets, the largest batch size of a bucket.
         rank: This rank, 0 <= rank < world_size.
         world_size: Number of ranks.
-        last_batch: Handling of a last global batch that is not full. "drop" leaves it out. "partial" shares out the
-            remaining samples, so that ranks may differ by one sample and one may have none. "pad" fills it up with samples
-            from the start of the epoch's order, marked as not valid.
+        last_batch: Handling of an incomplete last global batch. "drop" leaves it out. "partial" divides the remaining
+            samples: ranks may differ by one sample, and a rank may have none. "pad" fills it up with samples from the
+            start of the epoch's order, which are marked as not valid.
         variants: The recipes of the run.
     """
 
@@ -76,7 +77,7 @@ class EpochSteps:
 
     @property
     def group(self) -> int:
-        """Number of neighbouring positions of the order that are mixed: 1, 2 or 4."""
+        """Number of neighbouring positions that are mixed with each other: 1, 2 or 4."""
         return self.variants.group
 
     @property
@@ -86,21 +87,21 @@ class EpochSteps:
 
     @property
     def left_out(self) -> int:
-        """Samples that an epoch leaves out."""
+        """Number of samples that an epoch leaves out."""
         return self.length % self.global_batch if self.last_batch == "drop" else 0
 
     @property
     def largest(self) -> int:
-        """The most positions that a plan can have: a group begins before the share, another ends after it."""
+        """Upper bound of the positions in a plan: groups may start before the share and end after it."""
         return self.batch_size + 2 * (self.group - 1)
 
     def largest_of(self, variant: int) -> int:
-        """Return the most positions that a plan of a variant can have."""
+        """Return an upper bound of the positions in a plan of a variant."""
         del variant
         return self.largest
 
     def consumed_ranges(self, consumed: Consumed) -> list[tuple[int, int]]:
-        """Return consumed positions as (start, stop), half open; one pair for each bucket."""
+        """Return consumed positions as (start, stop), half open; one pair per bucket."""
         return [(0, total(consumed))]
 
     def _share(
@@ -109,9 +110,9 @@ class EpochSteps:
         """Return `positions`, `rows` and `valid` of this rank's plan.
 
         Args:
-            batch: Positions of the global batch, start and stop (half open); a last one may end behind the bounds.
+            batch: Positions of the global batch, start and stop (half open); the last one may end after the bounds.
             bounds: Positions of the epoch, or of a bucket.
-            variant: Number of the recipe, which says how many neighbours are mixed.
+            variant: Number of the recipe, which determines how many neighbours are mixed.
         """
         (start, stop), (first, end) = batch, bounds
         if self.last_batch != "pad":
@@ -126,8 +127,8 @@ class EpochSteps:
 class Steps(EpochSteps):
     """The steps of an epoch without buckets.
 
-    Where sizes change within the epoch no step lies on both sides of a change, so that after a resume with another batch
-    size one step can be smaller.
+    If image sizes change within the epoch, no step contains a change. So after a resume with another batch size, one
+    step may be smaller.
 
     Attributes:
         seed: Seed of the changes of size.
@@ -136,9 +137,9 @@ class Steps(EpochSteps):
     seed: int = 0
 
     def num_steps(self, consumed: Consumed = 0) -> int:
-        """Return the number of remaining steps of an epoch of which some positions are consumed."""
+        """Return the number of remaining steps of an epoch, given its consumed positions."""
         start, drop = total(consumed), self.last_batch == "drop"
-        # Up to the next change of size; from there on changes and steps coincide.
+        # Up to the next change of size; after it, changes and steps are aligned.
         change = min(self._next_change(start), self.length)
         is_last = change == self.length
         first = num_turns(change - start, self.global_batch, drop=drop and is_last)
@@ -158,28 +159,28 @@ class Steps(EpochSteps):
             start = stop
 
     def _next_change(self, position: int) -> int:
-        """Return the first change of size after a position; without one a position after the epoch."""
+        """Return the position of the first change of size after a position; without one, a position after the epoch."""
         sizes = self.variants.sizes
         if not isinstance(sizes, MultiScale):
             return max(self.length, position) + self.global_batch
         return position - position % sizes.every + sizes.every
 
     def _size_at(self, epoch: int, position: int) -> int:
-        """Return the number of the size of a step; 0 if sizes do not change."""
+        """Return the number of the size of the step at a position; 0 if sizes do not change."""
         sizes = self.variants.sizes
         return sizes.at(self.seed, epoch, position) if isinstance(sizes, MultiScale) else 0
 
 
 @dataclass(frozen=True, slots=True)
 class BucketSteps(EpochSteps):
-    """The steps of an epoch whose samples are in buckets: each takes the next samples of one bucket.
+    """The steps of an epoch whose samples are in buckets: each step takes the next samples of one bucket.
 
-    All ranks take the buckets in the same order; see `readers.order.bucket_order.take_turns`. `last_batch` holds within each
-    bucket.
+    All ranks take the buckets in the same order; see `readers.order.bucket_order.take_turns`. `last_batch` applies to
+    each bucket.
 
     Attributes:
-        order: The buckets.
-        batch_sizes: Samples per rank and step, of each bucket.
+        order: The order with the buckets.
+        batch_sizes: Samples per rank and step, for each bucket.
     """
 
     order: BucketOrder
@@ -187,19 +188,19 @@ class BucketSteps(EpochSteps):
 
     @property
     def left_out(self) -> int:
-        """Samples that an epoch leaves out."""
+        """Number of samples that an epoch leaves out."""
         if self.last_batch != "drop":
             return 0
         pairs = zip(self.order.lengths, self._global_batches, strict=True)
         return sum(length % batch for length, batch in pairs)
 
     def largest_of(self, variant: int) -> int:
-        """Return the most positions that a plan of a variant can have."""
+        """Return an upper bound of the positions in a plan of a variant."""
         sizes = [self.batch_sizes[size] for size in self.variants.sizes_of(variant)]
         return max(sizes) + 2 * (self.group - 1)
 
     def num_steps(self, consumed: Consumed = 0) -> int:
-        """Return the number of remaining steps of an epoch of which some positions are consumed."""
+        """Return the number of remaining steps of an epoch, given its consumed positions."""
         drop = self.last_batch == "drop"
         ends = zip(
             self.order.lengths, self.consumed_of_each(consumed), self._global_batches, strict=True
@@ -222,7 +223,7 @@ class BucketSteps(EpochSteps):
             yield Plan(epoch, step, *share, after, self.rank, variant, bucket)
 
     def consumed_ranges(self, consumed: Consumed) -> list[tuple[int, int]]:
-        """Return consumed positions as (start, stop), half open; one pair for each bucket."""
+        """Return consumed positions as (start, stop), half open; one pair per bucket."""
         return self.order.had(consumed)
 
     def consumed_of_each(self, consumed: Consumed) -> tuple[int, ...]:
@@ -242,7 +243,7 @@ def total(consumed: Consumed) -> int:
 def complete_groups(
     share: NDArray[np.int64], group: int, length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add to positions the rest of their groups.
+    """Complete the groups of neighbouring positions to which some positions belong.
 
     Groups begin at multiples of `group`; the last one of an epoch may have fewer members.
 
@@ -252,8 +253,8 @@ def complete_groups(
         length: Number of positions in the epoch.
 
     Returns:
-        int64 [E], all members of the groups, ascending and each once, so that only the last group can have fewer members
-        than the others; and int64 [B], the rows of the share among them.
+        int64 [E], all members of the groups, ascending and without duplicates, so that only the last group can be
+        incomplete; and int64 [B], the rows of the share among them.
     """
     if group == 1:
         return share, np.arange(len(share))
@@ -265,13 +266,13 @@ def complete_groups(
 def positions_of(
     order: AnyOrder, epoch: int, indices: Sequence[int], times: int = 1
 ) -> list[list[int]]:
-    """Search an epoch for samples; an order answers only the reverse question, so each position is looked at.
+    """Return the positions of samples in an epoch, by checking every position: an order only maps positions to samples.
 
     Args:
         order: The order.
         epoch: The epoch.
         indices: Indices of the samples in the dataset.
-        times: Number of positions of each after which the search may end.
+        times: The search may stop once it has found this many positions of each sample.
 
     Returns:
         Ascending positions of each sample; fewer than `times` if the epoch has it less often.

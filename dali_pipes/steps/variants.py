@@ -1,4 +1,4 @@
-"""The recipes of a run by size and by epoch, the sizes that change within an epoch, and the recipe of each step."""
+"""The recipes of a run by size and epoch, changes of size within an epoch, and the recipe of each step."""
 
 import hashlib
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from readers.order.buckets import Buckets, Size, checked_sizes
 from readers.order.permutation import make_keys
 from readers.sample import SelectionError
 
-# Purpose of the keys that choose sizes: every purpose has a number of its own, so that their draws are independent.
+# Purpose of the random keys that choose sizes: each purpose has its own number, so that their draws are independent.
 _SIZES = 10
 
 AnyRecipe = Recipe | Views | Schedule
@@ -28,14 +28,14 @@ RecipeOf = Callable[[Size], AnyRecipe]
 
 @dataclass(frozen=True, init=False)
 class MultiScale:
-    """Sizes for training at several scales: another one is drawn at regular distances within the epoch.
+    """Multi-scale training: the image size changes to a randomly drawn one at a fixed interval within the epoch.
 
-    The size of a sample is a function of (seed, epoch, position in the epoch // every), on any number of ranks.
+    The size of a sample is a function of (seed, epoch, position in the epoch // every), for any number of ranks.
 
     Args:
-        sizes: (height, width) each, or one number for squares; all different.
-        every: Number of samples, counted over all ranks, after which another size is drawn: a multiple of the global
-            batch, such as 10 * 64 for every 10 steps of 64.
+        sizes: (height, width) each, or one number for a square; all different.
+        every: Number of samples, counted over all ranks, between two draws of a size: a multiple of the global batch,
+            such as 10 * 64 for every 10 steps of 64.
 
     Raises:
         SelectionError: A size or `every` is not allowed.
@@ -66,7 +66,7 @@ class MultiScale:
         return len(self.sizes)
 
     def at(self, seed: int, epoch: int, position: int) -> int:
-        """Return the number of the size of the sample at a position of an epoch."""
+        """Return the number of the size at a position of an epoch."""
         keys = make_keys(seed, epoch, _SIZES, position // self.every)
         return int(keys[0] % np.uint64(len(self.sizes)))
 
@@ -76,8 +76,8 @@ class Variants:
     """All recipes of a run.
 
     Attributes:
-        schedules: The recipes by epoch, for each size; one entry without sizes.
-        sizes: Determine the size of a step; None if each recipe has its own size.
+        schedules: The recipes by epoch, one entry per size; a single entry without sizes.
+        sizes: Determines the size of a step; None if each recipe has its own size.
     """
 
     schedules: tuple[Schedule, ...]
@@ -85,12 +85,12 @@ class Variants:
 
     @cached_property
     def views(self) -> tuple[Views, ...]:
-        """The distinct recipes, as views; a variant is an index into them."""
+        """The distinct recipes as views; a variant is an index into them."""
         recipes = (recipe for schedule in self.schedules for recipe in schedule.recipes)
         return tuple(dict.fromkeys(map(_as_views, recipes)))
 
     def at(self, epoch: int, size: int = 0) -> int:
-        """Return the variant of an epoch, for the size with this number."""
+        """Return the variant of an epoch for the size with this number."""
         schedule = self.schedules[size]
         return self._by_size[size][bisect_right(schedule.first_epochs, epoch) - 1]
 
@@ -100,18 +100,18 @@ class Variants:
 
     @property
     def group(self) -> int:
-        """The most neighbouring positions that a recipe mixes: 1, 2 or 4."""
+        """The largest number of neighbouring positions that a recipe mixes: 1, 2 or 4."""
         return max(views.group for views in self.views)
 
     @property
     def mixing(self) -> Recipe | None:
-        """A recipe that mixes the samples of `batch.images`, and so their labels; None without one."""
+        """A recipe that mixes the samples of `batch.images`, and so their labels; None if there is none."""
         firsts = (views.recipes[0] for views in self.views)
         return next((recipe for recipe in firsts if recipe.group > 1), None)
 
     @property
     def first(self) -> Recipe:
-        """The first recipe; its boxes, keypoints and classes are those of all."""
+        """The first recipe; its boxes, keypoints and classes apply to all recipes."""
         return self.views[0].recipes[0]
 
     @property
@@ -121,7 +121,7 @@ class Variants:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 in hex over all recipes and their sizes; of a single recipe its own fingerprint."""
+        """SHA-256 in hex over all recipes and their sizes; for a single recipe, its own fingerprint."""
         prints = [schedule.fingerprint for schedule in self.schedules]
         if self.sizes is None:
             return prints[0]
@@ -146,12 +146,12 @@ def make_variants(recipe: Any, sizes: Buckets | MultiScale | None) -> Variants:
     """Return the recipes of a run.
 
     Args:
-        recipe: A recipe, views, or a schedule of them; with sizes a function that returns one for a size.
-        sizes: The sizes, if it is a function.
+        recipe: A recipe, views, or a schedule of them; with sizes, a function that returns one of these for a size.
+        sizes: The sizes, if `recipe` is a function; else None.
 
     Raises:
         LoaderError: The recipe is something else, or makes images of other sizes.
-        RecipeError: Its images can have different sizes and make no batch.
+        RecipeError: The images can have different sizes, so they form no batch.
     """
     is_function = callable(recipe) and not isinstance(recipe, AnyRecipe) and not is_pipeline(recipe)
     if sizes is None:

@@ -1,1 +1,1 @@
-"""Clips of videos: which frames they are made of, and how these are decoded."""
+"""Clips of videos: the choice of their frames, and decoding."""

@@ -1,4 +1,4 @@
-"""Clips of videos as a dataset: which clips there are, which frames they show, and their samples."""
+"""Clips of videos as a dataset: their number, their frames and their samples."""
 
 import hashlib
 import json
@@ -39,57 +39,53 @@ from readers.video.info import Segment, cut
 
 OnDamagedVideo = Literal["raise", "truncate"]
 
-# Videos whose metadata are remembered, about as many as there are in the batches under way: the index reads and parses
+# Videos whose metadata are cached, about as many as the batches in flight have: otherwise the index reads and parses
 # a video's packets each time.
 _MOST_REMEMBERED = 128
 
 _Known = tuple[VideoInfo, Segment]
-"""Metadata of a video, and the part of it that clips are taken from."""
+"""Metadata of a video, and the part of it from which clips are taken."""
 
 
 class Clips(IndexedDataset):
-    """Clips of a fixed number of frames, taken from videos.
+    """Clips with a fixed number of frames, taken from videos.
 
-    A clip is a sample whose key is that of its video followed by ``#0``, ``#1`` and so on, and whose label is
-    its video's. Which frames it is made of depends on the seed, the epoch, the clip's index in the dataset and
-    the video, and on nothing else. If a sample has the field ``clip`` (as from a list of clips, and from the
-    shards that such a list is packed into) or the fields ``start_seconds`` and ``end_seconds``, only these
-    seconds of its video count: frames that begin to be shown before or after them are not taken. See
-    `readers.video.read_seconds`; tables leave columns out with ``columns=``.
+    A clip is a sample whose key is that of its video followed by ``#0``, ``#1`` and so on, and whose label is that of
+    its video. Its frames depend only on the seed, the epoch, the clip's index in the dataset, and the video. If a
+    sample has the field ``clip`` (as from a list of clips, and from the shards into which such a list is packed) or the
+    fields ``start_seconds`` and ``end_seconds``, only these seconds of its video are used: frames whose display starts
+    before or after them are not taken. See `readers.video.read_seconds`; for tables, ``columns=`` leaves columns out.
 
-    Frames are turned upright and otherwise returned as they are coded: interlaced ones hold both fields,
-    nothing is deinterlaced. If a file has several video streams, the one that FFmpeg considers the best is
-    read, never a cover picture. `Loader.explain`, ``gpu-aug index`` and ``gpu-aug inspect`` report how many
-    videos that concerns.
+    Frames are turned upright and otherwise returned as coded: an interlaced frame contains both fields, nothing is
+    deinterlaced. If a file has several video streams, the one that FFmpeg considers the best is read, never a cover
+    picture. `Loader.explain`, ``gpu-aug index`` and ``gpu-aug inspect`` report the number of such videos.
 
-    The videos are indexed once, see `readers.video.VideoIndex`. A selection of clips costs nothing; clips of
-    selected videos index these videos alone.
+    The videos are indexed once, see `readers.video.VideoIndex`. A selection of clips costs nothing; clips of selected
+    videos index only these videos.
 
     Args:
-        dataset: Samples each of which holds a video. Mixtures and balanced datasets are refused: mix or balance
-            the clips instead.
+        dataset: Samples that each hold a video. Mixtures and balanced datasets raise: mix or balance the clips instead.
         num_frames: Frames of a clip, T.
-        stride: Every Nth frame is taken; 1 takes all. Give either this or `fps`.
-        fps: Frames per second of the clip: the frame that is shown at each moment is taken, which is right for
-            videos of variable frame rate, too. Rounded to the nearest fraction with a denominator up to
-            100,000, so 30000 / 1001 and 29.97 are what they should be.
-        sampling: "random" draws where each clip begins, in every epoch, among all starts at which the entire
-            clip fits; "uniform" spreads `clips_per_video` from the beginning to the end (one: in the middle);
-            "all" cuts the entire video into consecutive clips, the last one padded, so that with stride=1 every
-            frame is in one of them; "first" begins at the first frame.
-        clips_per_video: How many clips "random" and "uniform" take of each video.
-        padding: What happens to a clip that reaches beyond the end: "edge" holds the last frame, "loop"
-            continues from the beginning, and "repeat" shows every frame from the clip's first one on equally
-            often.
-        on_damaged_video: What happens to a video that breaks off: "raise" makes its clips bad samples (see
-            `on_bad_sample` of Loader), "truncate" takes clips from the readable part and replaces a frame that
-            cannot be decoded by the last one before it. `Batch.frames` then says which is shown, and
-            `Loader.bad_samples` lists the clip as kept.
+        stride: Take every Nth frame; 1 takes all. Give either this or `fps`.
+        fps: Frames per second of the clip. At each moment the frame on display is taken, which is also right for videos
+            with a variable frame rate. Rounded to the nearest fraction with a denominator up to 100,000, so 30000 /
+            1001 and 29.97 are exact.
+        sampling: "random" draws the start of each clip, in every epoch, among all starts at which the complete clip
+            fits. "uniform" spreads `clips_per_video` from the beginning to the end (a single one is in the middle).
+            "all" cuts the complete video into consecutive clips, the last one padded, so that with stride=1 every frame
+            is in one of them. "first" starts at the first frame.
+        clips_per_video: Number of clips that "random" and "uniform" take from each video.
+        padding: The frames of a clip after the end of the video: "edge" repeats the last frame, "loop" continues from
+            the beginning, and "repeat" shows every frame from the clip's first one on equally often.
+        on_damaged_video: Handling of a video that breaks off: "raise" makes its clips bad samples (see `on_bad_sample`
+            of Loader); "truncate" takes clips from the readable part, and replaces a frame that cannot be decoded by
+            the last good one before it. `Batch.frames` then has the replacement, and `Loader.bad_samples` lists the
+            clip as kept.
 
     Raises:
-        LoaderError: An argument that cannot work.
-        IndexFileError: No folder for the index of the videos can be written to.
-        SelectionError: The dataset says itself how often each sample comes.
+        LoaderError: An argument is invalid.
+        IndexFileError: No folder for the index of the videos can be written.
+        SelectionError: The dataset itself determines how often each sample comes.
 
     Example:
         >>> clips = Clips(open_dataset("videos/"), num_frames=8, stride=2)
@@ -137,7 +133,7 @@ class Clips(IndexedDataset):
         return int(self._first[-1])
 
     def __repr__(self) -> str:
-        """Its settings, without the dataset; defaults are left out."""
+        """Return the settings, without the dataset and without defaults."""
         given = {
             "sampling": (self._sampling, "random"),
             "clips_per_video": (self._clips_per_video, 1),
@@ -159,13 +155,13 @@ class Clips(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """Number of clips of a block of videos, on average."""
+        """Average number of clips in a block of videos."""
         videos = int(getattr(self.dataset, "block_size", 256))
         return max(1, round(videos * len(self) / max(len(self.dataset), 1)))
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the videos, their frames and seconds, and how clips are taken from them."""
+        """32 hex digits: a digest of the videos, their frames and seconds, and of the settings."""
         how = [
             *(self.num_frames, self._rate.identity, self._sampling, self._clips_per_video),
             *(self._padding, self.on_damaged_video, len(self)),
@@ -178,7 +174,7 @@ class Clips(IndexedDataset):
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; a clip has what its video has."""
+        """Return the values of a column for all clips; a clip has the value of its video."""
         if not isinstance(self.dataset, IndexedDataset):
             raise SelectionError(
                 f"{type(self.dataset).__name__} has no columns; derive it from readers.IndexedDataset"
@@ -190,7 +186,7 @@ class Clips(IndexedDataset):
         return np.repeat(values, np.diff(self._first))
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the videos of clips, each once; see `Dataset.fetch`."""
+        """Read the videos of clips; each video is read once."""
         clips = np.array(checked_indices(indices, len(self)), np.int64)
         videos, rows = np.unique(self.videos(clips), return_inverse=True)
         entries = self.dataset.fetch(videos)
@@ -200,7 +196,7 @@ class Clips(IndexedDataset):
         ]
 
     def peculiar(self) -> dict[str, int]:
-        """Return how many videos have each peculiarity that users should know of, see `readers.video.VideoIndex.peculiar`."""
+        """Return the number of videos with each peculiarity that users should know; see `readers.video.VideoIndex.peculiar`."""
         return self._index.peculiar
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -213,7 +209,7 @@ class Clips(IndexedDataset):
         return known if isinstance(known, VideoError) else known[0]
 
     def parts(self, index: int) -> list[Part]:
-        """See `ClipSource.parts`."""
+        """Return the parts of a clip; it has one, from its video."""
         [video] = self.videos(np.array([index])).tolist()
         info, _ = self._remembered(video)
         return [Part(slice(None), video, info, partial(self._fetch_frames, video))]
@@ -221,18 +217,18 @@ class Clips(IndexedDataset):
     def frames(
         self, seed: int, epoch: int, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Choose the frames of clips as a Loader of this dataset does without operations on time.
+        """Choose the frames of clips like a Loader of this dataset without operations on time.
 
-        ``clips.frames(0, 3, np.array([7]), np.array([0]))`` are those of clip 7 in epoch 3 under seed 0.
+        ``clips.frames(0, 3, np.array([7]), np.array([0]))`` returns those of clip 7 in epoch 3 with seed 0.
 
         Args:
             seed: Not negative.
             epoch: Not negative.
             indices: int64 [n], the clips.
-            repeats: int64 [n], numbers the occurrences of a clip within an epoch.
+            repeats: int64 [n], numbers of the occurrences of each clip within the epoch.
 
         Returns:
-            int64 [n, T], numbers in the order of presentation; 0 for a video that cannot be read.
+            int64 [n, T], frame numbers in presentation order; 0 for a video that cannot be read.
         """
         speed = np.full(len(indices), SPEED_UNIT)
         return self.choose(seed, epoch, indices, indices + repeats * len(self), speed)
@@ -245,7 +241,7 @@ class Clips(IndexedDataset):
         identities: NDArray[np.int64],
         speed: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Choose the frames of clips from random numbers, as a Loader does; see `ClipSource.choose`, and `frames`."""
+        """Choose the frames of clips from random numbers, like a Loader; see `ClipSource.choose` and `frames`."""
         chosen = np.zeros((len(indices), self.num_frames), np.int64)
         for row, segment, positions in self._positions(seed, epoch, indices, identities, speed):
             frames = choose_frames(self._rate, segment, positions, self._padding)
@@ -260,7 +256,7 @@ class Clips(IndexedDataset):
         identities: NDArray[np.int64],
         speed: NDArray[np.int64],
     ) -> Iterator[tuple[int, Segment, list[int]]]:
-        """Yield the row of each clip of a readable video, the part it is taken from, and the positions of its frames."""
+        """Yield for each clip of a readable video its row, the part of the video, and the positions of its frames."""
         [numbers] = uniforms(seed, epoch, identities, [1], slots=SLOTS["starts of clips"])
         words = (numbers[:, 0] * 2.0**32).astype(np.int64).tolist()
         videos = self.videos(indices).tolist()
@@ -273,20 +269,20 @@ class Clips(IndexedDataset):
                 yield row, segment, [start + offset for offset in offsets]
 
     def _start(self, segment: Segment, span: int, number: int, word: int) -> int:
-        """Return the position where the `number`-th clip of a video begins; `word` is its random number."""
+        """Return the start position of the `number`-th clip of a video; `word` is its random number."""
         if self._sampling == "first" or self._sampling == "all":
             return number * self.num_frames * self._rate.step(segment)
         room = self._rate.length(segment) - 1 - span
         return clip_start(self._sampling, room, number, self._clips_per_video, word)
 
     def _fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
-        """Read encoded frames of a video whose frames are files of their own."""
+        """Read encoded frames of a video whose frames are separate files."""
         dataset, number = _in_whole(self.dataset, video)
         pictures: list[Payload | BadSample] = dataset.fetch_frames(number, frames)
         return pictures
 
     def _clip(self, entry: Sample | BadSample, clip: int, video: int) -> Sample | BadSample:
-        """Turn a video's entry into that of one of its clips."""
+        """Convert a video's sample to the sample of one of its clips."""
         key = f"{entry.key}#{clip - int(self._first[video])}"
         if isinstance(entry, BadSample):
             return replace(entry, index=clip, key=key)
@@ -294,7 +290,7 @@ class Clips(IndexedDataset):
         if isinstance(info, VideoError):
             return BadSample(clip, key, "header", str(info))
         now, indexed = read_seconds(entry), self._seconds(video)
-        if now != indexed:  # the frames are chosen by the index
+        if now != indexed:  # the frames were chosen from the index, so the file must match it
             reason = (
                 f"its clip is of the seconds {now}, but was of {indexed} when the videos were indexed (None is the whole "
                 f"video): delete {self._index.path}"
@@ -304,17 +300,17 @@ class Clips(IndexedDataset):
         return replace(entry, index=clip, key=key, size=size, image_field=entry.video_field)
 
     def _seconds(self, video: int) -> tuple[float, float] | None:
-        """Return the seconds of a video that clips are taken from, None for all of them."""
+        """Return the seconds of a video from which clips are taken; None for the full video."""
         start, stop = self._index.segment_seconds[video].tolist()
         return None if math.isnan(start) else (start, stop)
 
     def _known(self, video: int) -> _Known | VideoError:
-        """Return the metadata of a video, or why no clip can be taken from it; any thread may call this."""
+        """Return the metadata of a video, or the reason why no clip can be taken from it; any thread may call this."""
         try:
             return self._remembered(video)
         except (
             VideoError
-        ) as error:  # not remembered: a video that cannot be read now may be readable later
+        ) as error:  # not cached: a video that cannot be read now may be readable later
             return error
 
     def _read(self, video: int) -> _Known:
@@ -329,14 +325,14 @@ class Clips(IndexedDataset):
 
     @cached_property
     def _remembered(self) -> Callable[[int], _Known]:
-        """Reads the metadata of a video as `_read` does, and remembers those of some videos."""
+        """`_read` with a cache for some videos."""
         return lru_cache(_MOST_REMEMBERED)(self._read)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_remembered"}
 
     def _counts(self) -> NDArray[np.int64]:
-        """Return the number of clips of each video, int64 [n]; a bad video has one or more, which report it."""
+        """Return the number of clips of each video, int64 [n]; a bad video has at least one, which reports it."""
         counts = np.full(len(self.dataset), self._clips_per_video)
         if self._sampling == "all":
             for video in range(len(counts)):
@@ -348,11 +344,11 @@ class Clips(IndexedDataset):
 
 
 def _require_video_dataset(dataset: Dataset) -> None:
-    """Refuse what clips cannot be taken from, as far as its type says.
+    """Raise if clips cannot be taken from a dataset, judged by its type.
 
     Raises:
-        LoaderError: It is no dataset, or one of clips or of a robot's episodes.
-        SelectionError: The dataset says itself how often each sample comes.
+        LoaderError: It is not a dataset, or a dataset of clips or of a robot's episodes.
+        SelectionError: The dataset itself determines how often each sample comes.
     """
     require_fetch(dataset)
     if isinstance(dataset, Clips):
@@ -368,7 +364,7 @@ def _require_video_dataset(dataset: Dataset) -> None:
 
 
 def _in_whole(dataset: Dataset, index: int) -> tuple[Any, int]:
-    """Return the dataset that selections were made of, and the index of a sample there."""
+    """Return the dataset from which selections were made, and the index of a sample in it."""
     while isinstance(dataset, Subset):
         [index] = dataset.indices_in_whole([index]).tolist()
         dataset = dataset.whole
@@ -376,10 +372,10 @@ def _in_whole(dataset: Dataset, index: int) -> tuple[Any, int]:
 
 
 def _require_videos(dataset: Dataset) -> None:
-    """Refuse images before the index looks through them.
+    """Raise if the samples are images, before the index reads all of them.
 
     Raises:
-        LoaderError: The first sample that can be read is an image.
+        LoaderError: The first readable sample is an image.
     """
     for sample in islice(probed_samples(dataset), 1):
         if sample.video is None and sample.image is not None:

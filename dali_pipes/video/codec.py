@@ -1,4 +1,4 @@
-"""FFmpeg's decoder, through PyAV: from the packets of a video to frames, and which of these are undamaged."""
+"""Decode with FFmpeg, through PyAV: from the packets of a video to frames, and the detection of damaged frames."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,10 +15,10 @@ from readers.video.codecs.units import count_pictures
 from readers.video.containers.open import Deadline, open_container
 from readers.video.info import HIDDEN
 
-# Decoders that check before each packet whether to skip it; libdav1d checks once, others never.
+# Decoders that check before each packet whether to skip it; libdav1d checks once, other decoders never.
 _SKIPPING = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8"})
 
-# Decoders that need only `extradata` from the container; others are made by the container, which sets more parameters.
+# Decoders that need only `extradata`. For other codecs the container makes the decoder, because it sets more parameters.
 _PLAIN = frozenset(
     {"h264", "hevc", "libdav1d", "av1", "vp8", "vp9", "mpeg4", "mjpeg", "mpeg1video", "mpeg2video"}
 )
@@ -37,16 +37,16 @@ class ClipDeadline(Deadline):
 
 
 class UndecodableError(Exception):
-    """FFmpeg refuses a packet; the text gives the reason."""
+    """FFmpeg refuses a packet; the message gives the reason."""
 
 
 def decode_run(
     data: Payload, info: VideoInfo, run: Run, deadline: Deadline
 ) -> Iterator[tuple[int, Any]]:
-    """Decode packets one after the other.
+    """Decode the packets of a run in order.
 
     Yields:
-        Each packet's number and its `av.VideoFrame`, also for packets that are not needed.
+        The number of each packet and its `av.VideoFrame`, also for packets that are not needed.
 
     Raises:
         UndecodableError: FFmpeg refuses a packet; the frames before it are yielded first.
@@ -62,7 +62,7 @@ def decode_run(
         raise
     except VideoError as error:
         raise UndecodableError(str(error)) from error
-    except Exception as error:  # any other error of PyAV concerns this video alone
+    except Exception as error:  # any other error of PyAV concerns only this video
         raise UndecodableError(f"FFmpeg: {error_text(error)}") from error
 
 
@@ -71,23 +71,23 @@ def undamaged_frames(
 ) -> Iterator[tuple[int, Any]]:
     """Yield the frames of a run that are certainly undamaged.
 
-    FFmpeg marks damaged frames, but not frames predicted from them. So a frame counts as undamaged if neither it nor any
-    frame decoded before it, from its keyframe on, is marked; it is yielded once all of these were decoded.
+    FFmpeg marks damaged frames, but not frames predicted from them. So a frame counts as undamaged if neither it nor
+    any frame decoded before it, from its keyframe on, is marked; it is yielded once all of these were decoded.
 
     Args:
         info: Metadata of the video.
-        run: The packets that are decoded.
-        decoded: Packet and `av.VideoFrame`, in the order of presentation; see `decode_run`.
+        run: The decoded packets.
+        decoded: Packet numbers and `av.VideoFrame`s in presentation order; see `decode_run`.
 
     Yields:
-        Packet and frame of the packets that are needed.
+        Number and frame of each needed packet.
 
     Raises:
         UndecodableError: `decoded` raised it; the undamaged frames before it are yielded first.
     """
     shown = info.packet_pts[run.start : run.stop]
     shown = np.where(shown < HIDDEN, shown, np.iinfo(np.int64).min)
-    last_shown = np.maximum.accumulate(shown)  # of the packets up to each one
+    last_shown = np.maximum.accumulate(shown)  # the maximum over all packets up to each one
     firsts = first_packets(info, np.arange(run.start, run.stop)) - run.start
     damaged = np.zeros(len(shown), bool)
     waiting: dict[int, Any] = {}
@@ -99,7 +99,7 @@ def undamaged_frames(
     try:
         for packet, frame in decoded:
             row = packet - run.start
-            # The frames that an open group shows before its keyframe cannot be decoded from there, and no other frame
+            # The frames that an open group shows before its keyframe cannot be decoded from the keyframe, and no other frame
             # needs them.
             damaged[row] |= bool(frame.is_corrupt) and shown[row] >= shown[0]
             if run.needed[row]:
@@ -132,7 +132,7 @@ def _decode(
         for frame in context.decode(None):
             yield frame.pts, frame
     except av.FFmpegError as error:
-        if refused is not None:  # the frames before it are still in the decoder
+        if refused is not None:  # earlier frames are still in the decoder
             with suppress(av.FFmpegError):
                 for frame in context.decode(None):
                     if frame.pts != refused:
@@ -141,7 +141,7 @@ def _decode(
 
 
 def _frames(info: VideoInfo, context: Any, packet: Any) -> list[Any]:
-    """Decode a packet; a packet without a picture yields no frame, though FFmpeg reports an error."""
+    """Decode a packet; a packet without a picture yields no frame, although FFmpeg reports an error."""
     import av
 
     try:
@@ -156,14 +156,15 @@ def _frames(info: VideoInfo, context: Any, packet: Any) -> list[Any]:
 def _packets(
     data: Payload, info: VideoInfo, run: Run, context: Any, deadline: Deadline
 ) -> Iterator[Any]:
-    """Yield packets, numbered by their time stamps, and set which of them the decoder may skip."""
+    """Yield packets with their numbers as time stamps, and set which of them the decoder may skip."""
     import av
 
     # Skipping a packed packet would also skip the frame that arrives with the next packet.
     skips = info.decoder in _SKIPPING and not is_packed(info.codec, info.extradata)
     is_skipping = False
     within = slice(*np.searchsorted(info.keyframes, [run.start, run.stop]))
-    keys = set(info.keyframes[within].tolist())  # an hour of video has thousands
+    # A set, because an hour of video has thousands of keyframes.
+    keys = set(info.keyframes[within].tolist())
     number = -1
     contents = read_packets(data, info, run.start, run.stop, deadline)
     for number, (content, needed) in enumerate(zip(contents, run.needed.tolist(), strict=False)):
@@ -183,7 +184,7 @@ def _packets(
 
 
 def padded_packet(content: Payload) -> Any:
-    """Copy bytes into a packet: decoders read beyond the end, where FFmpeg requires zeros."""
+    """Copy bytes into a packet; FFmpeg requires zeros after the end, because decoders read beyond it."""
     import av
 
     packet = av.Packet(len(content))
@@ -192,13 +193,13 @@ def padded_packet(content: Payload) -> Any:
 
 
 def stored_size(info: VideoInfo) -> tuple[int, int]:
-    """Return the height and width of frames before they are turned upright."""
+    """Return height and width of frames before they are turned upright."""
     return (info.width, info.height) if info.rotation % 180 else (info.height, info.width)
 
 
 @contextmanager
 def _decoder(data: Payload, info: VideoInfo, deadline: Deadline) -> Iterator[Any]:
-    """Make a new decoder, which takes 0.2 ms or opens the container: a used one could hold frames of another clip."""
+    """Make a new decoder, which takes 0.2 ms or opens the container; a used one could contain frames of another clip."""
     import av
 
     if info.decoder in _PLAIN & av.codecs_available:
@@ -214,7 +215,7 @@ def _prepared(context: Any, info: VideoInfo) -> Any:
     context.thread_count = 1
     context.thread_type = "NONE"
     height, width = stored_size(info)
-    # Coded frames are larger than shown ones by less than 256 pixels either way.
+    # Coded frames are larger than displayed ones by less than 256 pixels in each direction.
     context.options = {"max_pixels": str((height + 256) * (width + 256))}
     if info.decoder in _EXPLODING:
         context.options = {**context.options, "err_detect": "explode"}

@@ -1,13 +1,14 @@
-"""Colours of decoded frames: from luma and chroma to upright RGB, only for the part that is needed.
+"""Convert the needed part of decoded frames from luma and chroma to upright RGB.
 
-A pixel is defined by the matrix and range that the video names, or BT.601 and limited range if it names none (as in
-FFmpeg). Each chroma sample counts for all pixels that share it, and the result is rounded once, to the nearest integer.
+A pixel is defined by the matrix and range that the video states, or by BT.601 and limited range if it states none (as
+in FFmpeg). Each chroma sample applies to all pixels that share it, and the result is rounded once, to the nearest
+integer.
 
-FFmpeg's own conversion (swscale, which torchcodec uses, too) differs by up to 3 of 255 (4 for more than 8 bits), since
-it rounds down several times. Where chroma is halved vertically (4:2:0) and a picture has more than 8 bits or an odd height,
-FFmpeg interpolates chroma from row to row: on photographs the mean difference is then 1.4 to 1.6, 99 % are within 4 and
-the largest is 39; at edges of saturated colours it is up to 200. Interlaced frames are converted as they are coded, both
-fields in one picture; nothing is deinterlaced.
+FFmpeg's own conversion (swscale, which torchcodec also uses) differs by up to 3 of 255 (4 for more than 8 bits),
+because it rounds down several times. If chroma is halved vertically (4:2:0) and a picture has more than 8 bits or an
+odd height, FFmpeg interpolates chroma from row to row: on photographs the mean difference is then 1.4 to 1.6, 99 % are
+within 4 and the largest is 39; at edges of saturated colours it is up to 200. Interlaced frames are converted as coded,
+with both fields in one picture; nothing is deinterlaced.
 """
 
 import re
@@ -28,7 +29,7 @@ Rect = tuple[int, int, int, int]
 """Top, left, height and width."""
 
 BT601 = 5
-"""The matrix of videos that name none, by ITU-T H.273."""
+"""The matrix for videos that state none; number of ITU-T H.273."""
 
 LUMA_WEIGHTS = {
     1: (0.2126, 0.0722),  # BT.709
@@ -39,12 +40,13 @@ LUMA_WEIGHTS = {
     9: (0.2627, 0.0593),  # BT.2020
     10: (0.2627, 0.0593),
 }
-"""Weights of red and blue in luma, by the numbers of ITU-T H.273 for matrices."""
+"""Weights of red and blue in luma, by the matrix numbers of ITU-T H.273."""
 
 _SHIFTS = {"420": (1, 1), "422": (0, 1), "440": (1, 0), "444": (0, 0)}
+"""Chroma subsampling as powers of two, vertical and horizontal, by its name in pixel formats."""
 _PLANAR = re.compile(r"yuv(j|a)?(420|422|440|444)p(?:(9|10|12|14|16)le)?")
 
-# Memory and FFmpeg's converter of each thread: the system would clear new memory for every frame, and the converter keeps
+# Reused memory and FFmpeg converter of each thread: the system would zero new memory for every frame, and the converter keeps
 # its tables from frame to frame.
 _THREAD = threading.local()
 
@@ -53,9 +55,9 @@ class Layout(NamedTuple):
     """The layout of luma and chroma in a pixel format.
 
     Attributes:
-        depth: Bits of a sample.
+        depth: Bits per sample.
         shifts: Chroma subsampling as powers of two, vertical and horizontal.
-        is_full: Whether the name of the format says full range.
+        is_full: Whether the name of the format implies full range.
     """
 
     depth: int
@@ -65,7 +67,7 @@ class Layout(NamedTuple):
 
 @cache
 def layout_of(pixel_format: str) -> Layout | None:
-    """Describe a pixel format that is converted here; None for a format that FFmpeg converts."""
+    """Describe a pixel format that this module converts; None for a format that FFmpeg must convert."""
     match = _PLANAR.fullmatch(pixel_format)
     if match is None:
         return None
@@ -73,7 +75,7 @@ def layout_of(pixel_format: str) -> Layout | None:
 
 
 def rgb_matrix(matrix: int) -> NDArray[np.float64]:
-    """Return the factors from luma in [0, 1] and blue and red chroma in [-0.5, 0.5] to RGB, [3, 3].
+    """Return the matrix [3, 3] from luma in [0, 1], and blue and red chroma in [-0.5, 0.5], to RGB.
 
     Args:
         matrix: A key of LUMA_WEIGHTS.
@@ -90,15 +92,15 @@ def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.
     """Convert a part of a frame.
 
     Args:
-        frame: An `av.VideoFrame` of the size in `info`.
-        info: Has the colour matrix, the range and the rotation.
-        part: Part of the upright frame; None is all of it.
+        frame: An `av.VideoFrame` with the size in `info`.
+        info: Metadata with colour matrix, range and rotation.
+        part: Part of the upright frame; None converts all of it.
 
     Returns:
-        uint8 [height, width, 3], RGB, upright, of any strides. The thread's next call may overwrite it.
+        uint8 [height, width, 3], RGB, upright, with any strides. The thread's next call may overwrite it.
 
     Raises:
-        DecodeError: FFmpeg cannot convert it.
+        DecodeError: FFmpeg cannot convert the frame.
     """
     upright = part or (0, 0, info.height, info.width)
     stored = stored_rect(upright, stored_size(info), info.rotation)
@@ -111,10 +113,10 @@ def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.
 
 
 def stored_rect(upright: Rect, size: tuple[int, int], rotation: int) -> Rect:
-    """Return the position of a rectangle of an upright frame in the frame as it is stored.
+    """Return the position of a rectangle of an upright frame in the stored frame.
 
     Args:
-        upright: In pixels of the upright frame.
+        upright: The rectangle in pixels of the upright frame.
         size: Height and width of the stored frame.
         rotation: Degrees by which the stored frame is turned clockwise to be upright: 0, 90, 180, 270.
     """
@@ -138,7 +140,7 @@ def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray
     factors = _factors(_matrix_of(info), layout.depth, layout.is_full or info.full_range)
     top, left, height, width = part
     wide = layout.depth > 8
-    limit = frame.width + frame.width % 2  # FFmpeg's rows are longer than those of odd width
+    limit = frame.width + frame.width % 2  # FFmpeg pads rows of odd width
     luma, blue, red, *_ = frame.planes
     is_as_usual = (
         luma.line_size >= limit << wide
@@ -163,7 +165,7 @@ def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray
 
 @cache
 def _factors(matrix: int, depth: int, full_range: bool) -> NDArray[np.int32] | None:
-    """Return the table yuv.FACTORS; None for a matrix that is not of luma and colour differences."""
+    """Return the table yuv.FACTORS; None for a matrix that is not made of luma and colour differences."""
     from dali_pipes.video.yuv import FRACTION
 
     if matrix not in LUMA_WEIGHTS:
@@ -185,7 +187,7 @@ def _factors(matrix: int, depth: int, full_range: bool) -> NDArray[np.int32] | N
 
 
 def _ranges(depth: int, full_range: bool) -> tuple[int, int, int]:
-    """Return the luma of black, and the ranges of luma and of chroma, for samples of some bits."""
+    """Return the luma of black, and the ranges of luma and of chroma, for samples of `depth` bits."""
     if full_range:
         return 0, (1 << depth) - 1, (1 << depth) - 1
     step = 1 << depth - 8
@@ -193,10 +195,11 @@ def _ranges(depth: int, full_range: bool) -> tuple[int, int, int]:
 
 
 def _convert_ycgco(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray[np.uint8]:
-    """Convert YCgCo, which some screen recorders write and FFmpeg does not convert.
+    """Convert YCgCo, which some screen recorders write and FFmpeg cannot convert.
 
-    Source: ITU-T H.273, 8.3, matrix coefficients 8: Y is half of green and a quarter of red and of blue, Cg half of green
-    minus these quarters, Co half of red minus half of blue; in limited range red, green and blue are from 16 to 235.
+    Source: ITU-T H.273, 8.3, matrix coefficients 8. Y is half of green plus a quarter each of red and blue. Cg is half
+    of green minus these quarters. Co is half of red minus half of blue. In limited range, red, green and blue are from
+    16 to 235.
     """
     y, green, orange = (
         _samples(plane, layout.depth, part, layout.shifts if number else (0, 0)).astype(np.float32)
@@ -229,7 +232,7 @@ def _convert_by_ffmpeg(frame: Any, info: VideoInfo) -> NDArray[np.uint8]:
     matrix = _matrix_of(info)
     try:
         rgb = _THREAD.reformatter.reformat(frame, format="rgb24", src_colorspace=matrix)
-    except Exception as error:  # any error of PyAV concerns this frame alone
+    except Exception as error:  # any error of PyAV concerns only this frame
         raise DecodeError(
             f"FFmpeg converts no {frame.format.name} of matrix {matrix} to RGB: {error}"
         ) from error
@@ -241,7 +244,7 @@ def _matrix_of(info: VideoInfo) -> int:
 
 
 def _memory(num_bytes: int) -> NDArray[np.uint8]:
-    """Return memory of this thread, which the next call returns again."""
+    """Return memory of the calling thread, which the next call returns again."""
     memory: NDArray[np.uint8] | None = getattr(_THREAD, "memory", None)
     if memory is None or memory.size < num_bytes:
         memory = _THREAD.memory = np.empty(num_bytes, np.uint8)

@@ -24,7 +24,8 @@ DECODE_SECONDS = 30.0
 """Time limit for a clip. It is checked between packets; decoding of a packet is not interrupted."""
 
 BACK = (0, 1, 1 << 40)
-"""How many keyframes earlier each attempt begins; the last attempt decodes from the beginning of the video."""
+"""Number of keyframes earlier at which each attempt starts; the last attempt decodes from the beginning of the
+video."""
 
 
 def read_frames(
@@ -35,19 +36,19 @@ def read_frames(
     *,
     back: Sequence[int] = BACK,
 ) -> Iterator[tuple[int, Any]]:
-    """Decode some frames of a video, each once.
+    """Decode some frames of a video; each frame is decoded once.
 
-    Packets whose frames are not wanted and that no other frame refers to are not decoded.
+    Packets are not decoded if their frames are not requested and no other frame refers to them.
 
     Args:
         data: The video file.
         info: Metadata of the video.
-        frames: int64 [n], 0 <= frame < len(info), repetitions allowed, in any order.
-        deadline: The time limit; None is `DECODE_SECONDS` from now on.
-        back: How many keyframes earlier each attempt begins.
+        frames: int64 [n], 0 <= frame < len(info), in any order, with duplicates allowed.
+        deadline: The time limit; None means `DECODE_SECONDS` from now.
+        back: Number of keyframes earlier at which each attempt starts.
 
     Yields:
-        Frame, and its `av.VideoFrame` as it is stored, not turned upright; in any order.
+        Frame number and `av.VideoFrame` as stored, not turned upright, in any order.
 
     Raises:
         DecodeError: A frame cannot be decoded, FFmpeg reports it as damaged, or its size differs from that of the
@@ -69,7 +70,7 @@ def read_frames(
                     if packet in left and _has_size(frame, info):
                         with (
                             deadline.stopped()
-                        ):  # the limit is for decoding, not for the caller's work
+                        ):  # the limit applies to decoding, not to the caller's work
                             yield left.pop(packet), frame
                     elif packet in left:
                         reason = reason or _other_size(frame, info)
@@ -86,7 +87,7 @@ def decode_frames(
     """Decode some frames of a video to RGB; arguments and errors are those of `read_frames`.
 
     Returns:
-        Frame -> uint8 [height, width, 3], RGB, upright.
+        For each frame number uint8 [height, width, 3], RGB, upright.
     """
     return {
         frame: to_rgb(picture, info).copy() for frame, picture in read_frames(data, info, frames)
@@ -96,10 +97,10 @@ def decode_frames(
 def read_readable(
     data: Payload, info: VideoInfo, frames: NDArray[np.int64], held: dict[int, int] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Decode some frames of a video as `read_frames` does; an undecodable frame is replaced by the last good one.
+    """Decode some frames of a video like `read_frames`; an undecodable frame is replaced by the last good one before it.
 
-    A frame counts as decodable if it can be decoded when no other frame is wanted. Its replacement is the last of the
-    frames that are decoded before any damage. So both depend on the video alone, not on the other wanted frames.
+    A frame counts as decodable if it can be decoded when no other frame is requested. Its replacement is the last frame
+    that is decoded before any damage. So both depend on the video alone, not on the other requested frames.
 
     Args:
         data: As for `read_frames`.
@@ -123,7 +124,7 @@ def read_readable(
                 yield frame, picture
         except DecodeError:
             deadline.check()
-            # All wanted frames that are decoded before this one are good, so it is bad on its own.
+            # All requested frames that are decoded before this one are good, so this frame itself is bad.
             undecodable.append(min(left, key=info.frame_packets.__getitem__))
             left.remove(undecodable[-1])
     for frame in sorted(undecodable):
@@ -136,13 +137,13 @@ def read_readable(
 def _last_good(
     data: Payload, info: VideoInfo, wanted: int, deadline: ClipDeadline
 ) -> tuple[int, Any]:
-    """Return the last good frame that is shown no later than another one, with its number."""
+    """Return the number and the frame of the last good frame that is shown no later than `wanted`."""
     number_of = {packet: number for number, packet in enumerate(info.frame_packets.tolist())}
     stop = int(info.frame_packets[wanted]) + 1
-    # Decoding can begin at each keyframe; the last one is tried first.
+    # Decoding can start at each keyframe; the last one is tried first.
     for start in sorted({0, *info.keyframes[info.keyframes < stop].tolist()}, reverse=True):
         best: tuple[int, Any] | None = None
-        # The good frames before the damage count; without any, the loop tries an earlier keyframe.
+        # The good frames before the damage count; if there are none, the loop tries an earlier keyframe.
         with suppress(UndecodableError):
             run = Run(start, stop, np.ones(stop - start, bool))
             decoded = decode_run(data, info, run, deadline)
@@ -157,7 +158,7 @@ def _last_good(
 
 
 def _has_size(frame: Any, info: VideoInfo) -> bool:
-    """Return whether a frame has the size of the first one."""
+    """Return whether a frame has the size of the first frame."""
     return (frame.height, frame.width) == stored_size(info)
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from readers.sample import Payload
 from readers.video.codecs.vpx import shows_existing_vp9
 
-_IDR = 5  # unit type of H.264: a picture with which decoding can begin
-_IRAP = range(16, 22)  # unit types of HEVC: pictures with which decoding can begin
+_IDR = 5  # unit type of H.264: a picture at which decoding can start
+_IRAP = range(16, 22)  # unit types of HEVC: pictures at which decoding can start
 _FRAME_HEADER = 3  # unit type of AV1: the header of a frame without its data
 
 
 def has_lengths(codec: str, extradata: bytes) -> bool:
-    """Return whether each unit of H.264 or HEVC follows its length in four bytes, as in MP4 and Matroska.
+    """Return whether each unit of H.264 or HEVC is preceded by its length in four bytes, as in MP4 and Matroska.
 
     Source: ISO/IEC 14496-15, 5.3.3 and 8.3.3.
     """
@@ -20,18 +20,18 @@ def has_lengths(codec: str, extradata: bytes) -> bool:
 
 
 def is_packed(codec: str, extradata: bytes) -> bool:
-    """Return whether packets may hold two frames, of which the decoder returns the second with the next packet.
+    """Return whether packets may contain two frames; the decoder returns the second one with the next packet.
 
-    Encoders of MPEG-4 that do that write the name DivX, by which FFmpeg recognizes them, too.
+    MPEG-4 encoders that do this write the name DivX, by which FFmpeg recognises them, too.
     """
     return codec == "mpeg4" and b"DivX" in extradata
 
 
 def begins_anew(codec: str, packet: Payload) -> bool:
-    """Return whether a decoder can begin with a packet that is marked as a keyframe.
+    """Return whether decoding can start with a packet that is marked as a keyframe.
 
-    Some files mark packets of H.264 as keyframes whose pictures are only complete after several frames. H.264 and HEVC
-    must have units with lengths, see `has_lengths`; decoding can begin with any keyframe of other codecs.
+    Some files mark H.264 packets as keyframes although their pictures are complete only after several frames. H.264 and
+    HEVC must have units with lengths, see `has_lengths`. For other codecs, decoding can start with every keyframe.
     """
     if codec == "h264":
         return any(unit[0] & 31 == _IDR for unit in _units(packet))
@@ -41,7 +41,7 @@ def begins_anew(codec: str, packet: Payload) -> bool:
 
 
 def shows_earlier(codec: str, packet: Payload) -> bool:
-    """Return whether a packet of VP9 or AV1 only shows a frame that was decoded before.
+    """Return whether a VP9 or AV1 packet only displays a frame that was decoded before.
 
     Source for AV1: its bitstream specification, 5.3 and 5.9.2.
     """
@@ -53,7 +53,7 @@ def shows_earlier(codec: str, packet: Payload) -> bool:
 
 
 def _units(packet: Payload) -> Iterator[Payload]:
-    """Yield the units of a packet of H.264 or HEVC without their lengths."""
+    """Yield the units of an H.264 or HEVC packet, without their lengths."""
     start = 0
     while start + 4 < len(packet):
         stop = start + 4 + int.from_bytes(packet[start : start + 4], "big")
@@ -62,7 +62,7 @@ def _units(packet: Payload) -> Iterator[Payload]:
 
 
 def _av1_units(packet: Payload) -> Iterator[tuple[int, Payload]]:
-    """Yield the type and the payload of each unit (OBU) of a packet of AV1."""
+    """Yield type and payload of each unit (OBU) of an AV1 packet."""
     start = 0
     while start < len(packet):
         head = packet[start]

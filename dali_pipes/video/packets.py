@@ -1,4 +1,4 @@
-"""The packets that must be decoded for some frames of a video, and the clips that can be decoded together."""
+"""Find the packets to decode for some frames of a video, and the clips that can be decoded together."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -12,18 +12,18 @@ from readers.video import VideoInfo
 from readers.video.info import HIDDEN
 
 ReadPictures = Callable[[NDArray[np.int64]], list[Payload | BadSample]]
-"""Reads encoded frames, int64 [n], of a video whose frames are files of their own."""
+"""Reads encoded frames, int64 [n], of a video whose frames are separate files."""
 
 
 class Part(NamedTuple):
-    """Neighbouring frames of a clip that come from one video.
+    """Consecutive frames of a clip that come from one video.
 
     Attributes:
-        columns: The frames of the clip that come from the video.
-        video: Identifies the video among those of a dataset.
+        columns: Range of the clip's frames that come from the video.
+        video: Number of the video in its dataset.
         info: Metadata of the video.
-        read: Reads its frames, if each is a picture in a file of its own.
-        field: The field of the sample that holds the video; "" for the field that holds the sample's image.
+        read: Reads its frames if each is a picture in a separate file; else None.
+        field: The field of the sample that holds the video; "" for the field of the sample's image.
     """
 
     columns: slice
@@ -34,13 +34,13 @@ class Part(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Packets that are decoded one after the other, beginning with a keyframe.
+    """Packets that are decoded in order, starting with a keyframe.
 
     Attributes:
         start: The first packet.
         stop: The packet after the last.
-        needed: bool [stop - start], False for packets whose frames are not wanted: a decoder may skip them if no other
-            frame refers to them.
+        needed: bool [stop - start], False for packets whose frames are not requested: a decoder may skip them if no
+            other frame refers to them.
     """
 
     start: int
@@ -49,15 +49,15 @@ class Run(NamedTuple):
 
 
 def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iterator[Run]:
-    """Divide the packets that must be decoded into runs; no packet is in two runs.
+    """Divide the packets to decode into runs; no packet is in two runs.
 
-    Decoding begins at the last keyframe that is shown no later than the frame: the frames of an open group
-    that are shown before its keyframe need the group before.
+    Decoding starts at the last keyframe that is shown no later than the frame: frames of an open group that are shown
+    before its keyframe need the previous group.
 
     Args:
         info: Metadata of the video.
-        packets: Packets whose frames are wanted, in the order of presentation, at least one.
-        back: How many keyframes earlier to begin.
+        packets: Packets whose frames are requested, in presentation order, at least one.
+        back: Number of keyframes earlier at which to start.
     """
     wanted = np.asarray(packets, np.int64)
     starts = first_packets(info, wanted, back=back)
@@ -74,10 +74,10 @@ def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iter
 def first_packets(
     info: VideoInfo, packets: NDArray[np.int64], *, back: int = 0
 ) -> NDArray[np.int64]:
-    """Return the packet at which decoding begins for each packet's frame; arguments as for `plan_runs`.
+    """Return the packet at which decoding starts for each packet's frame; arguments as for `plan_runs`.
 
     Returns:
-        int64 [n], packets, none after the frame's own.
+        int64 [n], packets, none of them after the frame's own packet.
     """
     if not len(info.keyframes):
         return np.zeros_like(packets)
@@ -90,7 +90,7 @@ def first_packets(
 def _run(info: VideoInfo, start: int, members: list[int]) -> Run:
     stop = max(members) + 1
     pts = info.packet_pts
-    # The second field of a picture is a packet of its own, whose frame is not shown.
+    # The second field of a picture is a separate packet, whose frame is not shown.
     while stop < len(pts) and pts[stop] >= HIDDEN:
         stop += 1
     needed = pts[start:stop] >= HIDDEN
@@ -105,7 +105,7 @@ def overlapping_clips(
 
     Args:
         info: Metadata of the video.
-        frames: Row of each clip -> its frames, int64 [n].
+        frames: The frames of each clip by its row, int64 [n].
 
     Yields:
         The rows and frames of each group.

@@ -1,6 +1,6 @@
-"""The decode stage of clips on the CPU: each frame is rendered on the canvases of all views, then released.
+"""The decode stage of clips on the CPU: each frame is rendered on the canvases of all views, and then released.
 
-Of a frame only the part that the crops show is converted and resized.
+Only the part of a frame that the crops show is converted and resized.
 """
 
 import threading
@@ -30,9 +30,9 @@ from readers.video import VideoError, VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
 
 Picture = Any
-"""An `av.VideoFrame` as it is stored, or uint8 [height, width, 3]."""
+"""An `av.VideoFrame` as stored, or uint8 [height, width, 3]."""
 
-# Decoded frames that several clips of one video share take at most this many bytes; with more, each clip decodes its own.
+# Largest size of decoded frames that clips of one video share; if they need more, each clip decodes its own frames.
 _SHARED_BYTES = 1 << 28
 
 
@@ -40,9 +40,9 @@ class ClipRenderer:
     """Renders the canvases of a step of clips; see threads.Render. Clips of one video share its decoded frames.
 
     Args:
-        fetcher: Records clips that cannot be decoded and chooses their substitutes.
+        fetcher: Records clips that cannot be decoded, and chooses their substitutes.
         fetched: The step.
-        rows: The rows that will be rendered; None is all.
+        rows: The rows to render; None means all.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ClipRenderer:
         self._shared = self._share(fetched, range(len(fetched)) if rows is None else rows)
 
     def __call__(self, fetched: Fetched, canvases: Canvases, start: int) -> Decoded:
-        """Render consecutive rows of the step, beginning with row `start`."""
+        """Render consecutive rows of the step, starting with row `start`."""
         rows = fetched
         for row in range(len(fetched)):
             one, _ = self.render(fetched, row, canvases, row, start + row)
@@ -72,14 +72,14 @@ class ClipRenderer:
         """Render a clip, or its substitute if it cannot be decoded.
 
         Args:
-            fetched: Rows with the clip.
-            of_row: The clip's row in `fetched`.
+            fetched: Rows that include the clip.
+            of_row: Number of the clip's row in `fetched`.
             canvases: Canvases to render on.
-            row: The clip's row in `canvases`.
-            number: The clip's row in the step; None if `fetched` is the step.
+            row: Number of the clip's row in `canvases`.
+            number: Number of the clip's row in the step; None if `fetched` is the step.
 
         Returns:
-            `fetched` or, for a damaged clip, a single row that replaces it; and that clips have no targets.
+            `fetched` or, for a damaged clip, a one-row step that replaces it; and empty targets, because clips have none.
         """
         number = of_row if number is None else number
         shared = self._shared.get(number, {})
@@ -109,7 +109,7 @@ class ClipRenderer:
         canvases: Canvases,
         row: int,
     ) -> None:
-        """Render frames in the order in which they are decoded; a frame that a clip has several times is copied."""
+        """Render frames in the order in which they are decoded; a frame that occurs several times in a clip is copied."""
         own = self._fetcher.drawn_for(fetched, of_row, (part.info.height, part.info.width))
         stencil = Stencil(*own, part.info)
         columns = np.arange(fetched.frames.shape[1])[part.columns]
@@ -131,7 +131,7 @@ class ClipRenderer:
         frames: NDArray[np.int64],
         held: dict[int, int] | None = None,
     ) -> Iterator[tuple[int, Picture]]:
-        """Decode some frames of a part; see `read_frames`. Without `held` no frame is replaced."""
+        """Decode some frames of a part; see `read_frames`. Without `held`, no frame is replaced."""
         if part.info.codec == FRAMES_CODEC:
             return read_pictures(part, np.unique(frames))
         sample, data = fetched.samples[row], fetched.data[row]
@@ -148,7 +148,7 @@ class ClipRenderer:
         of_video: dict[tuple[int, Hashable], dict[int, Part]] = {}
         for row in rendered:
             if fetched.data[row] is not None:
-                # Such a row shares nothing; `render` meets the error again, and replaces the row.
+                # Such a row shares nothing; `render` raises the same error again, and replaces the row.
                 with suppress(DecodeError):
                     for place, part in enumerate(self._parts(fetched, row)):
                         of_video.setdefault((place, part.video), {})[row] = part
@@ -182,7 +182,7 @@ class ClipRenderer:
 
 
 def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
-    """Read and decode frames that are files of their own."""
+    """Read and decode frames that are separate files."""
     info = part.info
     for frame, content in zip(frames.tolist(), part.read(frames), strict=True):
         if isinstance(content, BadSample):
@@ -194,7 +194,7 @@ def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, 
 
 
 class _Shared:
-    """The frames of a video that several rows need: decoded once, each released after the last row that needs it."""
+    """The frames of a video that several rows need; each is decoded once and released after the last row that needs it."""
 
     def __init__(
         self,
@@ -208,11 +208,11 @@ class _Shared:
         self._decoded: dict[int, Picture] = {}
 
     def take(self, row: int) -> list[tuple[int, Picture]] | None:
-        """Return a row's frames; None if a frame of any row cannot be decoded: then each row decodes its own."""
+        """Return a row's frames; None if a frame of any row cannot be decoded, so that each row must decode its own."""
         with self._lock:
             if not self._tried:
                 self._tried = True
-                # Each row decodes its own frames then, so only the rows with the bad frame are bad.
+                # Then each row decodes its own frames, so that only rows with the bad frame are bad.
                 with suppress(DecodeError):
                     self._decoded = dict(self._decode())
             if not self._decoded:
@@ -231,7 +231,7 @@ class Stencil:
 
     Args:
         draws: The draws of each view.
-        row: The row.
+        row: Number of the row in `draws`.
         info: Metadata of the video.
     """
 
@@ -245,7 +245,7 @@ class Stencil:
 
         Args:
             picture: The frame; an `av.VideoFrame` is turned upright.
-            canvases: uint8 [canvas height, canvas width, 3] of each view, overwritten.
+            canvases: uint8 [canvas height, canvas width, 3] for each view, overwritten.
         """
         (top, left), (height, width) = self._start, self._shape
         if isinstance(picture, np.ndarray):

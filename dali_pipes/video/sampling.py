@@ -1,7 +1,7 @@
-"""The frames of a clip: where it begins, the step from frame to frame, and what happens at the end of the video.
+"""Choose the frames of a clip: its start, the step from frame to frame, and the handling of the end of the video.
 
-Positions are integers in the unit of the rate (frames under stride=, ticks of a common clock under fps=), so no machine
-rounds to another frame.
+Positions are integers in the unit of the rate (frames with stride=, ticks of a common clock with fps=), so rounding
+cannot change a frame on any machine.
 """
 
 import math
@@ -21,22 +21,22 @@ from readers.video.info import Segment
 Padding = Literal["edge", "loop", "repeat"]
 Sampling = Literal["random", "uniform", "all", "first"]
 
-# 29.97 and 30000 / 1001 are different fractions with denominators below this, and both are met exactly.
+# 29.97 and 30000 / 1001 are different fractions with smaller denominators, so both are exact.
 _LARGEST_DENOMINATOR = 100_000
 
-_LARGEST_FPS = 1_000_000  # a larger number is a mistake, such as a time stamp
+_LARGEST_FPS = 1_000_000  # a larger number is certainly a mistake, such as a time stamp
 
 
 def clip_start(
     sampling: Literal["random", "uniform"], room: int, number: int, count: int, word: int
 ) -> int:
-    """Return the position where a clip begins, 0 if it fits nowhere.
+    """Return the start position of a clip; 0 if it does not fit.
 
     Args:
-        sampling: "random" takes any position at which the clip fits, all equally likely; "uniform" spreads `count` clips
-            evenly from the first to the last one, and puts a single clip in the middle.
-        room: The last position at which the clip fits, negative if it is too long.
-        number: Number of the clip among those of its video.
+        sampling: "random" takes any position at which the clip fits, with equal probability; "uniform" spreads `count`
+            clips evenly from the first to the last position, and puts a single clip in the middle.
+        room: The last position at which the clip fits; negative if it is too long.
+        number: Number of the clip among the clips of its video.
         count: Number of clips of the video.
         word: A random integer, 0 <= word < 2**32.
     """
@@ -58,7 +58,7 @@ class ByStride:
 
     @property
     def identity(self) -> str:
-        """The text that enters fingerprints; it must not change when the class is renamed."""
+        """A text that is part of fingerprints; it must not change when the class is renamed."""
         return f"ByStride(stride={self.stride})"
 
     def length(self, segment: Segment) -> int:
@@ -82,8 +82,8 @@ class ByStride:
 class ByTime:
     """Frames per second; positions are ticks of 1 / (SPEED_UNIT * time_base.denominator * fps.numerator) seconds.
 
-    Both the time base of the video and the time between two frames of a clip are integers in ticks, at every speed.
-    Ticks can exceed int64, so they are Python's integers.
+    Both the video's time base and the time between two frames of a clip are integers in ticks, at every speed. Ticks
+    can exceed int64, so they are Python integers.
     """
 
     fps: Fraction
@@ -93,23 +93,23 @@ class ByTime:
 
     @property
     def identity(self) -> str:
-        """The text that enters fingerprints; it must not change when the class is renamed."""
+        """A text that is part of fingerprints; it must not change when the class is renamed."""
         return f"ByTime(fps=Fraction({self.fps.numerator}, {self.fps.denominator}))"
 
     def unit(self, segment: Segment) -> int:
-        """Return the ticks of one unit of the video's time base."""
+        """Return the number of ticks in one unit of the video's time base."""
         return segment.time_base.numerator * self.fps.numerator * SPEED_UNIT
 
     def length(self, segment: Segment) -> int:
-        """See ByStride."""
+        """Return the first position after the end of a segment."""
         return (segment.stop - int(segment.pts[0])) * self.unit(segment)
 
     def step(self, segment: Segment) -> int:
-        """See ByStride."""
+        """Return the distance between two frames of a clip at normal speed."""
         return segment.time_base.denominator * self.fps.denominator * SPEED_UNIT
 
     def frames_at(self, segment: Segment, positions: Sequence[int]) -> NDArray[np.int64]:
-        """See ByStride."""
+        """Return the frames of a segment that are shown at positions within it, int64 [n]."""
         unit = self.unit(segment)
         elapsed = [position // unit for position in positions]
         shown = segment.pts - segment.pts[0]
@@ -120,7 +120,7 @@ Rate = ByStride | ByTime
 
 
 def read_rate(stride: int | None, fps: float | Fraction | None) -> Rate:
-    """Return the rate that was given, stride or fps.
+    """Return the rate for the argument that was given, stride or fps.
 
     Raises:
         LoaderError: Neither or both are given, or the number is out of range.
@@ -144,11 +144,11 @@ def read_rate(stride: int | None, fps: float | Fraction | None) -> Rate:
 
 
 def frame_offsets(rate: Rate, segment: Segment, num_frames: int, speed: int) -> list[int]:
-    """Return the distance of each frame of a clip from its first one, in positions.
+    """Return the distance of each frame of a clip from its first frame, in positions.
 
     Args:
         rate: The step from frame to frame.
-        segment: The part of the video that clips are taken from.
+        segment: The part of the video from which clips are taken.
         num_frames: Frames of the clip, T.
         speed: Factor on the step, in units of 1 / SPEED_UNIT; distances are rounded down.
     """
@@ -159,13 +159,13 @@ def frame_offsets(rate: Rate, segment: Segment, num_frames: int, speed: int) -> 
 def choose_frames(
     rate: Rate, segment: Segment, positions: Sequence[int], padding: Padding
 ) -> NDArray[np.int64]:
-    """Return the frames of a clip, int64 [T], numbers in the segment in the order of presentation.
+    """Return the frames of a clip, int64 [T], as frame numbers in the segment in presentation order.
 
     Args:
-        rate: Has the unit of the positions.
-        segment: The part of the video that clips are taken from.
-        positions: Of the T frames, ascending, some of them perhaps after the end of the segment.
-        padding: What happens to a clip that reaches beyond the end; see Clips.
+        rate: The rate that defines the unit of the positions.
+        segment: The part of the video from which clips are taken.
+        positions: Positions of the T frames, ascending; some may be after the end of the segment.
+        padding: The handling of positions after the end; see Clips.
     """
     length = rate.length(segment)
     if padding == "loop":

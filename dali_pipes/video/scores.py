@@ -1,4 +1,4 @@
-"""Average the scores of clips and views to scores of videos, for evaluation."""
+"""Average the scores of clips and views per video, for evaluation."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class VideoScores(NamedTuple):
         videos: The keys of the videos; two videos may share a key.
         numbers: int64 [N], the numbers from `Batch.video_numbers`.
         scores: float64 [N, C], on the CPU.
-        labels: int64 [N], -1 where the data has no label.
+        labels: int64 [N], -1 if the data has no label.
     """
 
     videos: list[str]
@@ -34,7 +34,7 @@ class VideoScores(NamedTuple):
     def accuracy(self, top_k: int = 1) -> float:
         """Return the share of labelled videos whose label is among the `top_k` classes with the highest scores.
 
-        NaN if no video has a label. Of equal scores that of the smaller class number counts as higher.
+        NaN if no video has a label. Among equal scores, the smaller class number ranks higher.
 
         Raises:
             LoaderError: `top_k` is not a number from 1 to C, or a label is not below C.
@@ -58,14 +58,15 @@ class VideoScores(NamedTuple):
 class ViewMean:
     """Averages a model's scores over the clips and views of each video.
 
-    Clips of one video may come in any batches, on any ranks and in any order; each counts once, even if it is added
-    several times, and rows that pad the last batch (`batch.valid`) do not count. Scores are summed in float64, so their
-    order changes the last digits at most. Videos are distinguished by `batch.video_numbers`: two videos of one name in a
-    mixture, or two lines of a list that name one file, count separately. Memory: C and a few more numbers per video.
+    Clips of one video may come in any batches, on any ranks and in any order. Each clip counts once, even if it is
+    added several times, and rows that pad the last batch (`batch.valid`) do not count. Scores are summed in float64, so
+    their order only affects the last digits. Videos are distinguished by `batch.video_numbers`: two videos with the
+    same name in a mixture, or two lines of a list that name the same file, count separately. Memory: C and a few more
+    numbers per video.
 
     Args:
-        num_clips: Clips that each video should have, as `Clips(clips_per_video=...)`; None if videos differ.
-        average: "softmax" averages the probabilities, as SlowFast and most others do, "logits" the scores themselves.
+        num_clips: Number of clips that each video should have, as in `Clips(clips_per_video=...)`; None if videos differ.
+        average: "softmax" averages the probabilities, like SlowFast and most others; "logits" averages the scores themselves.
 
     Example:
         >>> clips = Clips(open_dataset("videos/"), num_frames=4, stride=2, sampling="uniform", clips_per_video=3)
@@ -87,7 +88,7 @@ class ViewMean:
         self._videos: dict[int, _Video] = {}
 
     def __len__(self) -> int:
-        """Number of videos so far."""
+        """Return the number of videos so far."""
         return len(self._videos)
 
     def add(self, batch: Batch, scores: torch.Tensor | Sequence[torch.Tensor]) -> None:
@@ -95,10 +96,10 @@ class ViewMean:
 
         Args:
             batch: A batch of B clips.
-            scores: [B, C] of logits, or one such tensor for each view.
+            scores: [B, C] logits, or one such tensor per view.
 
         Raises:
-            LoaderError: The batch has no clips, or the scores do not belong to it.
+            LoaderError: The batch has no clips, or the scores do not fit the batch.
         """
         views = [scores] if isinstance(scores, torch.Tensor) else list(scores)
         if batch.videos is None or batch.video_numbers is None:
@@ -111,7 +112,7 @@ class ViewMean:
                 f"scores must be [{len(batch)}, C], or a list of such tensors with one for each view, "
                 f"got {shapes}"
             )
-        # A single copy to the host per batch.
+        # One copy to the host per batch.
         logits = torch.stack([view.detach().double() for view in views])
         each = logits.softmax(dim=2) if self._average == "softmax" else logits
         means = each.mean(dim=0).cpu().numpy()
@@ -126,15 +127,15 @@ class ViewMean:
                 video.clips.add(clips[row])
 
     def merge(self, other: Self) -> None:
-        """Add what another ViewMean counted. A clip that both have counts once.
+        """Add the scores of another ViewMean. A clip that both contain counts once.
 
         Raises:
-            LoaderError: Both have some clips of a video in common, but not all of either's.
+            LoaderError: Both have some clips of a video in common, but neither contains all clips of the other.
         """
         self._merge(other._videos)
 
     def gather(self) -> None:
-        """Add what all ranks of torch.distributed counted; every rank must call it. It does nothing in a single process."""
+        """Add the scores of all ranks of torch.distributed; every rank must call it. Does nothing in a single process."""
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return
         everything: list[dict[int, _Video]] = [{}] * torch.distributed.get_world_size()
@@ -159,7 +160,7 @@ class ViewMean:
                 )
 
     def scores(self) -> VideoScores:
-        """Return the mean score of each video over the clips that were added; see `missing` for the others.
+        """Return the mean score of each video over the clips that were added; see `missing` for missing clips.
 
         Raises:
             LoaderError: No scores were added yet.
@@ -174,7 +175,7 @@ class ViewMean:
         return VideoScores(keys, torch.tensor(numbers), torch.from_numpy(means), labels)
 
     def missing(self) -> dict[str, int]:
-        """Return the number of missing clips by key, for videos with fewer than `num_clips`.
+        """Return the number of missing clips by key, for videos with fewer than `num_clips` clips.
 
         Raises:
             LoaderError: `num_clips` was not given.
@@ -191,7 +192,7 @@ class ViewMean:
 
 @dataclass(slots=True)
 class _Video:
-    """A video's key and label, the sum of its clips' scores, and the indices of these clips."""
+    """The key and label of a video, the sum of its clips' scores, and the indices of these clips."""
 
     key: str
     label: int

@@ -1,4 +1,4 @@
-"""The clips of a dataset: of Clips or a robot's episodes themselves, or of selections and mixtures of them."""
+"""The interface to the clips of a dataset (Clips or a robot's episodes), and clips of selections and mixtures."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,7 +28,7 @@ class ClipSource(Protocol):
     Attributes:
         num_frames: Frames of a clip, T.
         on_damaged_video: See Clips.
-        cameras: Frame slice per camera name; empty if each clip comes from one video.
+        cameras: Range of the frames of each camera, by name; empty if each clip comes from one video.
         sizes: Heights and widths of the cameras.
     """
 
@@ -38,10 +38,10 @@ class ClipSource(Protocol):
     sizes: set[tuple[int, int]]
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a number for the video of each clip, int64 [n]."""
+        """Return the number of each clip's video, int64 [n]."""
 
     def parts(self, index: int) -> list[Part]:
-        """Return the parts of a clip, one for each video that it shows.
+        """Return the parts of a clip, one per video that it shows.
 
         Raises:
             VideoError: A video cannot be read.
@@ -61,23 +61,23 @@ class ClipSource(Protocol):
             seed: Not negative.
             epoch: Not negative.
             indices: int64 [n], the clips.
-            identities: int64 [n], by which random starts are drawn.
+            identities: int64 [n], numbers from which random starts are drawn.
             speed: int64 [n], factors on the step from frame to frame, in units of 1 / SPEED_UNIT.
 
         Returns:
-            int64 [n, T], numbers in the order of presentation; 0 for a video that cannot be read, -1 where the frames of
-            a sample cannot be found, which is bad then.
+            int64 [n, T], frame numbers in presentation order; 0 for a video that cannot be read, -1 if the frames of a
+            sample cannot be found, which makes it a bad sample.
         """
 
     def peculiar(self) -> dict[str, int]:
-        """Return how many of all videos that clips can be selected from are peculiar, see `VideoIndex.peculiar`."""
+        """Return the number of peculiar videos among all videos from which clips can be selected; see `VideoIndex.peculiar`."""
 
 
 def find_clips(dataset: Dataset) -> ClipSource | None:
-    """Return the clips of a dataset, or None if its samples are not clips.
+    """Return the clips of a dataset; None if its samples are not clips.
 
     Raises:
-        LoaderError: It mixes clips with something else, or clips that do not fit together.
+        LoaderError: The dataset mixes clips with other samples, or with clips that do not fit together.
     """
     if isinstance(dataset, Clips):
         return dataset
@@ -102,19 +102,19 @@ def find_clips(dataset: Dataset) -> ClipSource | None:
 def clip_seconds(
     clips: ClipSource, indices: NDArray[np.int64], frames: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return when frames of clips are shown, counted from the first frame of each video.
+    """Return the display times of frames of clips, counted from the first frame of each video.
 
     Args:
         clips: The clips.
-        indices: int64 [n].
-        frames: int64 [n, T], numbers in the order of presentation.
+        indices: int64 [n], the clips.
+        frames: int64 [n, T], frame numbers in presentation order.
 
     Returns:
         float64 [n, T]; 0 for a clip whose videos cannot be read.
     """
     seconds = np.zeros(frames.shape)
     for row, index in enumerate(indices.tolist()):
-        # The zeros stay for a clip whose video cannot be read: it is a bad sample, recorded by the fetch or the decode.
+        # Zeros remain for a clip whose video cannot be read: the fetch or the decode stage records it as a bad sample.
         with suppress(VideoError):
             for part in clips.parts(index):
                 seconds[row, part.columns] = part.info.seconds[frames[row, part.columns]]
@@ -122,11 +122,11 @@ def clip_seconds(
 
 
 def require_fits_clips(views: Views, clips: ClipSource | None, decoder: object) -> None:
-    """Refuse recipes and decoders that do not work with the samples: images, clips, or the cameras of a robot.
+    """Raise for recipes and decoders that do not support the samples: images, clips, or a robot's cameras.
 
     Raises:
-        LoaderError: The recipe moves frames in time, and samples are images or frames with actions; cameras of several sizes
-            stay so; or DALI is to decode cameras.
+        LoaderError: The recipe moves frames in time but samples are images or frames with actions; or cameras keep
+            several sizes; or DALI would have to decode cameras.
     """
     operations = views.recipes[0].temporal_operations
     if operations and (clips is None or clips.cameras):
@@ -150,14 +150,14 @@ def require_fits_clips(views: Views, clips: ClipSource | None, decoder: object) 
 
 
 class ComposedClips:
-    """Clips of a selection or a mixture; see ClipSource. Video v of dataset d of n is number v * n + d.
+    """Clips of a selection or a mixture; see ClipSource. Video v of dataset d of n has the number v * n + d.
 
     Args:
         dataset: A selection, which has one part, or a mixture.
-        parts: The clips of the datasets that it is made of.
+        parts: The clips of the underlying datasets.
 
     Raises:
-        LoaderError: Their clips are not equally long, or damaged videos are dealt with differently.
+        LoaderError: Their clips have different lengths, or a different handling of damaged videos.
     """
 
     def __init__(self, dataset: Subset | Mixture, parts: list[ClipSource]) -> None:
@@ -174,14 +174,14 @@ class ComposedClips:
         self._dataset, self._parts = dataset, parts
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See ClipSource."""
+        """Return the number of each clip's video, int64 [n]."""
         numbers = np.empty(len(indices), np.int64)
         for part, rows, own in self._by_part(indices):
             numbers[rows] = self._parts[part].videos(own) * len(self._parts) + part
         return numbers
 
     def parts(self, index: int) -> list[Part]:
-        """See ClipSource."""
+        """Return the parts of a clip."""
         [(part, _, own)] = self._by_part(np.array([index]))
         return [
             one._replace(video=(part, one.video)) for one in self._parts[part].parts(int(own[0]))
@@ -190,19 +190,19 @@ class ComposedClips:
     def choose(
         self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """See ClipSource."""
+        """Choose the frames of clips, in the part of each."""
         chosen = np.empty((len(indices), self.num_frames), np.int64)
         for part, rows, own in self._by_part(indices):
             chosen[rows] = self._parts[part].choose(seed, epoch, own, *(one[rows] for one in drawn))
         return chosen
 
     def peculiar(self) -> dict[str, int]:
-        """See ClipSource."""
+        """Return the number of peculiar videos, summed over all parts."""
         counts = [part.peculiar() for part in self._parts]
         return {name: sum(one[name] for one in counts) for name in counts[0]}
 
     def _by_part(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, _Rows, _Rows]]:
-        """Yield the number of each part, the rows that belong to it, and their indices there."""
+        """Yield the number of each part, the rows that belong to it, and their indices in it."""
         if isinstance(self._dataset, Subset):
             whole = np.asarray(self._dataset.indices_in_whole(indices), np.int64)
             yield 0, np.arange(len(whole)), whole

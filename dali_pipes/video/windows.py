@@ -1,4 +1,4 @@
-"""Windows of frames of a LeRobot dataset as clips: the frames of its cameras, one camera after the other."""
+"""Windows of frames of a LeRobot dataset as clips: the frames of its cameras, one camera after another."""
 
 from contextlib import suppress
 from functools import partial
@@ -17,15 +17,17 @@ from readers.video.frame_folder import FRAMES_CODEC
 
 
 class Windows:
-    """The pictures of a dataset's samples, as clips; see ClipSource. The video of a clip is its episode.
+    """The pictures of a LeRobot dataset's samples, as clips.
+
+    Each sample is a clip of the pictures of all cameras; see ClipSource. The video of a clip is its episode.
 
     Args:
-        dataset: Chooses the frames.
+        dataset: The dataset, which chooses the frames.
 
     Attributes:
-        num_frames: Pictures of a sample, of all cameras together.
+        num_frames: Number of pictures of a sample, over all cameras.
         on_damaged_video: "raise".
-        cameras: The pictures of each camera among these.
+        cameras: Range of each camera's pictures among these, by name.
         sizes: Height and width of the cameras, from meta/info.json.
     """
 
@@ -46,11 +48,11 @@ class Windows:
         return Windows, (self._dataset,)
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the episode of each sample; see ClipSource."""
+        """Return the episode of each sample."""
         return self._dataset.episodes_of(indices)
 
     def parts(self, index: int) -> list[Part]:
-        """See ClipSource."""
+        """Return the parts of a clip, one per camera and video."""
         place = self._dataset.place(index)
         return [self._part(camera, columns, place) for camera, columns in self._columns]
 
@@ -62,19 +64,19 @@ class Windows:
         identities: NDArray[np.int64],
         speed: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Return the frames that the dataset chooses, without random numbers; see ClipSource."""
+        """Return the frames that the dataset chooses, without random numbers."""
         del seed, epoch, identities, speed
         chosen = np.full((len(indices), self.num_frames), -1)
         for row, index in enumerate(indices.tolist()):
             place = self._dataset.place(index)
             for camera, columns in self._columns:
-                # The minus ones stay: the sample is bad already, or becomes so (its tables were evicted, then not read).
+                # -1 remains: the sample is bad already, or becomes bad later (its tables were evicted and could not be read again).
                 with suppress(VideoError, SourceError, OSError):
                     chosen[row, columns] = camera.shown(place).frames
         return chosen
 
     def peculiar(self) -> dict[str, int]:
-        """See ClipSource; pictures in tables have no peculiarities."""
+        """Return the number of peculiar videos; pictures in tables have no peculiarities."""
         return self._dataset.videos.peculiar
 
     def _part(self, camera: Camera, columns: slice, place: Place) -> Part:

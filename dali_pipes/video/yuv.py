@@ -1,4 +1,4 @@
-"""The compiled conversion of planes of luma and chroma to rows of RGB, exactly rounded."""
+"""Compiled conversion of planes of luma and chroma to rows of RGB, rounded exactly."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
 from gpu_aug.compiled.jit import kernel, signed
 
 STEP = 32
-"""Pixels that are converted at once: luma of 8 bits fills a register of 256 bits."""
+"""Pixels that are converted at once: 32 luma samples of 8 bits fill a register of 256 bits."""
 
 FRACTION = 20
 """Fraction bits of the factors: sums of samples of 8 bits stay below 2**30, and samples of more bits have smaller
 factors."""
 
 FACTORS = 8
-"""Numbers in the table of factors: luma; the constants of red, green and blue; red of V, green of U, green of V, blue of
+"""Length of the table of factors: luma; the constants of red, green and blue; red of V, green of U, green of V, blue of
 U."""
 
 _LUMA, _RED, _GREEN, _BLUE, _RED_V, _GREEN_U, _GREEN_V, _BLUE_U = range(FACTORS)
 
 
 def _convert(bits: int, shared: bool) -> Any:
-    """Make a function that converts STEP pixels.
+    """Return a compiled function that converts STEP pixels.
 
-    Its arguments are the addresses of luma, of U and of V (each of half as many samples, if `shared`), of the factors and
-    of the result.
+    Its arguments are the addresses of luma, of U and of V (each with half as many samples if `shared`), of the factors,
+    and of the result.
     """
     count = STEP // 2 if shared else STEP
     twice = [lane // 2 for lane in range(STEP)]
@@ -75,17 +75,17 @@ def write_rgb(
     factors: Any,
     out: Any,
 ) -> None:
-    """Convert a part of a picture. Each sample of chroma counts for all pixels that share it.
+    """Convert a part of a picture. Each chroma sample applies to all pixels that share it.
 
-    Nothing is checked. Rows of luma hold at least `left` + `width` samples, rows of chroma the samples that belong to those.
+    Nothing is checked. Rows of luma must hold at least `left` + `width` samples, and rows of chroma the samples for these.
 
     Args:
         planes: Addresses of Y, U and V, uint8 or uint16.
-        pitches: Bytes from row to row, of Y and of U and V.
+        pitches: Bytes from row to row, of Y, and of U and V.
         shifts: Chroma subsampling as powers of two: vertical (0 or 1) and horizontal (0 or 1).
         wide: Whether samples have 16 bits.
         part: Top, left, height, width, in pixels; `left` and `width` are even, `width` is at least STEP.
-        factors: int32 [FACTORS]; see there.
+        factors: int32 [FACTORS]; see FACTORS.
         out: uint8 [height, width, 3], contiguous; written.
     """
     top, left, height, width = part

@@ -1,4 +1,4 @@
-"""Other people's loaders. Each has a folder with the packages it installs, and a pipeline as its users write it.
+"""Loaders of other projects. Each has a folder with its list of packages, and a pipeline written like its users write it.
 
-Each runs in a virtual environment of its own under ``.peers/`` unless its package is here already.
+Each runs in its own virtual environment under ``.peers/``, unless its package is installed in this one.
 """

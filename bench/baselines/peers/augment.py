@@ -1,7 +1,7 @@
-"""What peers share that only load: how an image is augmented, and how their workers become a `Pipeline`.
+"""Shared parts of peers that only load: augmentation of an image, and conversion of their workers to a `Pipeline`.
 
-OpenCV decodes and Albumentations transforms, as in our own baseline: the fastest of the usual ways on a CPU, so that
-a peer is not held back by the choice.
+OpenCV decodes and Albumentations transforms, as in our own baseline. This is the fastest of the common combinations on
+a CPU, so the choice does not slow a peer down.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,13 +15,13 @@ from bench.compare.task import Pipeline, Task
 from gpu_aug import Recipe
 
 NUM_AHEAD = 2
-"""Batches that a worker prepares, as in torch's DataLoader."""
+"""Batches that each worker prepares, as in torch's DataLoader."""
 
 _NOTE = "cv2.imdecode, then Albumentations, whose resizing is not antialiased"
 
 
 class Augment:
-    """From encoded bytes to a tensor [3, height, width] of a dtype; can be pickled for workers."""
+    """Converts encoded bytes to a tensor [3, height, width] of a dtype; can be pickled for workers."""
 
     def __init__(self, recipe: Recipe, dtype: torch.dtype) -> None:
         self._transform = albumentations_compose(recipe)
@@ -31,7 +31,7 @@ class Augment:
         """Decode and transform one image."""
         import cv2
 
-        cv2.setNumThreads(0)  # the workers are the threads
+        cv2.setNumThreads(0)  # parallelism comes from the workers
         image = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR_RGB)
         tensor: torch.Tensor = self._transform(image=image)["image"]
         return tensor.to(self._dtype)
@@ -40,10 +40,10 @@ class Augment:
 def peer_pipeline(
     note: str, *, num_ahead: int = NUM_AHEAD
 ) -> Callable[[Callable[[Task], Iterator[torch.Tensor]]], Callable[[Task], Pipeline]]:
-    """Turn a function that yields a task's batches on the host into the `start` of a peer.
+    """Return a decorator that converts a function that yields batches on the host to the `start` of a peer.
 
     Args:
-        note: What the library does before images are augmented.
+        note: How the library loads images before they are augmented.
         num_ahead: Batches that each worker prepares.
     """
 

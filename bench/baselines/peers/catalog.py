@@ -1,4 +1,4 @@
-"""The peers, the packages they install, and the folders of their environments."""
+"""The peers, the packages that they install, and the folders of their environments."""
 
 import sys
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 ENVIRONMENTS = Path(".peers")
-"""The folder that gets one virtual environment per peer; in the folder where the command is called."""
+"""The folder with one virtual environment per peer, in the current working directory."""
 
 _HERE = Path(__file__).parent
 
@@ -17,8 +17,8 @@ class Peer:
     """A library that gpu-aug does not depend on.
 
     Attributes:
-        distribution: Its name in the package index; where this interpreter has it, no environment is needed.
-        megabytes: Of its environment, as measured on Linux x86-64; torch is shared.
+        distribution: Its name in the package index; if this interpreter has it, no environment is needed.
+        megabytes: Size of its environment, measured on Linux x86-64; torch is shared.
     """
 
     distribution: str
@@ -38,15 +38,15 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
 
 
 def requirements(name: str) -> Path:
-    """The file that names the packages of a peer, with their versions."""
+    """Return the file that lists the packages of a peer with their versions."""
     return _HERE / name.replace("-", "_") / "requirements.txt"
 
 
 def environment(name: str) -> Path:
-    """The folder of a peer's virtual environment, which need not exist."""
+    """Return the folder of a peer's virtual environment, which may not exist."""
     return (ENVIRONMENTS / name).absolute()
 
 
 def python_of(folder: Path) -> Path:
-    """The interpreter of a virtual environment."""
+    """Return the interpreter of a virtual environment."""
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")

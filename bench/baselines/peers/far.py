@@ -1,4 +1,4 @@
-"""A process that answers lines of JSON, and ends together with its workers: both sides of it."""
+"""A process that answers lines of JSON and ends together with its workers; both sides of the protocol."""
 
 import contextlib
 import json
@@ -16,18 +16,18 @@ _CLOSE_SECONDS_MAX = 5.0
 
 
 class PeerError(RuntimeError):
-    """A process raised an error, ended, or does not answer; the text says which."""
+    """A process raised an error, ended, or does not answer; the message says which."""
 
 
 class FarProcess:
-    """A process that is asked one thing at a time.
+    """A process that receives one request at a time.
 
     Args:
-        command: Starts it.
-        environment: Added to that of this process.
+        command: The command line that starts it.
+        environment: Variables that are added to the environment of this process.
 
     Attributes:
-        folder: Its own folder for temporary files, which goes with it.
+        folder: Its own folder for temporary files, which is deleted with it.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -41,20 +41,20 @@ class FarProcess:
                 stderr=errors,
                 text=True,
                 bufsize=1,
-                start_new_session=True,  # so that its workers can be ended with it
+                start_new_session=True,  # a new session, so that its workers can be ended with it
                 env={**os.environ, "TMPDIR": str(self.folder), **environment},
             )
 
     def ask(self, question: Mapping[str, object], seconds_max: float) -> dict[str, Any]:
-        """Write a question and wait for the answer.
+        """Write a request and wait for the answer.
 
         Raises:
-            PeerError: It has ended, or does not answer in time.
+            PeerError: The process has ended, or does not answer in time.
         """
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        with contextlib.suppress(OSError):  # it has ended: its silence says so below
+        with contextlib.suppress(OSError):  # the process has ended, which is reported below
             process.stdin.write(json.dumps(question) + "\n")
             process.stdin.flush()
         ready, _, _ = select.select([process.stdout], [], [], seconds_max)
@@ -82,18 +82,18 @@ class FarProcess:
         self._owned.cleanup()
 
     def _uncaught(self) -> str:
-        """Return ": " and the last line of a traceback; "" if Python printed none, but libraries their warnings."""
+        """Return ": " and the last line of a traceback; "" if Python printed none (libraries may print warnings)."""
         printed = (self.folder / "errors.log").read_text(errors="replace").strip()
         return f": {printed.splitlines()[-1]}" if "Traceback (most recent" in printed else ""
 
 
 def answer_questions(answer: Callable[[dict[str, Any]], Mapping[str, object]]) -> None:
     """Answer lines of JSON on the standard streams until the input ends, then end the process and its workers."""
-    # Libraries print: their lines go to standard error, and answers keep the old standard output.
+    # Libraries print to standard output: that goes to standard error, and answers use the original standard output.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
-    if os.getpgrp() == os.getpid():  # started as the first of a group, in which its workers are
-        os.killpg(0, signal.SIGKILL)  # some outlive their parent
-    os._exit(0)  # a thread that will not end must not keep the process
+    if os.getpgrp() == os.getpid():  # the leader of a process group, which includes its workers
+        os.killpg(0, signal.SIGKILL)  # some workers outlive their parent
+    os._exit(0)  # a thread that does not end must not keep the process alive

@@ -1,4 +1,4 @@
-"""Virtual environments for peers: each has its own packages, and falls back on those of this interpreter."""
+"""Virtual environments for peers: each has its own packages, and falls back to those of this interpreter."""
 
 import shutil
 import site
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from bench.baselines.peers.catalog import PEERS, environment, python_of, requirements
 
-_REASON = "why-not.txt"  # in an environment that could not be filled; says why
+_REASON = "why-not.txt"  # file in an environment whose installation failed, with the reason
 _COMPLETE = "complete"
 
 
 def has_package(name: str) -> bool:
-    """Whether this interpreter has the package of a peer, which then needs no environment."""
+    """Return whether this interpreter has the package of a peer, which then needs no environment."""
     try:
         metadata.distribution(PEERS[name].distribution)
     except metadata.PackageNotFoundError:
@@ -25,12 +25,12 @@ def has_package(name: str) -> bool:
 
 
 def is_ready(name: str) -> bool:
-    """Whether a peer can be started; "" for a contestant that needs no peer's packages."""
+    """Return whether a peer can be started; "" stands for a contestant that needs no peer's packages."""
     return not name or has_package(name) or not why_not(name)
 
 
 def why_not(name: str) -> str:
-    """Why the environment of a peer cannot be used, or "" when it is complete."""
+    """Return why the environment of a peer cannot be used; "" if it is complete."""
     folder = environment(name)
     if (folder / _REASON).is_file():
         return f"cannot be installed: {(folder / _REASON).read_text(encoding='utf-8')}"
@@ -40,11 +40,11 @@ def why_not(name: str) -> str:
 
 
 def install_peers(names: Sequence[str], progress: Callable[[str], object]) -> None:
-    """Build the environments of some peers, anew where they exist; `why_not` says how each ended.
+    """Build the environments of some peers, replacing existing ones; `why_not` returns the result of each.
 
     Args:
         names: Keys of `PEERS`.
-        progress: Gets a line of text for every peer that is begun.
+        progress: Called with a line of text when the build of a peer starts.
     """
     for name in names:
         progress(f"installing {name} into {environment(name)}")
@@ -52,13 +52,13 @@ def install_peers(names: Sequence[str], progress: Callable[[str], object]) -> No
 
 
 def build(folder: Path, packages: Path) -> str:
-    """Make a virtual environment and install what a requirements file names.
+    """Create a virtual environment and install the packages of a requirements file.
 
-    Everything that this interpreter has stays importable, behind the environment's own packages, so that
-    torch is neither downloaded nor stored again.
+    All packages of this interpreter can be imported, too, after the environment's own packages. So torch is not
+    downloaded or stored again.
 
     Returns:
-        Why it did not work, in one line; "" when it did.
+        Why it failed, in one line; "" on success.
     """
     shutil.rmtree(folder, ignore_errors=True)
     failure = _run(sys.executable, "-m", "venv", str(folder))
@@ -72,15 +72,15 @@ def build(folder: Path, packages: Path) -> str:
 
 
 def _reuse_packages(folder: Path) -> None:
-    """Let the environment see this interpreter's packages, those of editable installs included."""
+    """Make this interpreter's packages visible in the environment, including those of editable installs."""
     own = sysconfig.get_path("purelib", "venv", {"base": str(folder)})
-    # A plain path in a .pth file would not read the .pth files of that folder; addsitedir does.
+    # A plain path in a .pth file would not process the .pth files of that folder; addsitedir does.
     lines = [f"import site; site.addsitedir({packages!r})\n" for packages in site.getsitepackages()]
     (Path(own) / "_reuse.pth").write_text("".join(lines), encoding="utf-8")
 
 
 def _run(*command: str) -> str:
-    """Run a command; "" when it went well, else the line in which it says what went wrong."""
+    """Run a command; return "" on success, else the line that describes the error."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return ""

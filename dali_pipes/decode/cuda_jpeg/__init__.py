@@ -1,1 +1,1 @@
-"""A decoder of baseline JPEGs on a GPU: what the CPU decodes, resizes and turns, bit for bit, from intervals of Huffman codes."""
+"""Decode, crop and resize baseline JPEGs on a GPU, bit for bit like the CPU decoder."""

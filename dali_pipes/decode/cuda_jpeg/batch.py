@@ -1,4 +1,4 @@
-"""A batch of JPEGs: planned on the host, uploaded in one piece, and rendered by four kernels."""
+"""A batch of JPEGs on the GPU: the host plans it, one copy uploads it, and four kernels render it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,23 +23,26 @@ from dali_pipes.jpeg.memory import MEMORY_BYTES
 from dali_pipes.jpeg.status import GOOD
 
 _SECTIONS = ("data", "tables", "groups", "intervals")
+"""Parts of the arena whose offsets become addresses in the kernels' JOB."""
 _IN_WORKSPACE = [
     (JOB.names or ()).index(name)
     for name in ("workspace", "coefficients", "depths", "statuses", "bits")
 ]
+"""Columns of JOB that `launch` turns from offsets in the workspace into addresses."""
 _BLOCK_BYTES = 128  # 64 coefficients of 2 bytes
-# Blocks of threads of a launch, spread over its images: four times what an H100 runs at once, 16 on each of 132 multiprocessors.
+# Thread blocks of a launch, spread over its images: four times the 16 x 132 that an H100 runs at once (16 on each multiprocessor).
 _GRID_MOST = 8192
-# The least of an arena, so that batches of few or small files, whose sizes vary most, seldom need a second attempt.
+# The smallest arena. The sizes of small batches vary most; with 1 MiB to spare they seldom need a second attempt.
 _ARENA_BYTES = 1 << 20
-_MOST_SPARE = 4  # times the size that is needed: larger arenas are freed, so that one large batch does not hold memory for ever
-_SPACE_BYTES = 32  # scans that stay begin and end at multiples of 16 bytes
+_MOST_SPARE = 4  # larger arenas than this multiple of the needed size are freed, so one large batch does not hold memory forever
+_SPACE_BYTES = 32  # padding of a cached scan: it begins and ends at multiples of 16 bytes
 
 
 class Kernels(Protocol):
-    """Memory and kernels of a device: a GPU, functions on the CPU, or none where the host alone is measured.
+    """The memory and the kernels of a device.
 
-    All but `upload` goes to torch's current stream, in the order of the calls.
+    `GpuKernels` run on a GPU, `CpuKernels` on the CPU, and `NoKernels` do nothing so that the host can be measured alone.
+    All methods except `upload` enqueue work on torch's current stream, in call order.
     """
 
     device: torch.device
@@ -47,53 +50,53 @@ class Kernels(Protocol):
     def upload(
         self, arena: torch.Tensor, num_bytes: int, reader: Any = None
     ) -> tuple[torch.Tensor, Callable[[], None]]:
-        """Begin to copy the first bytes of an arena while kernels run; any thread may call it.
+        """Start copying the first bytes of an arena to the device while kernels run; any thread may call it.
 
         Args:
             arena: uint8 [...] on the host.
             num_bytes: Number of bytes to copy.
-            reader: The stream whose kernels will read them; None is the current one.
+            reader: The stream whose kernels will read the bytes; None means the current stream.
 
         Returns:
-            The copy on the device, and a function that lets the current stream wait for it.
+            The copy on the device, and a function that makes the current stream wait for the copy.
         """
         ...
 
     def zero(self, address: int, num_bytes: int) -> None:
-        """Enqueue filling memory of the device with zeros."""
+        """Enqueue zeroing `num_bytes` bytes of device memory."""
 
     def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
-        """Enqueue a kernel."""
+        """Enqueue a kernel with `grid` thread blocks in x and y, and the JOB [1] as its argument."""
 
     def download(self, target: NDArray[np.int32], address: int) -> None:
-        """Enqueue a copy from the device to pinned memory of the host, which is filled when the stream gets there."""
+        """Enqueue a copy from the device to pinned host memory; the target is valid once the stream has passed it."""
 
 
 class Arenas:
-    """Memory of the host that batches use one after the other; any thread may call it.
+    """A pool of host memory for uploads, reused from batch to batch; any thread may call it.
 
-    A block of pinned memory takes the driver milliseconds, and torch asks for the state of events before it gives one out.
+    Allocating pinned memory costs milliseconds in the driver. torch's own pinned cache queries events before each allocation.
 
     Args:
-        pinned: Whether a GPU reads it.
+        pinned: Whether to pin the memory, which a GPU needs to copy it asynchronously.
     """
 
     def __init__(self, *, pinned: bool) -> None:
         self._pinned, self._free = pinned, list[torch.Tensor]()
 
     def take(self, num_bytes: int) -> torch.Tensor:
-        """Return an arena of at least that many bytes, at a multiple of 16."""
+        """Return an arena of at least `num_bytes` bytes, aligned to 16 bytes."""
         while self._free:
             with suppress(IndexError):  # another thread was faster
                 arena = self._free.pop()
                 if num_bytes <= arena.numel() <= _MOST_SPARE * num_bytes:
                     return arena
-        # The next power of two, which torch pins in any case: later batches that are a little larger fit, too.
+        # torch rounds pinned memory up to a power of two anyway; so later, slightly larger batches fit, too.
         size = 1 << (num_bytes - 1).bit_length()
         return torch.empty(size, dtype=torch.uint8, pin_memory=self._pinned)
 
     def give_back(self, arena: torch.Tensor) -> None:
-        """Return an arena that no device reads any more, for later batches."""
+        """Return an arena to the pool once no device reads it any more."""
         self._free.append(arena)
 
 
@@ -102,9 +105,9 @@ class Files:
     """Encoded images with their seek points and restart intervals.
 
     Attributes:
-        files: FILE [n].
-        offsets: int64 [...]: where restart intervals begin.
-        held: Keeps bytes and seek points in memory.
+        files: FILE [n], see `plan.FILE`.
+        offsets: int64 [...], offsets in their files at which restart intervals begin.
+        held: The owner of the bytes and seek points; it keeps them in memory.
     """
 
     files: "NDArray[np.void]"
@@ -112,20 +115,20 @@ class Files:
     held: Any
 
     def some(self, first: int, last: int) -> "Files":
-        """Return the files first to last (half open)."""
+        """Return files `first` to `last` (half open)."""
         return Files(self.files[first:last], self.offsets, self.held)
 
 
 @dataclass(frozen=True, slots=True)
 class CropRequest:
-    """The crops that are wanted of n images in V views.
+    """The requested crops of n images in V views.
 
     Attributes:
         sizes: int64 [n, 2]: height and width of the upright images.
-        parts: RECT [n]: the part of each that all views need.
+        parts: RECT [n], the part of each image that all its views together need.
         crops: CROP [V, n].
-        canvases: int64 [V, n, 3]: address on the device, height and width.
-        antialias: bool [V].
+        canvases: int64 [V, n, 3], address on the device, height and width.
+        antialias: bool [V], whether shrinking is low-pass filtered.
     """
 
     sizes: NDArray[np.int64]
@@ -135,7 +138,7 @@ class CropRequest:
     antialias: NDArray[np.bool_]
 
     def some(self, first: int, last: int) -> "CropRequest":
-        """Return the crops of the images first to last (half open)."""
+        """Return the crops of images `first` to `last` (half open)."""
         if first == 0 and last == len(self.parts):
             return self
         rows = slice(first, last)
@@ -150,16 +153,16 @@ class CropRequest:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """A batch as the host has planned it.
+    """The host's plan of one launch: the bytes to upload and the records that the kernels read.
 
     Attributes:
         arena: uint8 [...] on the host, pinned for a GPU.
         totals: TOTALS [1].
-        numbers: int32 [n]: number of each image among those that are decoded here; -1 for the others.
-        statuses: int32 [n]: GOOD, or why an image is left to others.
-        num_views: Views of an image.
-        fresh: int64 [n, 2]: of an image whose scan stays on the device from this launch on, how many bytes before the arena's end
-            it begins, and with which byte of the file; else 0.
+        numbers: int32 [n], number of each image in the launch; -1 for images that the kernels do not decode.
+        statuses: int32 [n], GOOD, or the reason why the kernels do not decode the image.
+        num_views: Views per image.
+        fresh: int64 [n, 2], for images whose scan is cached on the device by this launch: the distance of the scan's
+            start from the arena's end, and the offset of its first byte in the file; 0 for other images.
     """
 
     arena: torch.Tensor
@@ -170,20 +173,20 @@ class LaunchPlan:
     fresh: NDArray[np.int64]
 
     def fresh_bytes(self) -> torch.Tensor:
-        """Return the bytes that stay on the device: uint8 [...] on the host."""
+        """Return the bytes to cache on the device: uint8 [...] on the host."""
         return self.arena[self.arena.numel() - int(self.totals["fresh"][0]) :]
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A batch that is on its way to the device, and all that is fixed before its launch.
+    """A batch whose upload has started, with everything that is known before its launch.
 
     Attributes:
         arena: uint8 [...] on the device.
-        wait: Lets the current stream wait for the arena.
-        job: JOB [1]; addresses in the workspace are offsets from its start.
-        grids: Kernels and their blocks of threads, in order.
-        zeroed: Bytes of the workspace, from its start on, that begin as zeros.
+        wait: Makes the current stream wait for the arena.
+        job: JOB [1]; addresses in the workspace are still offsets from its start.
+        grids: Name and thread blocks of each kernel, in launch order.
+        zeroed: Bytes at the start of the workspace that the kernels expect to be zero.
         num_bytes: Bytes of the workspace.
     """
 
@@ -197,13 +200,13 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A batch that the device is working on.
+    """A batch whose kernels are enqueued.
 
     Attributes:
-        planned: The plan.
-        job: JOB [1]: the argument of the kernels.
+        planned: The plan of the batch.
+        job: JOB [1], the argument of the kernels.
         workspace: uint8 [...] on the device.
-        memory: Must live until the kernels have finished, as the workspace must.
+        memory: Further device memory that the kernels read; like the workspace, it must live until they have finished.
     """
 
     planned: LaunchPlan
@@ -213,7 +216,7 @@ class Launched:
 
     @property
     def statuses(self) -> torch.Tensor:
-        """Status of each image, int32 [images decoded here] on the device; canvases of bad ones are undefined."""
+        """int32 [images of the launch] on the device, the status of each image; canvases of images that are not GOOD are undefined."""
         at = int(self.job["statuses"][0]) - self.workspace.data_ptr()
         return self.workspace[at : at + 4 * int(self.job["num_images"][0])].view(torch.int32)
 
@@ -224,13 +227,13 @@ def files_of(
     known: "NDArray[np.void]",
     held: Any,
 ) -> Files:
-    """List files; see `list_files`.
+    """Return records of encoded images for `plan_batch`; see `list_files`.
 
     Args:
-        spans: int64 [n, 2], address and length in bytes of each.
+        spans: int64 [n, 2], address and length in bytes of each file.
         restarts: See `Fetched.restarts`.
         known: KNOWN [n].
-        held: Keeps the bytes and the seek points in memory.
+        held: The owner of the bytes and seek points; it keeps them in memory.
     """
     from dali_pipes.decode.cuda_jpeg.plan import FILE
 
@@ -238,10 +241,10 @@ def files_of(
 
 
 class Planner:
-    """Plans batches; one thread at a time.
+    """Plans launches on the host; one thread at a time may use it.
 
     Args:
-        arenas: The memory of the batches.
+        arenas: The pool of memory for uploads.
     """
 
     def __init__(self, arenas: Arenas) -> None:
@@ -254,7 +257,7 @@ class Planner:
         self._records = self._new_records()
 
     def plan(self, files: Files, wanted: CropRequest) -> LaunchPlan:
-        """Return the plan of a batch: its intervals, with their bytes and records in an arena."""
+        """Return the plan of a launch, with the intervals' bytes and all records in an arena."""
         from dali_pipes.decode.cuda_jpeg.plan import TOTALS, plan_batch
 
         count, num_views = len(files.files), len(wanted.crops)
@@ -280,7 +283,7 @@ class Planner:
             self._grow(status, changing)
 
     def _grow(self, lacking: int, changing: int) -> None:
-        """Double the memory that a status of `plan_batch` says to be too small."""
+        """Double the memory that `plan_batch` reported as too small."""
         from dali_pipes.decode.cuda_jpeg.plan import NO_INTERVALS, NO_STARTS, NO_TABLES
 
         if lacking == NO_STARTS:
@@ -300,19 +303,19 @@ class Planner:
 
 
 def _bytes_to_stay(files: "NDArray[np.void]") -> int:
-    """Return the most that the scans of FILE [n] that shall stay on the device take in an arena."""
+    """Return an upper bound of the arena bytes that the new scans to cache on the device take, for FILE [n]."""
     return int((files["keep"] * (files["num_bytes"] + _SPACE_BYTES)).sum())
 
 
 def _bytes_to_copy(files: "NDArray[np.void]") -> int:
-    """Return what the bytes and the intervals of FILE [n] take in an arena if all of each image is needed."""
+    """Return the arena bytes that the codes and intervals of FILE [n] take if every image is decoded in full."""
     copied = (files["kept"] == 0) & (files["keep"] == 0)
     intervals = files["num_seek_points"] + files["last_offset"] - files["first_offset"] + 1
     return int((copied * files["num_bytes"] + intervals * (INTERVAL_BYTES + GROUP_BYTES)).sum())
 
 
 def upload(planned: LaunchPlan, kernels: Kernels, reader: Any = None) -> Upload:
-    """Begin to copy a batch to the device, and prepare its launch; see `Kernels.upload`."""
+    """Start copying a batch to the device and prepare its launch; see `Kernels.upload`."""
     total = dict(zip(planned.totals.dtype.names or (), planned.totals[0].item(), strict=True))
     num_images = total["num_images"]
     num_views = num_images * planned.num_views
@@ -338,10 +341,10 @@ def launch(
     """Enqueue the kernels for a batch on torch's current stream, without waiting.
 
     Args:
-        planned: The batch.
-        kernels: Those of the device on which the canvases lie.
-        fresh: The copy of `LaunchPlan.fresh_bytes` on the device; None where there are none.
-        ready: What `upload` returned; None uploads the batch now.
+        planned: The plan of the batch.
+        kernels: The kernels of the device that has the canvases.
+        fresh: The copy of `LaunchPlan.fresh_bytes` on the device; None if there are none.
+        ready: The result of `upload`; None uploads the batch now.
     """
     ready = ready or upload(planned, kernels)
     workspace = torch.empty(ready.num_bytes, dtype=torch.uint8, device=kernels.device)
@@ -359,7 +362,7 @@ def launch(
 
 
 def _lay_out_workspace(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str, int]]:
-    """Return the number of bytes of the workspace that begin as zeros, and the offset of each section in them."""
+    """Return the size of the workspace's zeroed part in bytes, and the offset of each of its sections."""
     sizes = {
         "coefficients": blocks * _BLOCK_BYTES,
         "depths": blocks,
@@ -376,7 +379,7 @@ def _lay_out_workspace(blocks: int, num_images: int, num_views: int) -> tuple[in
 def _choose_grids(
     total: Mapping[str, int], num_images: int, num_views: int
 ) -> list[tuple[str, tuple[int, int]]]:
-    """Return the number of blocks of threads of each kernel."""
+    """Return each kernel's name and its thread blocks in x and y, in launch order."""
     from dali_pipes.decode.cuda_jpeg.on_gpu import THREADS
 
     def wide(items: int, count: int) -> int:

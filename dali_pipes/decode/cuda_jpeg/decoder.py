@@ -1,4 +1,4 @@
-"""The decode stage on a GPU by our own kernels: sound baseline JPEGs there, all else on our threads, in the same batch."""
+"""The decode stage on a GPU with our own kernels: sound baseline JPEGs on the GPU, all other images on CPU threads."""
 
 import threading
 from collections import deque
@@ -40,25 +40,25 @@ from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
 
-_PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB
+_PIXEL_BYTES = 13  # device memory per decoded pixel: coefficients, planes, RGB
 _LAUNCH_BYTES = 1 << 31
-"""What the kernels of one launch may take on the device; larger steps are decoded in several."""
+"""Device memory that the kernels of one launch may use; larger steps are split into several launches."""
 _KEPT_BYTES = 1 << 28
-"""What one launch may bring that stays on the device: it comes out of one pinned arena."""
+"""Bytes that one launch may add to the cache on the device; they share one pinned arena with the upload."""
 _LAUNCH_ROWS = 1 << 15
-"""Images of all views of one launch: CUDA counts blocks in 16 bits in one direction of a grid."""
+"""Images times views of one launch; CUDA limits the y dimension of a grid to 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedStep:
-    """A step with its plan for the kernels, as `CudaJpegDecoder.prepare` returns it.
+    """A step with its launch plans, as `CudaJpegDecoder.prepare` returns it.
 
     Attributes:
         fetched: The step.
-        launches: What the kernels get, one after the other.
-        gpu_rows: The rows that they decode, ascending; in the order of the launches.
-        canvases: Canvases of all rows of each view, on the device.
-        remaining: The other rows, which our threads render.
+        launches: The launches, in order.
+        gpu_rows: int64 [...], the rows that the launches decode, ascending and in launch order.
+        canvases: The canvases of all rows on the device, one item per view.
+        remaining: The other rows, which CPU threads render.
     """
 
     fetched: Fetched
@@ -69,10 +69,10 @@ class PreparedStep:
 
 
 class CudaJpegDecoder(Decoder):
-    """Decodes with our kernels; see Decoder.
+    """Decodes with our CUDA kernels; see Decoder.
 
-    The kernels get only files of which the CPU has read all codes before, so their statuses must be good; these are checked
-    later, without blocking, and at the end of a loop.
+    The kernels only get files whose codes the CPU has read completely before, so every status must be GOOD. The
+    statuses are checked later without blocking, and at the end of a loop.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class CudaJpegDecoder(Decoder):
         self.capacity = prefetch + self.lookahead
 
     def prepare(self, fetched: Fetched) -> PreparedStep:
-        """Find out what the kernels can decode, plan that, and start rendering the rest."""
+        """Plan and upload what the kernels can decode, and start rendering the other rows on CPU threads."""
         with self._recorder.measure("header", work=fetched.work):
             sound = known_of(fetched, self._store, self._pool)
         engines = self._augmenter.engines_of(fetched)
@@ -118,7 +118,7 @@ class CudaJpegDecoder(Decoder):
         return PreparedStep(fetched, launches, decoded_rows, canvases, remaining)
 
     def finish(self, prepared: PreparedStep) -> Pending:
-        """Launch the kernels and the engine on a step."""
+        """Launch the kernels and then the augmentation of a step."""
         with self._recorder.measure("decode", by_others=True):
             decoded = Decoded(prepared.fetched, [NO_TARGETS] * len(prepared.fetched))
             decoded = prepared.remaining.wait(decoded)
@@ -141,22 +141,22 @@ class CudaJpegDecoder(Decoder):
         return self._augmenter.launch(decoded, canvases)
 
     def close(self) -> None:
-        """Check all launches; raise as `_LaunchStatuses.require_good`."""
+        """Wait for all launches and check their statuses; raises like `_LaunchStatuses.require_good`."""
         self._cache = None
         self._side.close()
-        # All of them before any error: no memory may be freed that statuses are still copied to.
+        # Wait for all before raising: an error frees the arenas, to which the device still copies statuses.
         for statuses in self._statuses:
             statuses.wait()
         while self._statuses:
             self._statuses.popleft().require_good()
 
     def _decode(self, one: "_Launch", prepared: PreparedStep) -> None:
-        """Launch the kernels, and have their statuses copied to the host."""
+        """Launch the kernels and enqueue the copy of their statuses to the host."""
         planned, fresh = one.planned, None
         if self._cache is not None:
             fresh = self._cache.put(planned, one.files.files, one.digests)
         launched = launch(planned, self._kernels, fresh, one.ready)
-        # Statuses overwrite the records, which are uploaded and read by then.
+        # The statuses overwrite the records in the arena: these are uploaded and read by then.
         statuses = planned.arena.numpy()[: 4 * len(one.rows)].view(np.int32)
         if len(one.rows):
             self._kernels.download(statuses, int(launched.job["statuses"][0]))
@@ -166,26 +166,26 @@ class CudaJpegDecoder(Decoder):
         )
 
     def _check_finished(self) -> None:
-        """Check the finished launches and return their arenas; raise as `_LaunchStatuses.require_good`."""
+        """Check the statuses of finished launches and give their arenas back; raises like `_LaunchStatuses.require_good`."""
         while self._statuses and self._statuses[0].are_copied():
             finished = self._statuses.popleft()
             finished.require_good()
             self._arenas.give_back(finished.arena)
 
     def _planner(self) -> Planner:
-        """Return the planner of this thread."""
+        """Return the planner of the calling thread."""
         found: Planner | None = getattr(self._planners, "one", None)
         if found is None:
             found = self._planners.one = Planner(self._arenas)
         return found
 
     def _empty_canvases(self, engines: Engines, fetched: Fetched) -> list[ViewCanvases]:
-        """Return memory for the canvases of all rows on the device, on the side stream."""
+        """Allocate the canvases of all rows on the device, on the side stream."""
 
         def make(*shape: int) -> torch.Tensor:
             return torch.empty((*shape, 3), dtype=torch.uint8, device=engines.device)
 
-        with torch.cuda.stream(self._side.stream):  # does nothing where that is None
+        with torch.cuda.stream(self._side.stream):  # no effect if the stream is None
             made: list[ViewCanvases] = []
             for view, drawn in zip(engines.views, fetched.draws, strict=True):
                 size = view.recipe.decode_size
@@ -201,11 +201,11 @@ class _Launch:
     """One launch of the kernels.
 
     Attributes:
-        planned: The plan of its files.
-        ready: The upload of that.
-        files: The files.
-        digests: uint64 [n], of all bytes of each.
-        rows: int64 [images decoded here], those of the step.
+        planned: The plan of the launch.
+        ready: The upload of the plan.
+        files: The files, decoded or not.
+        digests: uint64 [n], the digest of each file's bytes.
+        rows: int64 [images of the launch], their rows in the step.
     """
 
     planned: LaunchPlan
@@ -217,14 +217,14 @@ class _Launch:
 
 @dataclass(frozen=True, slots=True)
 class _LaunchStatuses:
-    """The kernels' statuses of the images of a launch.
+    """The kernels' statuses of the images of a launch, on their way to the host.
 
     Attributes:
-        done: The event after their copy to the host; None on a CPU.
+        done: The CUDA event after the copy to the host; None on a CPU.
         statuses: int32 [n] on the host.
         fetched: The step of the images.
-        rows: int64 [n], their rows in it.
-        arena: What the images were uploaded from; it is free once the statuses are copied.
+        rows: int64 [n], rows of the images in the step.
+        arena: The arena of the upload; it can be reused once the statuses are copied.
     """
 
     done: Any
@@ -237,15 +237,15 @@ class _LaunchStatuses:
         return self.done is None or bool(self.done.query())
 
     def wait(self) -> None:
-        """Wait until they are copied."""
+        """Wait until the statuses are copied."""
         if self.done is not None:
             self.done.synchronize()
 
     def require_good(self) -> None:
-        """Require that all are good, as the CPU found these files; to be called once the statuses are copied.
+        """Check that every status is GOOD; call it once the statuses are copied.
 
         Raises:
-            LoaderError: One is not, so the pixels of its image were wrong.
+            LoaderError: The GPU calls a file damaged that the CPU found sound, so its pixels were wrong.
         """
         if self.statuses.any():
             numbers = np.flatnonzero(self.statuses).tolist()
@@ -259,12 +259,12 @@ class _LaunchStatuses:
 
 
 def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[tuple[int, int]]:
-    """Return the images of each launch: first and last (half open).
+    """Split images into launches; return the first and last (half open) image of each.
 
     Args:
-        parts: RECT [n]: what is decoded of each.
-        files: The n files; it is known which of them shall stay on the device.
-        num_views: Views of an image.
+        parts: RECT [n], the part of each image that is decoded.
+        files: The n files, with `keep` already set.
+        num_views: Views per image.
     """
     if not len(parts):
         return []

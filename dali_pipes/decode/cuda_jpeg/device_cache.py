@@ -1,4 +1,4 @@
-"""Encoded images that stay on a device, so that later epochs upload nothing of them."""
+"""A cache of encoded images on the device, so that later epochs do not upload them again."""
 
 import numpy as np
 import torch
@@ -7,27 +7,28 @@ from numpy.typing import NDArray
 from dali_pipes.decode.cuda_jpeg.batch import LaunchPlan
 
 PIECE_BYTES = 1 << 28
-"""Memory is taken in pieces of this size, and the cache is full when the next one does not fit."""
+"""The cache allocates memory in pieces of this size; it is full when the next piece does not fit."""
 
 USUAL_BYTES = 110_000
 """Size of a photograph of 0.2 megapixels, for estimates."""
 
 
 class DeviceCache:
-    """Keeps scans of files on the device, as long as more of its memory is free than the scans take.
+    """Caches the scans of JPEGs on the device while the free memory there exceeds the size of the cache.
 
-    The first files stay; those that come when it is full are uploaded each time. A file is identified by `digests_of` its bytes
-    and by their number, so that a changed file is a new one. Any thread may look up; a single one puts, in the order of the
-    launches, and all that is put and read goes to one stream. The memory is freed with the cache, so a launch must hold the cache
-    until it is enqueued; from then on the order of the stream protects the memory.
+    The cache never evicts: the first files stay, and files that arrive when it is full are uploaded each time. A file
+    is identified by the digest of its bytes (`digests_of`) and their number, so a changed file is a new file. Any
+    thread may call `look_up`. Only one thread may call `put`, in launch order. All copies and reads of the cache use
+    one stream. The memory is freed with the cache, so a launch must hold a reference to the cache until it is enqueued;
+    after that, stream order protects the memory.
 
     Args:
         device: A CUDA device.
 
     Attributes:
-        num_files: Number of files in it.
-        num_bytes: Memory that it has taken.
-        is_full: Whether it takes no further files.
+        num_files: Number of cached files.
+        num_bytes: Allocated device memory.
+        is_full: Whether no further files are added.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -35,17 +36,17 @@ class DeviceCache:
         self.num_files = self.num_bytes = 0
         self.is_full = False
         self._pieces = list[torch.Tensor]()
-        self._used = 0  # of the last piece
+        self._used = 0  # bytes in use of the last piece
         self._numbers = dict[int, int]()
-        # Of each file: its number of bytes, the address, and the file's byte that is there.
+        # Columns: bytes of the file, device address of the cached part, and that part's offset in the file.
         self._known = np.zeros((1024, 3), np.int64)
 
     def look_up(self, files: "NDArray[np.void]", digests: NDArray[np.uint64]) -> None:
-        """Write into FILE [n] of `plan.py` which scans are on the device, and which shall stay there.
+        """Set `kept` and `keep` in FILE [n] (see `plan.FILE`): which scans are on the device, and which to cache there.
 
         Args:
-            files: With addresses and lengths.
-            digests: uint64 [n], of all bytes of each.
+            files: FILE [n] with addresses and lengths.
+            digests: uint64 [n], the digest of each file's bytes.
         """
         get = self._numbers.get
         numbers = np.array([get(digest, -1) for digest in digests.tolist()], np.int64)
@@ -57,15 +58,15 @@ class DeviceCache:
     def put(
         self, planned: LaunchPlan, files: "NDArray[np.void]", digests: NDArray[np.uint64]
     ) -> torch.Tensor | None:
-        """Upload the new scans of a batch on torch's current stream; they stay if there is room.
+        """Upload the new scans of a launch on torch's current stream, and cache them if there is room.
 
         Args:
-            planned: The batch.
-            files: FILE [n] of it.
-            digests: uint64 [n].
+            planned: The plan of the launch.
+            files: FILE [n] of the launch.
+            digests: uint64 [n], the digest of each file's bytes.
 
         Returns:
-            The copy of `LaunchPlan.fresh_bytes` on the device; None where there are none.
+            The copy of `LaunchPlan.fresh_bytes` on the device; None if there are none.
         """
         fresh = planned.fresh_bytes()
         if not len(fresh):
@@ -87,11 +88,11 @@ class DeviceCache:
             self._known = grown
         self._known[first:last] = np.stack(columns, axis=1)
         self.num_files = last
-        # Last, because other threads read both.
+        # Updated last: other threads look the number up first, and the row behind it second.
         self._numbers.update(zip(digests.tolist(), range(first, last), strict=True))
 
     def _room(self, num_bytes: int) -> torch.Tensor | None:
-        """Return unused memory; None where the cache is full."""
+        """Return unused device memory; None if the cache is full."""
         if not self._pieces or self._used + num_bytes > self._pieces[-1].numel():
             piece_bytes = max(PIECE_BYTES, num_bytes)
             left = free_bytes(self._device) - piece_bytes
@@ -107,13 +108,13 @@ class DeviceCache:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return the bytes of a GPU's memory that are free, torch's reserve included."""
+    """Return the free bytes of a GPU's memory, including memory that torch reserves but does not use."""
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 def describe_cache(device: torch.device) -> str:
-    """Return a sentence for people on what stays on the device, and how much room there is now."""
+    """Return a sentence that describes the cache and its present room."""
     room = free_bytes(device) // 2
     return (
         f"cache: the bytes of JPEGs stay on {device} once they are uploaded, as long as more of its memory is free than they take: "

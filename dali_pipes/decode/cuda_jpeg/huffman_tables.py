@@ -1,4 +1,4 @@
-"""Huffman tables in the form of the kernels: choosing those of a scan, and finding equal ones of earlier images."""
+"""Huffman tables in the kernels' format: select those of a scan, and reuse equal tables of earlier images."""
 
 from typing import Any
 
@@ -14,15 +14,15 @@ _WORDS = TABLE_BYTES // 8
 
 @kernel
 def choose_tables(header: Any, chosen: Any) -> int:
-    """Choose the tables of a scan: at most two for DC and two for AC.
+    """Select the Huffman tables of a scan: at most two for DC and two for AC.
 
     Args:
-        header: The memory's header.
-        chosen: int64 [4], written: the numbers of the tables in the header, two for DC and two for AC; equal ones where
-            the scan uses one.
+        header: The parsed header.
+        chosen: int64 [4], written: numbers of the tables in the header, two for DC, then two for AC; both numbers are
+            equal if the scan uses one table.
 
     Returns:
-        A status.
+        A status of `dali_pipes.jpeg.status`.
     """
     chosen[:] = -1
     for component in range(header.components):
@@ -41,12 +41,12 @@ def choose_tables(header: Any, chosen: Any) -> int:
 
 @kernel
 def find_tables(memory: Any, chosen: Any, known: Any, num_known: int) -> int:
-    """Return the number of tables that are equal to those of a scan, or -1.
+    """Return the number of known tables that equal the tables of a scan, or -1.
 
     Args:
-        memory: Has the tables of the scan as they are stored.
-        chosen: As `choose_tables` wrote it.
-        known: uint8 [..., 4, TABLE_BYTES]: tables as they were stored.
+        memory: The decoder's memory with the tables of the scan, as stored.
+        chosen: The output of `choose_tables`.
+        known: uint8 [..., 4, TABLE_BYTES], tables as stored.
         num_known: Number of known tables; the last ones are compared first.
     """
     for number in range(num_known - 1, -1, -1):
@@ -67,7 +67,7 @@ def find_tables(memory: Any, chosen: Any, known: Any, num_known: int) -> int:
 
 @kernel
 def write_tables(memory: Any, chosen: Any, target: int) -> int:
-    """Write the tables of a scan in the kernels' form to an address; returns a status."""
+    """Write the tables of a scan in the kernels' format to an address; returns a status."""
     tables = _tables_at(target)
     for place in range(4):
         table, stored = memory.tables[place], memory.huffman[chosen[place]]

@@ -1,6 +1,6 @@
-"""The units of a scan that a crop needs, and where their codes lie in the file.
+"""The independently decodable units of a scan that a crop needs, and the position of their codes in the file.
 
-A unit is decoded by itself: the MCUs of a restart interval, or those between two seek points.
+A unit is the MCUs of a restart interval, or the MCUs from one seek point to the next.
 """
 
 from typing import Any
@@ -14,11 +14,12 @@ from gpu_aug.compiled.jit import inlined, kernel, load_u8, record_at, signed
 _interval_at, _seek_point_at = record_at(INTERVAL), record_at(SEEK_POINT)
 _ROW_BYTES = SEEK_POINT.itemsize
 _RESTART, _END = 0xD0, 0xD9
+"""Second bytes of the markers RST0 and EOI; ITU-T T.81, table B.1."""
 
 
 @kernel
 def find_next_needed(mcu: int, grid: Any) -> int:
-    """Return the first MCU from `mcu` on that the crop needs; the number of all MCUs where there is none."""
+    """Return the first MCU from `mcu` on that the crop needs; the number of all MCUs if there is none."""
     row, column = mcu // grid.mcus_across, mcu % grid.mcus_across
     if row < grid.first_mcu_row:
         row, column = grid.first_mcu_row, grid.first_mcu
@@ -33,16 +34,16 @@ def find_next_needed(mcu: int, grid: Any) -> int:
 
 @kernel
 def find_restarts(data: int, scan: int, length: int, starts: Any) -> int:
-    """Find the starts of the restart intervals of a scan.
+    """Find the start of each restart interval of a scan.
 
     Args:
         data: Address of the file.
         scan: Offset of the scan's first byte.
         length: Bytes of the file.
-        starts: int64 [expected number], written: offset of each interval's first byte.
+        starts: int64 [expected number], written: offset of the first byte of each interval.
 
     Returns:
-        A status: WRONG_RESTART where markers are missing or out of order.
+        A status; WRONG_RESTART if markers are missing or out of order.
     """
     starts[0] = scan
     position = scan
@@ -60,15 +61,15 @@ def find_restarts(data: int, scan: int, length: int, starts: Any) -> int:
 def write_restart_unit(
     data: int, scan: int, length: int, starts: Any, number: int, out: int
 ) -> int:
-    """Write where a restart interval lies, in bytes of the file; returns a status.
+    """Write the byte range of a restart interval in the file; returns a status.
 
     Args:
         data: Address of the file.
         scan: Offset of the scan's first byte.
         length: Bytes of the file.
-        starts: int64 [n]: offsets at which the intervals should begin.
+        starts: int64 [n], expected offsets of the intervals.
         number: Number of the interval.
-        out: Address of the INTERVAL.
+        out: Address of the INTERVAL to write.
     """
     interval = _interval_at(out)
     begin = starts[number]
@@ -92,7 +93,7 @@ def write_restart_unit(
 
 @inlined
 def _follows(address: int, number: int) -> bool:
-    """Return whether the marker at an address is the one in front of a restart interval."""
+    """Return whether the restart marker before interval `number` is at `address`."""
     return number > 0 and load_u8(address) == 0xFF and load_u8(address + 1) == _RESTART + (number - 1) % 8  # fmt: skip
 
 
@@ -100,15 +101,15 @@ def _follows(address: int, number: int) -> bool:
 def write_seek_point_unit(
     data: int, scan: int, length: int, file: Any, number: int, out: int
 ) -> int:
-    """Write where the MCUs from one seek point to the next lie, in bytes of the file; returns a status.
+    """Write the byte range of the MCUs from one seek point to the next; returns a status.
 
     Args:
         data: Address of the file.
         scan: Offset of the scan's first byte.
         length: Bytes of the file.
-        file: FILE of `plan.py`, whose seek points are known.
-        number: Number of the unit, 0 for the one in front of the first seek point.
-        out: Address of the INTERVAL.
+        file: FILE of `plan.py` with known seek points.
+        number: Number of the unit; 0 is the unit before the first seek point.
+        out: Address of the INTERVAL to write.
     """
     interval = _interval_at(out)
     bit, end_bit = signed(0), signed(0)
@@ -122,7 +123,7 @@ def write_seek_point_unit(
     if begin + 2 > length:
         return CUT_SHORT
     if bit & 7 == 0 and bit and load_u8(data + begin) == 0 and load_u8(data + begin - 1) == 0xFF:
-        begin += 1  # the zero that is stuffed behind the byte in front
+        begin += 1  # skip the zero that is stuffed after the previous byte, an 0xFF
     if number < file.num_seek_points:
         row = _seek_point_at(file.seek_points + number * _ROW_BYTES)
         end_bit = signed(row.bit)

@@ -1,4 +1,4 @@
-"""The sound baseline JPEGs of a step and their seek points: looked up, and found where they are not known yet."""
+"""Look up or compute the seek points of the sound baseline JPEGs of a step."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class Sound:
     """The sound baseline JPEGs of a step, whose bytes live as long as the step.
 
     Attributes:
-        rows: int64 [n], ascending.
+        rows: int64 [n], rows in the step, ascending.
         spans: int64 [n, 2], see `Fetched.spans`.
-        known: Their statuses and seek points.
-        digests: uint64 [n], `digests_of` their bytes.
+        known: Statuses and seek points of the files.
+        digests: uint64 [n], `digests_of` the bytes of each file.
     """
 
     rows: NDArray[np.int64]
@@ -43,15 +43,15 @@ def known_of(
 
     Args:
         fetched: The step.
-        store: Has the seek points of known files, and gets those of others, which take a pass over all codes of a file.
-        pool: Threads that help where many files are unknown; the calling thread may be one of them.
+        store: Has the seek points of known files and receives those of new files, which cost one pass over all codes of a file.
+        pool: Threads that help if many files are new; the calling thread may belong to it.
     """
     rows = np.flatnonzero(fetched.has_sample)
     spans = fetched.spans[rows]
     digests, indices = digests_of(spans), fetched.indices[rows]
     known = store.look_up(indices, digests)
     statuses = known.files["status"]
-    if (statuses == GOOD).all():  # as in all epochs but the first
+    if (statuses == GOOD).all():  # true in every epoch after the first
         return Sound(rows, spans, known, digests)
     unread = np.flatnonzero(statuses == UNREAD)
     if len(unread):

@@ -1,4 +1,4 @@
-"""The kernels on a CPU, compiled by g++: for tests and rehearsals on machines without a GPU."""
+"""The CUDA kernels compiled for the CPU by g++, for tests and rehearsals on machines without a GPU."""
 
 import ctypes
 import hashlib
@@ -17,16 +17,17 @@ from dali_pipes.decode.cuda_jpeg.records import RECORDS, source
 from dali_pipes.jpeg.status import GOOD
 
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-Wno-unknown-pragmas")
+"""`-ffp-contract=off` matches NVRTC's `--fmad=false`: fused multiply-adds would change pixels."""
 
 
 class CpuKernels:
-    """Calls the functions that the kernels consist of.
+    """Runs the functions of the CUDA kernels on the CPU.
 
     Args:
-        flags: Further ones for g++, such as those of a sanitizer.
+        flags: Additional flags for g++, such as those of a sanitizer.
 
     Raises:
-        RuntimeError: g++ is missing or refuses, or the records of both languages differ.
+        RuntimeError: g++ is missing or fails, or the records of Python and C++ have different sizes.
     """
 
     device = torch.device("cpu")
@@ -41,64 +42,64 @@ class CpuKernels:
     def upload(
         self, arena: torch.Tensor, num_bytes: int, reader: Any = None
     ) -> tuple[torch.Tensor, Callable[[], None]]:
-        """See `Kernels`: the arena itself."""
+        """Return the arena itself, and a function that does nothing."""
         del num_bytes, reader
         return arena, _nothing
 
     def zero(self, address: int, num_bytes: int) -> None:
-        """See `Kernels`."""
+        """Fill memory with zeros at once."""
         ctypes.memset(address, 0, num_bytes)
 
     def download(self, target: NDArray[np.int32], address: int) -> None:
-        """See `Kernels`."""
+        """Copy the memory at once."""
         ctypes.memmove(target.ctypes.data, address, target.nbytes)
 
     def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
-        """Do the work of a kernel.
+        """Run all units of a kernel at once.
 
         Args:
             name: One of `on_gpu.NAMES`.
-            grid: Its blocks of threads in x and y.
+            grid: Thread blocks in x and y.
             job: JOB [1].
         """
         self.run(name, 0, grid[0] if name == "read_codes" else grid[1], job)
 
     def run(self, name: str, first: int, last: int, job: "NDArray[np.void]") -> None:
-        """Do a part of the work: units `first` to `last` (half open)."""
+        """Run units `first` to `last` (half open) of a kernel."""
         address = ctypes.c_void_p(job.ctypes.data)
         self._library[name](address, ctypes.c_uint32(first), ctypes.c_uint32(last))
 
 
 class NoKernels:
-    """Kernels that do nothing, for measurements of the host: every image gets the status GOOD."""
+    """Kernels that do nothing, to measure the host alone; every image gets the status GOOD."""
 
     device = torch.device("meta")
 
     def upload(
         self, arena: torch.Tensor, num_bytes: int, reader: Any = None
     ) -> tuple[torch.Tensor, Callable[[], None]]:
-        """See `Kernels`."""
+        """Return the arena itself, and a function that does nothing."""
         del num_bytes, reader
         return arena, _nothing
 
     def zero(self, address: int, num_bytes: int) -> None:
-        """See `Kernels`."""
+        """Do nothing."""
 
     def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
-        """See `Kernels`."""
+        """Do nothing."""
 
     def download(self, target: NDArray[np.int32], address: int) -> None:
-        """See `Kernels`."""
+        """Report every image as GOOD."""
         del address
         target[:] = GOOD
 
 
 def _nothing() -> None:
-    """Return at once: nothing is under way."""
+    """Do nothing: there is no copy to wait for."""
 
 
 def build(flags: Sequence[str] = ()) -> Path:
-    """Compile the kernels to a library, once for each text and flags; return its path."""
+    """Compile the kernels to a shared library and return its path; a library is cached by source text and flags."""
     text, options = source("cpu"), [*FLAGS, *flags]
     digest = hashlib.sha256("\0".join([text, *options]).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"gpu-aug-cuda-jpeg-{os.getuid()}"

@@ -1,4 +1,4 @@
-"""The kernels on a GPU: compiled by NVRTC, which torch brings, when they are first used on a kind of device."""
+"""The kernels on a GPU, compiled with NVRTC (which comes with torch) on first use of each GPU architecture."""
 
 import ctypes
 import threading
@@ -14,31 +14,33 @@ from dali_pipes.decode.cuda_jpeg.records import GROUP_MAX, source
 from dali_pipes.errors import LoaderError, MissingPackageError
 
 NAMES = ("read_codes", "invert", "color", "resize")
-"""The kernels in the order in which they are launched."""
+"""The kernels in launch order."""
 
-# Threads of a block: each reads the codes of one interval of a group; kernels/launch_gpu.cuh has the same number.
+# Threads per block: each reads the codes of one interval of a group. Must equal the number in kernels/launch_gpu.cuh.
 THREADS = GROUP_MAX
 
 MISSING_NVRTC = (
     'decoder="cuda" compiles its kernels with NVRTC, but cuda-bindings, which torch for CUDA installs, is missing: '
     "pip install cuda-bindings"
 )
-_OPTIONS = ("--fmad=false", "--std=c++17")  # no product is fused with a sum: CPUs do not
+# No fused multiply-add: the CPU code does not use it, and pixels must be equal.
+_OPTIONS = ("--fmad=false", "--std=c++17")
 _LOCK = threading.Lock()
+"""Kernels of a device are compiled once, whichever thread comes first."""
 
 
 def compile_kernels(architecture: str) -> bytes:
-    """Compile the kernels, which takes no GPU.
+    """Compile the kernels to a cubin; needs no GPU.
 
     Args:
         architecture: For instance "sm_90".
 
     Returns:
-        A cubin.
+        The cubin.
 
     Raises:
         MissingPackageError: NVRTC is missing.
-        LoaderError: It refuses.
+        LoaderError: NVRTC reports an error.
     """
     try:
         from cuda.bindings import nvrtc
@@ -69,18 +71,18 @@ _CALLS: dict[str, list[Any]] = {
     "cuMemcpyDtoHAsync_v2": [_WORD, _WORD, _SIZE, _WORD],
     "cuStreamWaitEvent": [_WORD, _WORD, _COUNT],
 }
-"""The driver's functions, and their arguments."""
+"""The functions of the CUDA driver that are used, with their argument types."""
 
 
 class Driver:
-    """Calls the kernels through CUDA's driver, in the context of the thread that makes this.
+    """Launches kernels through the CUDA driver API, in the CUDA context of the thread that creates this object.
 
-    Calls keep Python's lock: they take microseconds, and a thread that gives the lock away waited for 1 ms to get it back.
+    Calls keep the GIL: they take microseconds, but a thread that released it waited 1 ms to get it back.
 
     Args:
         cubin: The compiled kernels.
         stream: Returns the handle of the stream for a call.
-        library: The driver.
+        library: File name of the driver.
 
     Raises:
         LoaderError: A call fails.
@@ -102,20 +104,20 @@ class Driver:
             self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
 
     def zero(self, address: int, num_bytes: int) -> None:
-        """See `Kernels`; the first call of a launch, so it makes sure that the thread has the device's context."""
+        """Enqueue zeroing memory. It is the first call of a launch, so it also binds the device's context to the thread."""
         self._call("cuCtxSetCurrent", self._context)
         self._call("cuMemsetD8Async", address, 0, num_bytes, self._stream())
 
     def wait(self, event: int) -> None:
-        """Let the stream wait for an event."""
+        """Make the stream wait for an event."""
         self._call("cuStreamWaitEvent", self._stream(), event, 0)
 
     def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
-        """See `Kernels`.
+        """Enqueue a kernel.
 
         Args:
             name: One of NAMES.
-            grid: Blocks of threads in x and y.
+            grid: Thread blocks in x and y.
             job: JOB [1].
         """
         arguments = (_WORD * 1)(job.__array_interface__["data"][0])
@@ -123,7 +125,7 @@ class Driver:
         self._call("cuLaunchKernel", self._functions[name], *shape, self._stream(), arguments, None)
 
     def download(self, target: NDArray[np.int32], address: int) -> None:
-        """See `Kernels`."""
+        """Enqueue a copy to pinned host memory."""
         to = target.__array_interface__["data"][0]
         self._call("cuMemcpyDtoHAsync_v2", to, address, target.nbytes, self._stream())
 
@@ -135,7 +137,7 @@ class Driver:
 
 
 class GpuKernels(Driver):
-    """Launches the kernels on a device, on torch's current stream.
+    """Launches the kernels on a CUDA device, on torch's current stream.
 
     Args:
         device: A CUDA device.
@@ -144,7 +146,7 @@ class GpuKernels(Driver):
         device: As given.
 
     Raises:
-        LoaderError: The kernels cannot be compiled for it.
+        LoaderError: The kernels cannot be compiled for the device.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -152,9 +154,9 @@ class GpuKernels(Driver):
         major, minor = torch.cuda.get_device_capability(device)
         cubin = compile_kernels(f"sm_{major}{minor}")
         with torch.cuda.device(device):
-            # The driver's calls need torch's context in this thread: a kernel binds it, memory out of torch's cache does not.
+            # Driver calls need torch's CUDA context in this thread. A kernel launch binds it; allocating cached memory does not.
             torch.zeros(1, device=device)
-            # As Triton asks for the stream: in 0.1 of 3 microseconds.
+            # Triton's way to get the stream: it takes 0.1 us; torch.cuda.current_stream takes 3 us.
             super().__init__(
                 cubin, partial(torch._C._cuda_getCurrentRawStream, torch.cuda.current_device())
             )
@@ -164,15 +166,15 @@ class GpuKernels(Driver):
     def upload(
         self, arena: torch.Tensor, num_bytes: int, reader: Any = None
     ) -> tuple[torch.Tensor, Callable[[], None]]:
-        """See `Kernels`: on a stream of its own, so that uploads go on while the kernels of other batches run."""
+        """Start the copy on a separate stream, so that it overlaps with the kernels of other batches."""
         reader = torch.cuda.current_stream(self.device) if reader is None else reader
         with torch.cuda.stream(self._uploads):
             memory = torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
             memory.copy_(arena[:num_bytes], non_blocking=True)
             done = self._uploads.record_event()
-        # The memory belongs to the stream of the uploads, which gets it back when the reader is through with it.
+        # The memory was allocated on the upload stream. record_stream delays its reuse until the reader has finished with it.
         memory.record_stream(reader)
-        # The event must live until the stream waits for it.
+        # Keep the event alive until the stream waits for it.
         return memory, lambda: self.wait(done.cuda_event)
 
 
@@ -182,17 +184,17 @@ def _kernels_of(index: int) -> GpuKernels:
 
 
 def gpu_kernels(device: torch.device) -> GpuKernels:
-    """Return the kernels of a device, compiled once; any thread may call it."""
+    """Return the kernels of a device; they are compiled once, and any thread may call it."""
     with _LOCK:
         index = torch.cuda.current_device() if device.index is None else device.index
         return _kernels_of(index)
 
 
 def _done(result: Any) -> Any:
-    """Return the result of a call of NVRTC.
+    """Return the result of an NVRTC call.
 
     Raises:
-        LoaderError: It failed.
+        LoaderError: The call failed.
     """
     status, *values = result
     if int(status) != 0:

@@ -1,8 +1,9 @@
-"""The host's part of a batch in one function without Python: from files to records and bytes that are uploaded together.
+"""Plan one launch on the host, in one compiled function: from files to records and bytes that are uploaded together.
 
-The arena gets, one behind the other: IMAGE of each image that is decoded here, VIEW of each of its views, the bytes of the intervals,
-TABLES, GROUP, INTERVAL. Of images that shall stay on the device the complete scan is copied instead, to the arena's end, the first one
-last; of those that are there already nothing is copied. The totals say how much further memory the kernels need.
+The arena receives, in this order: an IMAGE per decoded image, a VIEW per image and view, the bytes of the intervals,
+TABLES, GROUP and INTERVAL records. For an image to cache on the device, the complete scan is copied to the end of the
+arena instead of the intervals; the first such scan comes last. For an image that is cached already, no bytes are
+copied. TOTALS state how much more device memory the kernels need.
 """
 
 from typing import Any
@@ -36,9 +37,11 @@ from dali_pipes.jpeg.status import GOOD
 from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
 
 UNKNOWN_STARTS = 100
-"""Status of a file without restart markers and without known seek points; behind all of `dali_pipes.jpeg.status`."""
+"""Status of a file without restart markers and without known seek points; larger than all of
+`dali_pipes.jpeg.status`."""
 NO_ROOM, NO_TABLES, NO_INTERVALS, NO_STARTS = range(101, 105)
-"""Statuses of memory that is too small: the arena, or that for tables, for intervals, or for starts of restart intervals."""
+"""Statuses of memory that is too small: the arena, the memory of tables, of intervals, or of starts of restart
+intervals."""
 
 
 FILE = numbers(
@@ -47,31 +50,30 @@ FILE = numbers(
 """An encoded image with its seek points and restart intervals.
 
 address, num_bytes: Its bytes.
-first_offset, last_offset: Its restart intervals as a half-open range of all offsets.
-seek_points, num_seek_points, every: Address of its SEEK_POINT rows, their number, and the MCUs from one seek point to the next, 0
-    where none are known.
-keep: 1 where its scan shall stay on the device.
-kept, kept_start: If it is on the device, the address of the file's byte `kept_start` there; else 0.
-"""
+first_offset, last_offset: Its restart intervals, as a half-open range of all offsets.
+seek_points, num_seek_points, every: Address of its SEEK_POINT rows, their number, and the MCUs from one seek point to
+the next; 0 if none are known.
+keep: 1 if this launch caches its scan on the device, else 0.
+kept, kept_start: If the scan is cached, the device address of the file's byte `kept_start`, and that offset; else 0."""
 
 TOTALS = numbers(
     "num_images num_groups num_intervals num_tables blocks memory pixels seen used fresh "
     "data_at groups_at intervals_at tables_at group_tables open_group"
 )
-"""Sums over a batch.
+"""Sums over a launch.
 
-num_images, num_groups, num_intervals, num_tables: Records of each kind.
-blocks: Blocks of coefficients.
+num_images, num_groups, num_intervals, num_tables: Number of records of each kind.
+blocks: Blocks of 64 coefficients.
 memory: Bytes of planes, parts and weights.
 pixels, seen: Pixels of the largest part, and of the largest canvas.
-used: Bytes of the arena, from its start on.
-fresh: Bytes at its end that stay on the device.
-data_at, groups_at, intervals_at, tables_at: Offsets of those sections in it.
-group_tables, open_group: Tables and number of intervals of the group that is being filled.
-"""
+used: Used bytes at the start of the arena.
+fresh: Bytes at the end of the arena, which are cached on the device.
+data_at, groups_at, intervals_at, tables_at: Offsets of these sections in the arena.
+group_tables, open_group: Tables and number of intervals of the group that is being filled."""
 
 _interval_at, _group_at = record_at(INTERVAL), record_at(GROUP)
 _NOWHERE = signed(-1)
+"""Returned instead of an address or offset if there is no room."""
 
 
 @kernel
@@ -89,26 +91,26 @@ def plan_batch(
     fresh: Any,
     totals: Any,
 ) -> int:
-    """Write what the kernels need for a batch into an arena.
+    """Write everything that the kernels need for a launch into an arena.
 
     Args:
         files: FILE [n].
-        offsets: int64 [...]: where restart intervals begin, of the files of which that is known.
+        offsets: int64 [...], offsets at which restart intervals begin, for the files that have known ones.
         sizes: int64 [n, 2]: height and width of the upright images.
-        parts: RECT [n]: the part of each image that all its views need.
+        parts: RECT [n], the part of each image that all its views together need.
         crops: CROP [V, n].
-        canvases: int64 [V, n, 3]: address on the device, height and width; pixels side by side, RGB.
+        canvases: int64 [V, n, 3], address on the device, height and width; the pixels are packed RGB.
         antialias: bool [V].
-        memories: uint8 [...] each: the arena, records before they go there, the decoder's memory, stored tables [k, 4, TABLE_BYTES];
-            and int64 [...] for offsets. All aligned to 8 bytes, the arena to 16.
-        numbers: int32 [n], written: the image's number among those that are decoded here, or -1.
-        statuses: int32 [n], written: GOOD, or why the image is left to others.
-        fresh: int64 [n, 2], written: of an image whose scan is at the arena's end, how many bytes before the end it begins, and with
-            which byte of the file; else 0.
+        memories: Five arrays: the arena, intermediate records, the decoder's memory and stored tables [k, 4,
+            TABLE_BYTES], all uint8; and int64 [...] for offsets. Aligned to 8 bytes, the arena to 16.
+        numbers: int32 [n], written: number of each image in the launch; -1 if the kernels do not decode it.
+        statuses: int32 [n], written: GOOD, or the reason why the kernels do not decode the image.
+        fresh: int64 [n, 2], written: for a scan at the end of the arena, the distance of its start from the end, and
+            the offset of its first byte in the file; else 0.
         totals: TOTALS [1], written.
 
     Returns:
-        GOOD, or from NO_ROOM on which memory is too small; then nothing else counts.
+        GOOD, or a status from NO_ROOM on that names the memory that is too small; the outputs are invalid then.
     """
     arena, records, scratch, stored, starts = memories
     total = totals[0]
@@ -125,7 +127,8 @@ def plan_batch(
         statuses[row] = _read_image(memory_at(address), files[row], sizes[row], parts[row], chosen)
         if statuses[row] != GOOD:
             continue
-        start = memory_at(address).header.scan // 16 * 16  # kernels read words that are aligned
+        # Rounded down: kernels read aligned 16-byte words.
+        start = memory_at(address).header.scan // 16 * 16
         place = _choose_place(files[row], start)
         status = _add(
             memory_at(address), files[row], offsets, (arena, records, stored, starts), place, total
@@ -156,7 +159,7 @@ def plan_batch(
 
 @inlined
 def _read_image(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
-    """Read a file's header, and find the blocks and tables that are needed; returns a status."""
+    """Read a file's header, and find the blocks and tables that its crop needs; returns a status."""
     job = memory.job
     job.data, job.length = file.address, file.num_bytes
     job.top, job.left, job.height, job.width = part.top, part.left, part.height, part.width
@@ -174,7 +177,7 @@ def _read_image(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> in
 
 @inlined
 def _choose_place(file: Any, start: int) -> int:
-    """Return where the bytes of a file are; those on the device count if they begin at the same byte of the file."""
+    """Return where the kernels read an image's bytes. A cached scan counts if it begins at the same byte of the file."""
     if file.kept and file.kept_start == start:
         return KEPT
     return FRESH if file.keep else UPLOADED
@@ -182,7 +185,7 @@ def _choose_place(file: Any, start: int) -> int:
 
 @kernel
 def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total: Any) -> int:
-    """Add the tables and the intervals of an image; nothing of it remains where it is left to other decoders."""
+    """Add the tables and intervals of an image; if the kernels cannot decode it, its intervals are removed again."""
     arena, records, stored, starts = memories
     tables, status = _add_tables(memory, starts[:4], records, stored, total)
     if status != GOOD:
@@ -198,7 +201,7 @@ def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total:
 
 @inlined
 def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any) -> Any:
-    """Return the number of the tables of an image, new ones if need be, and a status."""
+    """Return the number of the image's tables, which are added if they are new, and a status."""
     tables = find_tables(memory, chosen, stored, total.num_tables)
     status = GOOD
     if tables < 0:
@@ -217,7 +220,7 @@ def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any)
 
 @inlined
 def _copy_scan(memory: Any, arena: Any, total: Any) -> int:
-    """Copy a file's scan in front of those at the arena's end; returns a status."""
+    """Copy a file's scan in front of the scans at the end of the arena; returns a status."""
     job, start = memory.job, memory.header.scan // 16 * 16
     total.fresh += (job.length - start + 15) // 16 * 16
     if total.used > _find_limit(arena, total):
@@ -229,7 +232,7 @@ def _copy_scan(memory: Any, arena: Any, total: Any) -> int:
 
 @inlined
 def _find_limit(arena: Any, total: Any) -> int:
-    """Return where the scans that stay on the device begin in the arena."""
+    """Return the offset in the arena at which the scans to cache begin."""
     return signed(len(arena) - total.fresh)
 
 
@@ -282,7 +285,7 @@ def _add_intervals(
 
 @inlined
 def _measure_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
-    """Return the MCUs of a unit, and a status; starts of restart intervals are written behind the first four of `starts`."""
+    """Return the MCUs per unit and a status; starts of restart intervals are written from the fifth of `starts` on."""
     header, job = memory.header, memory.job
     each, status = signed(header.restart), signed(GOOD)
     if not header.restart:
@@ -303,7 +306,7 @@ def _measure_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
 
 @inlined
 def _next_interval(records: Any, total: Any, tables: int) -> int:
-    """Return the address of the next interval, in a group with equal tables; -1 where there is no room."""
+    """Return the address of the next interval, in a group with equal tables; -1 if there is no room."""
     if total.open_group == GROUP_MAX or (total.open_group and total.group_tables != tables):
         _close_group(records, total)
     total.group_tables = tables
@@ -316,7 +319,7 @@ def _next_interval(records: Any, total: Any, tables: int) -> int:
 
 @kernel
 def _intervals_at(records: Any) -> int:
-    """Return where intervals begin: behind the half of the records for tables; groups stand at the end, the last one first."""
+    """Return the address of the first interval: after the half of the records for tables. Groups fill the end, backwards."""
     return signed(signed(records.ctypes.data) + len(records) // 32 * 16)
 
 
@@ -333,7 +336,7 @@ def _close_group(records: Any, total: Any) -> None:
 
 @inlined
 def _copy_run(arena: Any, room: int, data: int, begin: int, end: int, target: int) -> int:
-    """Copy a run of bytes of a file into the arena; return where the next one goes, or -1 where there is no room."""
+    """Copy a run of bytes of a file into the arena; return the offset after it, or -1 if there is no room."""
     if target < 0 or target + end - begin > room:
         return _NOWHERE
     if end > begin:
@@ -343,7 +346,7 @@ def _copy_run(arena: Any, room: int, data: int, begin: int, end: int, target: in
 
 @kernel
 def _append_records(arena: Any, records: Any, total: Any) -> int:
-    """Copy tables, groups and intervals behind the bytes."""
+    """Copy tables, groups and intervals behind the bytes of the intervals; returns a status."""
     total.tables_at = _round_up(total.used)
     total.groups_at = total.tables_at + total.num_tables * TABLES_BYTES
     total.intervals_at = total.groups_at + total.num_groups * GROUP_BYTES

@@ -1,4 +1,7 @@
-"""What host and kernels share: the text of the kernels, and the records as in ``kernels/types.cuh``, which says what they mean."""
+"""The text of the kernels, and the records that host and kernels share.
+
+``kernels/types.cuh`` defines the same records and documents their fields.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -7,15 +10,16 @@ from typing import Any, Literal
 import numpy as np
 
 LOOK_BITS = 10
-"""As FAST_BITS of ``dali_pipes/jpeg/huffman_tables.py``, which makes the tables."""
+"""Must equal FAST_BITS of ``dali_pipes/jpeg/huffman_tables.py``, which builds the tables."""
 
 
 UPLOADED, FRESH, KEPT = range(3)
-"""Where the bytes of an image are: uploaded for this launch alone, uploaded by it to stay on the device, or on it already."""
+"""Where the bytes of an image are: uploaded for this launch alone, uploaded now and cached on the device, or cached
+before."""
 ANY_REST = 255
-"""In place of the number of bits that fill the last byte: as many as there are."""
+"""Replaces the number of unused bits in the last byte if that number is unknown (0 to 7)."""
 GROUP_MAX = 128
-"""Intervals of a group: the threads of a block."""
+"""Largest number of intervals in a group, which equals the threads of a block."""
 
 _U8, _I16, _U16, _I32, _U32, _U64 = np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.uint64
 
@@ -83,7 +87,7 @@ JOB = _record(
 )
 
 RECORDS = (TABLES, INTERVAL, GROUP, PLANE, IMAGE, SIDE, VIEW, JOB)
-"""The records, in the order in which the kernels number them."""
+"""All records; the kernels number them in this order."""
 
 TABLES_BYTES, INTERVAL_BYTES, GROUP_BYTES = (
     record.itemsize for record in (TABLES, INTERVAL, GROUP)
@@ -96,6 +100,6 @@ _FILES = ("types", "huffman", "idct", "color", "resize")
 
 @cache
 def source(target: Literal["gpu", "cpu"]) -> str:
-    """Return one translation unit: the kernels for NVRTC, or plain functions for g++."""
+    """Return one translation unit: CUDA kernels for NVRTC, or plain functions for g++."""
     names = (*_FILES, f"launch_{target}")
     return "\n".join((_FOLDER / f"{name}.cuh").read_text(encoding="utf-8") for name in names)

@@ -1,4 +1,4 @@
-"""Write the records of an image and of its views, and allot the kernels' memory for both."""
+"""Write the records of an image and its views, and allot the device memory that its kernels need."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
     """Write the IMAGE of a file whose header and crop are in the decoder's memory.
 
     Args:
-        memory: The header is read, the crop and its blocks are found.
-        chosen: int64 [4]: the numbers of the tables in the header; see `choose_tables`.
+        memory: The decoder's memory, after the header was read and the crop and its blocks were found.
+        chosen: int64 [4], the numbers of the tables in the header; see `choose_tables`.
         at: Address of the record.
-        total: TOTALS; grows by the image's memory.
+        total: TOTALS; `write_image` adds the image's memory.
     """
     image, header, grid, target = _image_at(at), memory.header, memory.grid, memory.target
     image.coefficients = total.blocks
@@ -47,14 +47,14 @@ def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
 
 @kernel
 def write_place(at: int, place: int, file: Any, start: int, total: Any) -> None:
-    """Write the place of an image's bytes.
+    """Write where the kernels read an image's bytes.
 
     Args:
         at: Address of the IMAGE.
         place: UPLOADED, FRESH or KEPT.
         file: FILE of `plan.py`.
-        start: The file's first byte that is FRESH or KEPT.
-        total: TOTALS, whose last FRESH bytes are the image's.
+        start: Offset in the file of the first byte that is FRESH or KEPT.
+        total: TOTALS; its last `fresh` bytes begin with those of this image.
     """
     image = _image_at(at)
     image.place, image.bytes = place, 0
@@ -101,12 +101,12 @@ def write_view(
     Args:
         at: Address of the record.
         image: Address of the IMAGE.
-        part: RECT: the image's needed part.
+        part: RECT, the image's needed part.
         crop: CROP.
         canvas: int64 [3]: address, height and width.
-        antialias: Whether shrinking averages.
-        number: The view's number among all.
-        total: TOTALS; grows by the memory of the weights.
+        antialias: Whether shrinking is low-pass filtered.
+        number: The view's number among all views of the launch.
+        total: TOTALS; `write_view` adds the memory of the weights.
     """
     view = _view_at(at)
     view.canvas = canvas[0]

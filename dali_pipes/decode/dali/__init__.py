@@ -1,1 +1,1 @@
-"""Decoding by NVIDIA DALI: its graph, how it is fed, and pipelines that users bring."""
+"""Decoding with NVIDIA DALI: graphs, feeding them, and pipelines that users bring."""

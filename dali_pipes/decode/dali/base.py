@@ -1,4 +1,4 @@
-"""What all decoders with a pipeline of DALI share."""
+"""The base class of all decoders that run a DALI pipeline."""
 
 from dali_pipes.decode.dali.driver import Driver
 from dali_pipes.stages.augment import Augmenter
@@ -7,13 +7,13 @@ from dali_pipes.stages.pipeline import Decoder
 
 
 class DecoderByDali(Decoder):
-    """A decoder with a pipeline of DALI; see Decoder.
+    """A decoder that runs a DALI pipeline; see Decoder.
 
     Args:
-        fetcher: Deals with bad samples.
-        augmenter: Goes on from what DALI makes.
-        driver: The pipeline.
-        read_ahead: How many steps threads read and prepare besides those that are in DALI.
+        fetcher: Replaces bad samples.
+        augmenter: Augments the outputs of DALI.
+        driver: Runs the pipeline.
+        read_ahead: Number of steps that threads read and prepare besides the steps that are in DALI.
     """
 
     def __init__(
@@ -25,6 +25,6 @@ class DecoderByDali(Decoder):
         self.capacity = self.depth + self.lookahead + read_ahead
 
     def close(self) -> None:
-        """Drop the steps that were started."""
+        """Discard the started steps."""
         self._driver.drain()
         self._side.close()

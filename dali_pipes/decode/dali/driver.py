@@ -1,4 +1,4 @@
-"""Running a DALI pipeline by pushing batches into it."""
+"""Run a DALI pipeline by pushing batches into it."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -13,22 +13,22 @@ INSTALL_DALI = (
 )
 
 Inputs = Mapping[str, Any]
-"""The batch of each input of the pipeline, by the name of the input."""
+"""The batch of each pipeline input, by input name."""
 
 Outputs = Sequence[Any] | None
-"""The outputs of the pipeline for a batch, a TensorList each; None if DALI refused the batch."""
+"""The outputs of the pipeline for a batch, one TensorList each; None if DALI refused the batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineOptions:
-    """The options of every pipeline of ours.
+    """Options that all our DALI pipelines have.
 
     Attributes:
-        batch_size: The largest batch.
-        device: Device on which DALI decodes.
-        device_id: The GPU for "mixed", None for "cpu".
+        batch_size: Size of the largest batch.
+        device: Where DALI decodes.
+        device_id: The GPU for "mixed"; None for "cpu".
         num_threads: Number of DALI's threads.
-        depth: How many batches DALI works on at once.
+        depth: Number of batches that DALI works on at once.
     """
 
     batch_size: int
@@ -39,7 +39,7 @@ class PipelineOptions:
 
 
 def new_pipeline(options: PipelineOptions) -> Any:
-    """Return a pipeline of DALI without operators.
+    """Return a DALI pipeline without operators.
 
     Raises:
         MissingPackageError: DALI is not installed.
@@ -58,7 +58,7 @@ def new_pipeline(options: PipelineOptions) -> Any:
 
 
 class Driver:
-    """A built DALI pipeline; one push is one run, and outputs come in the order of the pushes.
+    """A built DALI pipeline; each push is one run, and outputs come in push order.
 
     Args:
         pipeline: The pipeline, with DALI's default executor.
@@ -66,24 +66,25 @@ class Driver:
 
     Attributes:
         depth: As given.
-        refusal: DALI's message for the batch that it refused last.
+        refusal: DALI's message for the last batch that it refused.
     """
 
     def __init__(self, pipeline: Any, depth: int) -> None:
         self.depth, self.refusal = depth, ""
         self._pipeline = pipeline
         self._is_warm = False
-        self._pushed: deque[Inputs] = deque()  # DALI reads their bytes until they are taken
+        # Kept because DALI reads their bytes until the outputs are taken.
+        self._pushed: deque[Inputs] = deque()
         self._taken_early: deque[Outputs] = deque()
 
     def __len__(self) -> int:
         return len(self._pushed) + len(self._taken_early)
 
     def warm_up(self, inputs: Inputs) -> Sequence[Outputs]:
-        """Run the pipeline on a batch and drop it: the first schedule_run starts `depth` runs at once.
+        """Run the pipeline `depth` times on a batch, because DALI's first schedule_run starts that many runs at once.
 
         Returns:
-            The outputs of each run; none if the pipeline was warm.
+            The outputs of each run; empty if the pipeline is warm already.
         """
         if self._is_warm:
             return ()
@@ -95,33 +96,33 @@ class Driver:
         return taken
 
     def push(self, inputs: Inputs) -> None:
-        """Start on a batch of at least one sample; `warm_up` comes before."""
+        """Start a run on a batch of at least one sample; call `warm_up` before the first push."""
         self._feed(inputs)
         self._pipeline.schedule_run()
 
     def take(self, cuda_stream: Any = None) -> Outputs:
-        """Wait for the oldest batch.
+        """Wait for the outputs of the oldest batch.
 
         Args:
-            cuda_stream: The stream that will read the outputs; with None the host waits.
+            cuda_stream: The stream that reads the outputs; with None the host waits.
 
         Returns:
-            The outputs, or None if DALI refused the batch. The pipeline goes on with the next batch either way.
+            The outputs, or None if DALI refused the batch. The pipeline can run further batches in both cases.
 
         Raises:
-            LoaderError: There is not one output for each sample that was pushed.
+            LoaderError: The number of outputs differs from the number of pushed samples.
         """
         return self._taken_early.popleft() if self._taken_early else self._take(cuda_stream)
 
     def run_now(self, inputs: Inputs, cuda_stream: Any = None) -> Outputs:
-        """Run a batch out of turn; the order of the pushed batches does not change."""
+        """Run a batch at once, before the pushed batches; their order does not change."""
         while self._pushed:
             self._taken_early.append(self._take(cuda_stream))
         self.push(inputs)
         return self._take(cuda_stream)
 
     def drain(self) -> None:
-        """Wait for the pushed batches and drop them."""
+        """Wait for the pushed batches and drop their outputs."""
         self._taken_early.clear()
         while self._pushed:
             self._take(None)
@@ -138,7 +139,7 @@ class Driver:
         except Exception as error:  # noqa: BLE001 - DALI raises many types; the CPU judges each sample
             self.refusal = _short(str(error))
         finally:
-            # With DALI's default executor the outputs stay valid for as long as they are referenced.
+            # With DALI's default executor, outputs stay valid as long as they are referenced.
             self._pipeline.release_outputs()
             pushed = self._pushed.popleft()
         count = len(next(iter(pushed.values())))
@@ -151,7 +152,7 @@ class Driver:
 
 
 def _short(refusal: str) -> str:
-    """Return the cause of a DALI error, without the frame that every DALI error has."""
+    """Return the cause of a DALI error, without DALI's boilerplate around it."""
     before, met, after = refusal.partition("encountered:")
     lines = [line.strip() for line in (after if met else before).splitlines()]
     frame = ("", "Critical error in pipeline:", "Current pipeline object is no longer valid.")

@@ -1,4 +1,4 @@
-"""Feeding batches to a DALI pipeline that decodes them."""
+"""The DALI pipeline for images, and the batches that it gets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from readers.sample import Payload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedOptions(PipelineOptions):
-    """How to build the pipeline.
+    """Options of the DALI pipeline for images.
 
     Attributes:
-        canvases: Whether it hands back finished canvases, one list of images per view, or one list of
-            cuts: of each image the part that holds its crops of all views.
+        canvases: Whether the pipeline returns finished canvases, one list of images per view. Otherwise it returns one
+            list of cuts: the part of each image that contains the crops of all its views.
         antialias: For each view, whether shrinking to the canvas is low-pass filtered.
-        hw_decoder_load: On "mixed" the share of each batch, 0 to 1, for the GPU's JPEG engine; see Loader.
+        hw_decoder_load: With "mixed", the share of each batch, 0 to 1, that the GPU's JPEG engine decodes; see Loader.
     """
 
     canvases: bool
@@ -31,20 +31,20 @@ class FeedOptions(PipelineOptions):
 
 
 class Feed(Driver):
-    """A DALI pipeline that decodes the batches that are pushed into it, in order.
+    """A DALI pipeline that decodes the pushed batches in order.
 
-    DALI draws and reads nothing: it is given bytes and crops. Its outputs are TensorLists of uint8 images, on "mixed" followed
-    by the decoded images, which must be held until the canvases are made.
+    DALI neither reads files nor draws random numbers: it gets bytes and crops. Its outputs are TensorLists of uint8
+    images. With "mixed" the decoded images follow, which must be held until the canvases are made.
 
     Raises:
-        MissingPackageError: If DALI is not installed.
-        LoaderError: If DALI refuses a sound JPEG on this machine.
+        MissingPackageError: DALI is not installed.
+        LoaderError: DALI refuses a sound JPEG on this machine.
     """
 
     def __init__(self, options: FeedOptions) -> None:
         super().__init__(_build(options), options.depth)
         self.options = options
-        # As large as any batch: nvImageCodec gives the JPEG engine at most as many images as in the first batch.
+        # The first batch has the largest size: it limits how many images nvImageCodec gives the JPEG engine at once.
         count = options.batch_size
         pairs = {
             name: np.full((count, 2), _PLACEHOLDER[kind], np.int32)
@@ -58,9 +58,10 @@ class Feed(Driver):
             )
 
     def inputs(self, fetched: Fetched, hidden: set[int]) -> Inputs:
-        """Make the inputs of a batch of at least one row, in any thread. Hidden rows, and rows without data, get a placeholder.
+        """Return the inputs for a batch of at least one row; any thread may call it.
 
-        All are DALI's own types: lists of arrays would be inspected one by one as they are fed (3.7 us each, not 0.2).
+        Hidden rows and rows without data get a placeholder. All inputs have DALI's own types: for lists of arrays, DALI
+        inspects each array as it is fed (3.7 us each instead of 0.2 us).
         """
         covered, placeholder = ~fetched.has_sample, graph.placeholder()
         covered[sorted(hidden)] = True
@@ -71,10 +72,10 @@ class Feed(Driver):
         return _tensor_lists(encoded, self._rects(fetched, covered))
 
     def _rects(self, fetched: Fetched, covered: NDArray[np.bool_]) -> dict[str, NDArray[np.int32]]:
-        """Return the pairs that the graph needs, int32 [B, 2] each; covered rows, bool [B], get those of a placeholder."""
+        """Return the graph's pairs of numbers, int32 [B, 2] each; rows in `covered`, bool [B], get those of a placeholder."""
         start, shape = needed_part(fetched.draws)
         values = {"start": start, "shape": shape}
-        # On "cpu" the part is decoded, else the full image; see `graph.decode`.
+        # With "cpu" DALI decodes only the part, with "mixed" the full image; see `graph.decode`.
         decoded = start if self.options.device == "cpu" else np.zeros_like(start)
         for view, drawn in enumerate(fetched.draws):
             values |= {f"{name}{view}": getattr(drawn.crops, name) for name in _OF_A_CANVAS}
@@ -82,21 +83,23 @@ class Feed(Driver):
         rects = {}
         for name, kind in _pairs(self.options).items():
             rects[name] = np.array(values[name], np.int32)
-            if kind != "canvas":  # a placeholder gets a canvas of the row's size
+            if kind != "canvas":  # the canvas of a placeholder keeps the row's size
                 rects[name][covered] = _PLACEHOLDER[kind]
         return rects
 
 
 _OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
+"""The pairs of numbers that `graph.render_canvas` takes for a view."""
 
 _PLACEHOLDER = {"start": 0, "shape": 1, "resize": 1, "paste": 0, "canvas": 1}
-"""Both numbers of each pair for a placeholder: one pixel of it."""
+"""The value of both numbers of each pair for a placeholder: the crop is one pixel."""
 
 
 def _pairs(options: FeedOptions) -> dict[str, str]:
-    """Return the names of the pairs that the graph needs, with what each is.
+    """Return the name and the kind of each pair of numbers that the graph needs.
 
-    On "mixed" the full image is decoded; DALI removes unused inputs from the graph, and refuses to be fed them.
+    With "mixed" the pairs of the decoded part are missing: DALI removes unused inputs from the graph, and raises if it
+    is fed them.
     """
     pairs = {"start": "start", "shape": "shape"} if options.device == "cpu" else {}
     for view in range(len(options.antialias) if options.canvases else 0):
@@ -107,10 +110,10 @@ def _pairs(options: FeedOptions) -> dict[str, str]:
 def _tensor_lists(
     encoded: Sequence[Payload | NDArray[np.uint8]], rects: Mapping[str, NDArray[np.int32]]
 ) -> Inputs:
-    """Return inputs of DALI's own types; they refer to the bytes, which are not copied."""
+    """Return inputs as DALI's own types; they refer to the bytes without a copy."""
     from nvidia.dali import tensors
 
-    list_of: Any = tensors.TensorListCPU  # its stub lacks `contiguous`
+    list_of: Any = tensors.TensorListCPU  # typed as Any because the stub lacks `contiguous`
     return {
         "encoded": list_of(list(map(tensors.TensorCPU, encoded)), contiguous=False),
         **{name: list_of(pairs) for name, pairs in rects.items()},
@@ -122,7 +125,7 @@ def _build(options: FeedOptions) -> Any:
     from nvidia.dali import fn, types
 
     with pipeline:
-        # no_copy: the driver keeps the inputs alive until their batch is done.
+        # no_copy is safe: the driver keeps the inputs alive until their batch is done.
         encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
         pairs = {
             name: fn.external_source(name=name, dtype=types.INT32, ndim=1, no_copy=True)

@@ -1,4 +1,4 @@
-"""The DALI graph for images: encoded bytes and crops in, decoded and cut uint8 images out."""
+"""The DALI graph for images: from encoded bytes and crops to decoded and cropped uint8 images."""
 
 import base64
 import zlib
@@ -16,20 +16,19 @@ def decode(
     device: Literal["cpu", "mixed"],
     hw_decoder_load: float,
 ) -> Any:
-    """Graph node that decodes to RGB and applies the EXIF orientation.
+    """Return a graph node that decodes to RGB and applies the EXIF orientation.
 
     Args:
         encoded: uint8 [num_bytes] on the CPU.
-        start: int32 [2]: top and left of the part that is needed, in pixels of the upright image; unused on "mixed".
-        shape: int32 [2]: height and width of that part, which lies inside the image; unused on "mixed".
-        device: On "cpu" only the part is decoded, bit for bit like a cut of the whole, but of a progressive JPEG
-            that lacks scans (libjpeg smooths what it has of those). On "mixed" the
-            whole image is decoded on the GPU: nvImageCodec 0.9 has an open report of crashes in region
-            decoding on that device.
-        hw_decoder_load: The share of each batch, 0 to 1, that the JPEG engine of the GPU is given; see Loader.
+        start: int32 [2], top and left of the needed part, in pixels of the upright image; unused with "mixed".
+        shape: int32 [2], height and width of that part, which lies inside the image; unused with "mixed".
+        device: With "cpu" only the part is decoded. Its pixels equal those of the fully decoded image, except for a
+            progressive JPEG that lacks scans (libjpeg smooths it). With "mixed" the full image is decoded on the GPU:
+            nvImageCodec 0.9 has an open report of crashes in region decoding there.
+        hw_decoder_load: The share of each batch, 0 to 1, that the GPU's JPEG engine decodes; see Loader.
 
     Returns:
-        uint8 [height, width, 3]: on "cpu" the part, on the CPU; on "mixed" the whole, on the GPU.
+        uint8 [height, width, 3]: with "cpu" the part, on the CPU; with "mixed" the full image, on the GPU.
     """
     from nvidia.dali import fn, types
 
@@ -37,7 +36,7 @@ def decode(
         return fn.decoders.image_slice(
             encoded, start=start, shape=shape, axes=[0, 1], output_type=types.RGB
         )
-    # The chroma upsampling that CPU decoders use; without it the difference to them is larger.
+    # Fancy upsampling of chroma, as CPU decoders do it; without it the pixels differ more from theirs.
     return fn.decoders.image(
         encoded,
         device="mixed",
@@ -50,19 +49,19 @@ def decode(
 def render_canvas(
     image: Any, start: Any, shape: Any, resize: Any, paste: Any, canvas: Any, *, antialias: bool
 ) -> Any:
-    """Graph nodes that cut a crop out, resample it and lay it on a canvas of zeros.
+    """Return a graph node that crops an image, resizes the crop and places it on a black canvas.
 
-    DALI's triangular filter equals torchvision's antialiased bilinear one inside the image. Along the
-    border it repeats edge pixels where torchvision renormalises the weights, which differs by up to
-    12/255 on photographs.
+    Inside the image, DALI's triangular filter equals torchvision's antialiased bilinear filter. Along the border DALI
+    repeats edge pixels where torchvision renormalises the weights; on photographs the pixels differ there by up to
+    12/255.
 
     Args:
         image: uint8 [height, width, 3].
-        start: int32 [2]: top and left of the crop in `image`.
-        shape: int32 [2]: height and width of the crop, which lies inside.
-        resize: int32 [2]: height and width after resampling.
-        paste: int32 [2]: where the top-left corner lands on the canvas; negative cuts, positive pads.
-        canvas: int32 [2]: height and width of the result.
+        start: int32 [2], top and left of the crop in `image`.
+        shape: int32 [2], height and width of the crop, which lies inside the image.
+        resize: int32 [2], height and width after resizing.
+        paste: int32 [2], position of the crop's top-left corner on the canvas; negative numbers cut, positive ones pad.
+        canvas: int32 [2], height and width of the canvas.
         antialias: Whether to low-pass filter when shrinking.
 
     Returns:
@@ -81,10 +80,10 @@ def render_canvas(
 
 
 def placeholder() -> NDArray[np.uint8]:
-    """A sound JPEG of 64x64 gray pixels, uint8 [num_bytes], for rows that DALI must not see.
+    """Return a sound JPEG of 64x64 gray pixels, uint8 [num_bytes], for rows that DALI must not decode.
 
-    It is as common as can be, baseline and 4:2:0 with the Huffman tables of the standard: the JPEG engine of a GPU takes
-    no tiny pictures.
+    It is a most common kind of JPEG (baseline, 4:2:0, the standard's Huffman tables) and not smaller, because a GPU's
+    JPEG engine refuses tiny images.
     """
     return np.frombuffer(_GRAY, np.uint8)
 

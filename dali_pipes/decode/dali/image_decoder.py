@@ -1,4 +1,4 @@
-"""Decoding images with NVIDIA DALI."""
+"""The decode stage of images with NVIDIA DALI."""
 
 import warnings
 from collections.abc import Sequence
@@ -29,13 +29,14 @@ from dali_pipes.stages.fetch import Fetcher
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A step as the threads that read it leave it.
+    """A step after `DaliImageDecoder.prepare`.
 
     Attributes:
         fetched: The step.
         hidden: The rows that DALI does not get.
-        inputs: The inputs of DALI's pipeline, see `Feed.inputs`; none for an empty step, from which DALI never recovers.
-        remaining: The rows that DALI does not get, where it renders the canvases of the others; else None.
+        inputs: The inputs of DALI's pipeline, see `Feed.inputs`; empty for an empty step, because DALI does not recover
+            from an empty batch.
+        remaining: The rows that our threads render, if DALI renders the canvases of the other rows; else None.
     """
 
     fetched: Fetched
@@ -47,15 +48,15 @@ class Prepared:
 class DaliImageDecoder(DecoderByDali):
     """Decodes images with DALI; see DecoderByDali.
 
-    On the CPU DALI cuts the crops out and our threads resample them: torch's kernel takes a third of the
-    time of DALI's and is torchvision's to the bit. On a GPU DALI does both, and the engine runs on a stream of its
-    own, in parallel to the training step, and our threads render the rows that DALI must not decode.
+    On the CPU, DALI cuts the crops out and our threads resize them: torch's kernel takes a third of the time of DALI's,
+    and its pixels are exactly torchvision's. On a GPU, DALI does both; augmentation runs on a separate stream, in
+    parallel with the training step, and our threads render the rows that DALI must not decode.
 
     Args:
-        fetcher: As for DecoderByDali.
-        augmenter: As for DecoderByDali; goes on from canvases, or from decoded parts on the CPU.
+        fetcher: Replaces bad samples.
+        augmenter: Augments the canvases, or on the CPU renders and augments them.
         feed: DALI's pipeline.
-        trust: Says which samples DALI gets.
+        trust: Decides which samples DALI gets.
         read_ahead: As for DecoderByDali.
     """
 
@@ -82,12 +83,12 @@ class DaliImageDecoder(DecoderByDali):
         return Prepared(fetched, hidden, inputs, remaining)
 
     def start(self, prepared: Prepared) -> None:
-        """Hand a step to DALI."""
+        """Push a step into DALI."""
         if prepared.inputs:
             self._feed.push(prepared.inputs)
 
     def finish(self, prepared: Prepared) -> Pending:
-        """Take a step from DALI, or decode it again where DALI refused it, and augment it."""
+        """Take a step from DALI, decode it again if DALI refused it, and start augmenting it."""
         with self._recorder.measure("decode", by_others=True):
             outputs = self._feed.take(self._side.stream) if prepared.inputs else None
             fetched, hidden = prepared.fetched, prepared.hidden
@@ -105,7 +106,7 @@ class DaliImageDecoder(DecoderByDali):
         return self._augmenter.spawn(fetched, partial(render_parts, parts, self._fetcher))
 
     def _recover(self, fetched: Fetched, hidden: set[int]) -> tuple[set[int], Outputs]:
-        """Find the rows for which DALI refused a batch, hide them, and decode the others again."""
+        """Find the rows because of which DALI refused a batch, hide them, and decode the others again."""
         rows = [row for row in np.flatnonzero(fetched.has_sample).tolist() if row not in hidden]
         refused, outputs = rows, None
         # If DALI refuses even a batch without samples, it refuses all of them.
@@ -125,13 +126,13 @@ class DaliImageDecoder(DecoderByDali):
         return hidden, outputs
 
     def _again(self, fetched: Fetched, hidden: set[int]) -> Outputs:
-        """Decode rows out of turn; None if DALI refuses them."""
+        """Decode all rows but the hidden ones at once; None if DALI refuses them."""
         return self._feed.run_now(self._feed.inputs(fetched, hidden), self._side.stream)
 
     def _augment(
         self, decoded: Decoded, hidden: set[int], outputs: Outputs, remaining: RemainingRows
     ) -> Pending:
-        """Augment DALI's canvases; hidden rows are rendered already, unless there are more of them now."""
+        """Augment DALI's canvases. Hidden rows are rendered already, unless `_recover` hid more of them."""
         is_by_dali = decoded.fetched.has_sample & (outputs is not None)
         is_by_dali[list(hidden)] = False
         decoded, remaining = settle_rows(
@@ -143,7 +144,7 @@ class DaliImageDecoder(DecoderByDali):
             if outputs is None:  # an empty step, or one that DALI refuses
                 return engines.upload(remaining.canvases)
             rendered = engines.upload(remaining.canvases) if rows else []
-            # The decoded images are behind the canvases; see `Feed`.
+            # The decoded images follow the canvases in the outputs; see `Feed`.
             loan = Loan(self._side, outputs[len(engines.views) :])
             made: list[ViewCanvases] = []
             for view, output in zip(engines.views, outputs, strict=False):
@@ -152,7 +153,7 @@ class DaliImageDecoder(DecoderByDali):
                 else:
                     made.append(loan.tensor(output.as_tensor())[: len(is_by_dali)])
                 if rows and isinstance(made[-1], torch.Tensor):
-                    made[-1] = made[-1].clone()  # DALI's own memory is only read
+                    made[-1] = made[-1].clone()  # a copy: memory of DALI must not be written
             for view_canvases, of_rows in zip(made, rendered, strict=False):
                 put_canvases(view_canvases, of_rows, rows)
             return made

@@ -1,18 +1,19 @@
-"""DALI's memory as tensors of torch, without DLPack.
+"""DALI's memory as torch tensors, without DLPack.
 
-Memory that DALI exports by DLPack is freed by a thread of its own, which waits for the full device first: for the training step, and
-while another thread captures a graph that wait is an error which ends the process. So torch gets the address by
-`__cuda_array_interface__`, which says nothing of streams, nor of when memory may be written again:
+A thread of DALI frees memory that was exported by DLPack, and waits for the whole device first: for the training step,
+too. If another thread captures a CUDA graph at that moment, the wait is an error that ends the process. Therefore torch
+gets the address by `__cuda_array_interface__`. That protocol says nothing about streams and lifetimes, which are
+handled here:
 
-- Who reads, and when: `share_outputs(cuda_stream=...)` lets the side stream wait for DALI, and only the side stream reads.
-- What stays: a Loan keeps DALI's objects, as DALI reuses their memory in the order of its own streams once the last object is
-  dropped, and torch's `record_stream` knows only memory of torch.
-- When it is freed: once the last tensor over it is gone, views included, an event is recorded on the side stream; the objects are
-  dropped after that event, at the latest as the loop ends.
-- Who frees: the thread that takes the steps, without waiting for the device. It drops DALI's TensorLists earlier, so what no
-  tensor refers to is freed then, in the order of DALI's streams.
+- Order: `share_outputs(cuda_stream=...)` makes the side stream wait for DALI, and only the side stream reads the memory.
+- Lifetime: a Loan keeps DALI's objects alive. DALI reuses the memory, in the order of its own streams, once the last
+  object is dropped; torch's `record_stream` covers only torch's own memory.
+- Release: once the last tensor over the memory (views included) is gone, an event is recorded on the side stream. The
+  objects are dropped after that event, at the latest at the end of the loop.
+- Thread: the thread that takes the steps drops the objects, without waiting for the device. It drops DALI's TensorLists
+  earlier, so memory that no tensor refers to is freed at that time, in the order of DALI's streams.
 
-Nothing is copied: the engine reads what DALI wrote.
+Nothing is copied: augmentation reads the memory that DALI wrote.
 """
 
 from collections.abc import Sequence
@@ -26,11 +27,11 @@ from dali_pipes.stages.cuda_streams import SideStream
 
 
 class Loan:
-    """Lends outputs of DALI to torch, and keeps them in memory while a tensor of torch refers to them.
+    """Lends DALI outputs to torch, and keeps them alive while a torch tensor refers to them.
 
     Args:
-        side: The stream that DALI's outputs were shared with, and that alone reads them.
-        sources: What the outputs were made from; it is kept as long as they are.
+        side: The stream that DALI's outputs were shared with; only it may read them.
+        sources: Objects that the outputs were made from; they are kept alive as long as the outputs.
     """
 
     def __init__(self, side: SideStream, sources: Sequence[Any] = ()) -> None:
@@ -38,10 +39,10 @@ class Loan:
         self._owners: list[Any] = [] if side.stream is None else list(sources)
 
     def tensor(self, output: Any) -> torch.Tensor:
-        """Return one of DALI's tensors, on the device of the stream, as torch's.
+        """Return a DALI tensor as a torch tensor, on the device of the side stream.
 
         Args:
-            output: A TensorGPU, or on the CPU a TensorCPU; densely packed, as all of DALI's are.
+            output: A TensorGPU, or a TensorCPU on the CPU; densely packed, as all DALI tensors are.
         """
         if self._side.stream is None:
             lent: torch.Tensor = from_dlpack(output)
@@ -57,10 +58,10 @@ class Loan:
 
 
 class _Lent:
-    """The owner of a tensor of torch and of its views."""
+    """The object that a torch tensor and its views keep alive; it holds the Loan."""
 
     def __init__(self, loan: Loan, interface: dict[str, Any]) -> None:
         self._loan = loan
-        # DALI names types as Python's buffers do, "=B".
+        # DALI writes types in the syntax of Python's buffers, "=B".
         typestr = np.dtype(interface["typestr"]).str
         self.__cuda_array_interface__ = {**interface, "typestr": typestr}

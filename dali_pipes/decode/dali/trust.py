@@ -1,4 +1,4 @@
-"""Which samples DALI is given: JPEGs that our own decoder finds sound, and that DALI has not refused."""
+"""The choice of samples for DALI: JPEGs that our own decoder finds sound and that DALI has not refused."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,18 +14,19 @@ from gpu_aug.compiled.jit import kernel, signed
 
 
 class DaliEligibility:
-    """Remembers which samples DALI refused, for as long as a loader lives: a byte for each sample of the dataset.
+    """Decides which samples DALI decodes, and remembers those that it refused for the lifetime of a loader.
 
-    DALI is given JPEGs of 8 bits, gray or YCbCr, baseline or progressive, all of whose Huffman codes can be read. Of a
-    damaged one nvJPEG's engine reports success, while its kernels and libjpeg-turbo each make something else of it, or
-    refuse it. JPEGs that are stored as RGB or CMYK, with 12 or 16 bits, arithmetic codes or without loss are read
-    differently by nvJPEG's backends, if at all. Other formats DALI decodes on the CPU in any case, and a damaged PNG can
-    crash the process. All these are decoded on the CPU, whose verdict counts.
+    DALI gets JPEGs of 8 bits, gray or YCbCr, baseline or progressive, whose Huffman codes can all be read. For a
+    damaged JPEG, nvJPEG's engine reports success, while its kernels and libjpeg-turbo return different pixels or refuse
+    it. JPEGs stored as RGB or CMYK, with 12 or 16 bits, arithmetic coding or lossless coding are read differently by
+    nvJPEG's backends, if at all. Other formats DALI decodes on the CPU in any case, and a damaged PNG can crash the
+    process. All these samples are decoded on the CPU, whose result counts.
 
     Args:
-        num_samples: How many samples the dataset has. None for a stream, whose refused samples are not remembered.
-        store: Has verdicts on files, and gets new ones. It tells files apart by all of their bytes, so that a verdict
-            counts for later epochs, other selections of the data and other runs.
+        num_samples: Number of samples of the dataset; a byte is stored for each. None for a stream, whose refused
+            samples are not remembered.
+        store: Has verdicts on files, and receives new ones. It identifies files by all of their bytes, so a verdict
+            also holds for later epochs, other selections of the data and other runs.
     """
 
     def __init__(self, num_samples: int | None, store: SeekPointStore) -> None:
@@ -36,11 +37,11 @@ class DaliEligibility:
         """Return the rows with data that the CPU must decode; any thread may call this.
 
         Args:
-            fetched: The rows.
-            pool: Threads that help where many files are unknown; the calling thread may be one of them.
+            fetched: The step.
+            pool: Threads that help if many files are new; the calling thread may belong to it.
         """
         kept, sound = fetched.has_sample, known_of(fetched, self._store, pool)
-        # An index may state another size than the file has; crops are drawn for the stated one.
+        # An index may state another size than the file has. Crops are drawn for the stated size.
         fits = read_sizes(sound.spans) == fetched.sizes[sound.rows]
         given = np.zeros(len(kept), bool)
         given[sound.rows] = fits.all(axis=1)
@@ -49,19 +50,19 @@ class DaliEligibility:
         return set(np.flatnonzero(kept & ~given).tolist())
 
     def refuse(self, indices: NDArray[np.int64]) -> None:
-        """Remember samples that DALI refused by themselves, int64 [n]."""
+        """Remember that DALI refused samples that were decoded alone, int64 [n]."""
         if self._refused is not None:
             self._refused[indices] = True
 
 
 def read_sizes(spans: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Read height and width of upright JPEGs, without Python's lock: about 0.5 us each.
+    """Read height and width of upright JPEGs without holding the GIL: about 0.5 us each.
 
     Args:
-        spans: int64 [n, 2]: address and length in bytes of each file; 0 and 0 for none.
+        spans: int64 [n, 2], address and length in bytes of each file; 0 and 0 for no file.
 
     Returns:
-        int64 [n, 2], 0 where our decoder does not take the file.
+        int64 [n, 2]; 0 if our decoder does not support the file.
     """
     sizes = np.zeros((len(spans), 2), np.int64)
     _read_sizes(spans, np.zeros(MEMORY_BYTES, np.uint8), sizes)

@@ -1,4 +1,4 @@
-"""Decoding images with a user's own DALI pipeline; see `from_dali`."""
+"""The decode stage of images with a user's own DALI pipeline; see `from_dali`."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -24,41 +24,41 @@ from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resample
 
 Pictures = dict[int, Any]
-"""By row: DALI's uint8 [height, width, 3]."""
+"""The image of each row: a DALI tensor, uint8 [height, width, 3]."""
 
 
 class UserImageDecoder(DecoderByDali):
     """Decodes with a user's pipeline; see DecoderByDali.
 
-    `decoder.begin()` comes before. Rows without data are not given to the pipeline: it may refuse any placeholder of ours.
+    Call `decoder.begin()` before. The pipeline does not get rows without data: it might refuse a placeholder.
 
     Args:
-        fetcher: As for DecoderByDali.
-        augmenter: As for DecoderByDali.
+        fetcher: Replaces bad samples.
+        augmenter: Augments the decoded images.
         decoder: The user's pipeline.
     """
 
     def __init__(self, fetcher: Fetcher, augmenter: Augmenter, decoder: DaliDecoder) -> None:
         super().__init__(fetcher, augmenter, decoder)
         self._decoder = decoder
-        # The host reads what lies on the CPU, so it waits for it.
+        # With None the host waits for the outputs, because it reads images on the CPU itself.
         self._stream = None if decoder.device_id is None else self._side.stream
 
     def prepare(self, fetched: Fetched) -> Fetched:
-        """Return the step: the pipeline gets the bytes as they are."""
+        """Return the step unchanged: the pipeline gets the encoded bytes."""
         return fetched
 
     def start(self, prepared: Fetched) -> None:
-        """Hand a step to the pipeline."""
+        """Push a step into the pipeline."""
         rows = _rows_with_data(prepared)
-        if rows:  # DALI never recovers from an empty batch
+        if rows:  # DALI does not recover from an empty batch
             inputs = self._decoder.inputs(prepared, rows)
-            # A full batch, not one image: nvImageCodec gives the JPEG engine at most as many images as in the first batch.
+            # Warm up with the full batch: the first batch limits how many images nvImageCodec gives the JPEG engine at once.
             self._decoder.warm_up(inputs)
             self._decoder.push(inputs)
 
     def finish(self, prepared: Fetched) -> Pending:
-        """Take a step from the pipeline, and augment it."""
+        """Take a step from the pipeline and start augmenting it."""
         with self._recorder.measure("decode", by_others=True):
             decoded, pictures = self._decode(prepared)
         if self._decoder.device_id is None:
@@ -68,12 +68,12 @@ class UserImageDecoder(DecoderByDali):
         return self._augment(decoded, pictures)
 
     def close(self) -> None:
-        """Drop the steps that were started, and give the pipeline back."""
+        """Discard the started steps, and make the pipeline available to other loops."""
         super().close()
         self._decoder.end()
 
     def _decode(self, fetched: Fetched) -> tuple[Decoded, Pictures]:
-        """Return a step and its images, once each row and its targets are good or the row has no sample."""
+        """Return a step and its images, after bad samples and samples with bad targets were replaced."""
         pictures: Pictures = {}
         decoded, rows = Decoded(fetched, [NO_TARGETS] * len(fetched)), _rows_with_data(fetched)
         outputs = self._decoder.take(self._stream) if rows else None
@@ -84,7 +84,7 @@ class UserImageDecoder(DecoderByDali):
             fetched = _settle(self._fetcher, fetched, rows, pictures)
             decoded = Decoded(fetched, decoded.targets)
             decoded, bad = read_targets(self._fetcher, self._augmenter, decoded, rows)
-            # Rows with bad targets have no sample now, or a substitute that is not decoded yet.
+            # Rows with bad targets now have no sample, or a substitute that is not decoded yet.
             rows = [row for row in bad if decoded.fetched.data[row] is not None]
             outputs = self._decode_now(decoded.fetched, rows) if rows else None
         data = decoded.fetched.data
@@ -93,7 +93,7 @@ class UserImageDecoder(DecoderByDali):
     def _match(
         self, fetched: Fetched, rows: list[int], outputs: Outputs
     ) -> tuple[Fetched, Pictures]:
-        """Match rows with their images; rows that were refused together are decoded one by one."""
+        """Return each row's image. If DALI refused the batch, decode its rows one by one and replace the bad ones."""
         if outputs is not None:
             return fetched, dict(zip(rows, outputs[0], strict=True))
         pictures: Pictures = {}
@@ -112,7 +112,7 @@ class UserImageDecoder(DecoderByDali):
         return self._decoder.run_now(self._decoder.inputs(fetched, rows), self._stream)
 
     def _augment(self, decoded: Decoded, pictures: Pictures) -> Pending:
-        """Augment images on the engines' device."""
+        """Start augmenting images on the engines' device."""
         engines = self._augmenter.engines_of(decoded.fetched)
 
         def canvases() -> list[ViewCanvases]:
@@ -132,10 +132,10 @@ def _rows_with_data(fetched: Fetched) -> list[int]:
 
 
 def _settle(fetcher: Fetcher, fetched: Fetched, rows: Sequence[int], pictures: Pictures) -> Fetched:
-    """Draw the parameters for the sizes that came out, where these are not those of the headers.
+    """Draw the parameters again for images whose decoded size differs from the size in the header.
 
     Raises:
-        LoaderError: What came out is no image, or not the one that a sample's targets belong to.
+        LoaderError: An output is not an RGB uint8 image, or its size does not fit the sample's targets.
     """
     sizes = fetched.sizes.copy()
     for row in rows:
@@ -176,7 +176,7 @@ def _render(
 def _canvases_on_device(
     count: int, pictures: Mapping[int, torch.Tensor], draws: Draws, view: View
 ) -> ViewCanvases:
-    """Render the canvases of a view from images on its device; rows without a sample are black."""
+    """Render a view's canvases from images on the view's device; rows without a sample are black."""
     crops, size = draws.crops, view.recipe.decode_size
     shapes = [(*canvas, 3) for canvas in crops.canvas.tolist()]
     canvases: ViewCanvases = (
@@ -185,7 +185,7 @@ def _canvases_on_device(
         else torch.zeros((count, *size, 3), dtype=torch.uint8, device=view.device)
     )
     for row, picture in pictures.items():
-        # In float32: torch resamples uint8 on the CPU alone.
+        # In float32, because torch resizes uint8 only on the CPU.
         canvas = torch.empty(shapes[row], device=view.device)
         (top, left), (height, width) = crops.start[row].tolist(), crops.shape[row].tolist()
         crop = picture[top : top + height, left : left + width].float()

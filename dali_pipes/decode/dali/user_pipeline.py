@@ -1,4 +1,4 @@
-"""A user's own DALI pipeline as the decode stage of a loader."""
+"""A user's own DALI pipeline as the decoder of a loader."""
 
 import weakref
 from collections.abc import Sequence
@@ -13,15 +13,16 @@ from dali_pipes.stages.data import Fetched
 _NEXT = "give one made with fn.external_source(name=...) for encoded bytes, and one output"
 
 _TAKEN: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Pipelines that `from_dali` was given: two decoders would take each other's outputs."""
+"""Pipelines that were passed to `from_dali`. A second decoder of the same pipeline would take the outputs of the
+first."""
 
 
 class DaliDecoder(Driver):
-    """A pipeline that turns encoded bytes into images, and gets batches pushed; see `from_dali`.
+    """A DALI pipeline that decodes pushed batches of encoded bytes to images; see `from_dali`.
 
     Attributes:
-        batch_size: The largest batch that it takes.
-        device_id: The GPU on which its images are; None for images on the CPU.
+        batch_size: Size of the largest batch that it takes.
+        device_id: The GPU of its images; None for images on the CPU.
     """
 
     def __init__(self, pipeline: Any, name: str, device_id: int | None) -> None:
@@ -31,10 +32,10 @@ class DaliDecoder(Driver):
         self._name, self._busy = name, False
 
     def require_fits(self, largest: int, *, clips: bool) -> None:
-        """Refuse batches of more than `largest` images, and clips.
+        """Raise if batches have more than the pipeline's `batch_size` images, or if the samples are clips.
 
         Raises:
-            LoaderError: The loader's batches do not go through the pipeline.
+            LoaderError: The pipeline cannot decode the loader's batches.
         """
         if clips:
             raise LoaderError(
@@ -50,7 +51,7 @@ class DaliDecoder(Driver):
         """Reserve the pipeline for a loop.
 
         Raises:
-            LoaderError: Another loop has it.
+            LoaderError: Another loop uses the pipeline.
         """
         if self._busy:
             raise LoaderError(
@@ -60,33 +61,33 @@ class DaliDecoder(Driver):
         self._busy = True
 
     def end(self) -> None:
-        """Wait for the pushed batches and drop them; other loops may use the pipeline."""
+        """Wait for the pushed batches, drop their outputs, and release the pipeline for other loops."""
         self.drain()
         self._busy = False
 
     def inputs(self, fetched: Fetched, rows: Sequence[int]) -> Inputs:
-        """Return the inputs for some rows of a step, all of which have data, at least one."""
+        """Return the pipeline's inputs for at least one row of a step; each row must have data."""
         return {self._name: [np.frombuffer(fetched.data[row] or b"", np.uint8) for row in rows]}
 
 
 def from_dali(pipeline: Any) -> DaliDecoder:
-    """Make a DALI pipeline the decoder of a loader: ``Loader(dataset, recipe, decoder=from_dali(pipeline), ...)``.
+    """Use a DALI pipeline as the decoder of a loader: ``Loader(dataset, recipe, decoder=from_dali(pipeline), ...)``.
 
-    The pipeline has one input, `fn.external_source` without a source, which gets encoded bytes, uint8
-    [num_bytes] on the CPU; and one output, uint8 [height, width, 3] on the CPU or on the loader's GPU, of any
-    size, which may differ between images. The recipe's crops are drawn from the sizes that come out. Samples,
-    order, draws, resuming and what happens to bad samples are the loader's, so nothing in the pipeline may draw
-    random numbers. Samples whose masks, boxes or keypoints are wanted must come out at the size they are stored
-    with, not rotated. Bad is what the pipeline refuses: on a GPU it accepts many JPEGs that are damaged or cut short,
-    which decoder="dali" does not.
+    The pipeline needs exactly one input and one output. The input is an `fn.external_source` without a source; it gets
+    encoded bytes, uint8 [num_bytes] on the CPU. The output is uint8 [height, width, 3] on the CPU or on the loader's
+    GPU; sizes may differ between images.
+
+    The recipe's crops are drawn for the output sizes. The loader controls the samples, their order, the random draws,
+    resuming and the handling of bad samples, so the pipeline must not use random numbers. If masks, boxes or keypoints
+    are read, the images must come out at their stored size, not rotated. A sample is bad if the pipeline refuses it. On
+    a GPU the pipeline accepts many JPEGs that are damaged or truncated, which decoder="dali" refuses.
 
     Args:
-        pipeline: A `nvidia.dali.Pipeline` that has not run; it is built here. Its `batch_size` is at least the
-            loader's (with a recipe that mixes samples, somewhat more). It becomes one decoder, which serves one
-            loop at a time.
+        pipeline: A `nvidia.dali.Pipeline` that has not run; `from_dali` builds it. Its `batch_size` must be at least
+            the loader's (somewhat more for a recipe that mixes samples). The decoder serves one loop at a time.
 
     Raises:
-        LoaderError: A pipeline that reads or draws by itself, has run, is a decoder already, or has other
+        LoaderError: The pipeline reads files, draws random numbers, has run, belongs to a decoder already, or has other
             inputs or outputs.
 
     Example:
@@ -137,7 +138,7 @@ def from_dali(pipeline: Any) -> DaliDecoder:
 
 
 def _input_of(pipeline: Any) -> str:
-    """Return the name of the only input."""
+    """Return the name of the pipeline's only input."""
     inputs = []
     for instance in pipeline._ops:
         operator = instance._op
@@ -150,7 +151,7 @@ def _input_of(pipeline: Any) -> str:
             inputs.append(instance.name)
         elif operator.schema.HasRandomSeedArg():
             raise LoaderError(
-                f"the pipeline draws random numbers of its own ({kind}), which no state of a run holds; leave "
+                f"the pipeline draws random numbers of its own ({kind}), which the state of a run does not include; leave "
                 f"that to the recipe"
             )
     if len(inputs) != 1:

@@ -1,8 +1,8 @@
-"""Iterators with the interface of DALI's own PyTorch iterators, over loaders instead of pipelines.
+"""Iterators with the interface of DALI's PyTorch iterators, over loaders instead of pipelines.
 
-A training script for `nvidia.dali.plugin.pytorch` imports these names from here, and makes a Loader where it made a
-pipeline; `pipeline.build()` and `pipeline.epoch_size()` go, since a loader is built, and an iterator knows its
-`size`. Nothing here needs DALI.
+A training script for `nvidia.dali.plugin.pytorch` imports these names from here instead, and makes a Loader where it
+made a pipeline. It drops `pipeline.build()` and `pipeline.epoch_size()`: a loader needs no build, and an iterator has
+the attribute `size`. This module does not need DALI.
 """
 
 from dali_pipes.integrations.dali.arguments import LastBatchPolicy

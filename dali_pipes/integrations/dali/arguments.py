@@ -1,4 +1,4 @@
-"""The arguments of DALI's iterators: loaders in place of pipelines, and the policies at the end of an epoch."""
+"""The arguments of DALI's iterators: loaders in place of pipelines, and policies for the last batch."""
 
 import warnings
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from dali_pipes.steps.streams.steps import StreamSteps
 
 @unique
 class LastBatchPolicy(Enum):
-    """What happens to an incomplete last batch of an epoch; names and values are DALI's.
+    """Handling of an incomplete last batch of an epoch; names and values are DALI's.
 
     Attributes:
         FILL: It is filled with samples from the start of the epoch's order.
@@ -36,7 +36,7 @@ _LAST_BATCH: dict[str, LastBatch] = {"FILL": "pad", "DROP": "drop", "PARTIAL": "
 
 
 def last_batch_of(policy: Any, fill_last_batch: bool | None) -> LastBatch:
-    """Return the loader's name of a policy.
+    """Return the loader's `last_batch` for a policy of DALI.
 
     Args:
         policy: A LastBatchPolicy of this module or of `nvidia.dali.plugin.base_iterator`.
@@ -52,7 +52,7 @@ def last_batch_of(policy: Any, fill_last_batch: bool | None) -> LastBatch:
             stacklevel=4,
         )
         return "pad" if fill_last_batch else "partial"
-    # Compared by the name of its class, so that DALI's enumeration is recognized without importing DALI.
+    # Compared by class name, so that DALI's enumeration is recognised without importing DALI.
     known = isinstance(policy, Enum) and type(policy).__name__ == LastBatchPolicy.__name__
     if not known or policy.name not in _LAST_BATCH:
         raise LoaderError(
@@ -62,10 +62,10 @@ def last_batch_of(policy: Any, fill_last_batch: bool | None) -> LastBatch:
 
 
 def resets_itself(auto_reset: str | bool | None) -> bool:
-    """Read DALI's `auto_reset`.
+    """Return DALI's `auto_reset` as a boolean.
 
     Raises:
-        LoaderError: It is neither True or "yes", nor False, None or "no".
+        LoaderError: It is not one of True, "yes", False, None and "no".
     """
     if auto_reset is True or auto_reset == "yes":
         return True
@@ -77,10 +77,10 @@ def resets_itself(auto_reset: str | bool | None) -> bool:
 
 
 def as_loaders(pipelines: Any) -> list[Loader]:
-    """Return the loaders as a list: one, or several that are different ranks of one run.
+    """Return one loader, or several that are different ranks of one run, as a list.
 
     Raises:
-        LoaderError: They are something else, or do not belong together.
+        LoaderError: They are not loaders, or not of one run.
     """
     loaders = list(pipelines) if isinstance(pipelines, Sequence) else [pipelines]
     others = [loader for loader in loaders if not isinstance(loader, Loader)]
@@ -105,7 +105,7 @@ def plain_steps(loader: Loader) -> Steps:
     """Return the steps of a loader without buckets.
 
     Raises:
-        LoaderError: It has buckets, or reads a stream.
+        LoaderError: The loader has buckets, or reads a stream.
     """
     if isinstance(loader.steps, StreamSteps):
         raise LoaderError(
@@ -120,17 +120,17 @@ def plain_steps(loader: Loader) -> Steps:
 
 
 def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> None:
-    """Give all loaders the steps that an iterator's arguments ask for.
+    """Give all loaders the steps that the iterator's arguments request.
 
     Args:
         loaders: Loaders of one run.
         last_batch: The handling of an incomplete last batch.
-        size: Samples of an epoch on these loaders together, or -1 for all; see DALIGenericIterator.
+        size: Samples of an epoch over these loaders together, or -1 for all; see DALIGenericIterator.
 
     Raises:
         LoaderError: The epoch has no steps, or `size` is out of range.
     """
-    # The length of the steps may be shortened by an earlier iterator.
+    # The full length is taken from the state: an earlier iterator may have shortened the steps.
     steps = replace(plain_steps(loaders[0]), length=loaders[0].state_dict()["length"])
     length = steps.length if size == -1 else _length_of(size, steps, len(loaders))
     steps = replace(steps, last_batch=last_batch, length=length)
@@ -144,7 +144,7 @@ def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> N
 
 
 def _length_of(size: int, full: Steps, num_loaders: int) -> int:
-    """Return the number of positions of an epoch of which `size` are on `num_loaders` ranks."""
+    """Return the number of positions of an epoch that has `size` samples on `num_loaders` ranks."""
     least, rest = divmod(full.length * num_loaders, full.world_size)
     most = least + (rest > 0)
     if not 0 < size <= most:
@@ -152,7 +152,7 @@ def _length_of(size: int, full: Steps, num_loaders: int) -> int:
             f"{size=} is not allowed: an epoch has {most} samples on {num_loaders} of "
             f"{full.world_size} ranks; give fewer, or leave size out"
         )
-    # Scripts divide by the number of ranks and round down; that still means the full epoch.
+    # Scripts divide by the number of ranks and round down; this still means the full epoch.
     length = full.length if size >= least else size * full.world_size // num_loaders
     if length < full.length and length % full.group:
         raise LoaderError(

@@ -22,7 +22,7 @@ from dali_pipes.state import LoaderState
 
 _LOGGER = logging.getLogger(f"gpu_aug.{__name__}")
 
-# Outputs that are chosen by name and not by position; "mask" is common in scripts of DALI.
+# Outputs that are chosen by name, not by position; "mask" is common in DALI scripts.
 _BY_NAME = {"mask": "masks"} | {
     name: name for name in Batch.__dataclass_fields__ if name not in ("images", "views", "labels")
 }
@@ -31,44 +31,44 @@ _BY_NAME = {"mask": "masks"} | {
 class DALIGenericIterator:
     """Iterates over loaders as `nvidia.dali.plugin.pytorch.DALIGenericIterator` iterates over pipelines.
 
-    Each step is a list with a dictionary of tensors for each loader. Arguments have DALI's order, names and
-    defaults. There are these differences:
+    Each step is a list with a dictionary of tensors per loader. Arguments have DALI's order, names and defaults. Differences:
 
-    - Every epoch starts at the beginning of its order and, except under DROP, has every sample. With DALI that
-      holds for readers with `pad_last_batch`, whose `size` and length these iterators have; other readers read ahead
-      into the next epoch, which then lacks those samples or is shorter.
+    - Every epoch starts at the beginning of its order and, except with DROP, contains every sample. In DALI this holds
+      for readers with `pad_last_batch`, whose `size` and length these iterators have; other readers read ahead into the
+      next epoch, which then lacks those samples or is shorter.
     - DROP leaves out less than a step. In DALI, moving shards with `pad_last_batch` return padding instead of samples.
-    - A step is a slice of the epoch's order, and each rank has a part of it. A DALI rank has a contiguous
-      shard of the epoch, and another one in the next. The number of samples of each step is the same.
-    - A state may be loaded on any number of ranks. A state from the end of an epoch continues with the next epoch for
+    - A step is a slice of the epoch's order, and each rank has a part of it. A DALI rank has a contiguous shard of the
+      epoch, and another shard in the next epoch. The number of samples of each step is the same.
+    - A state can be loaded on any number of ranks. A state from the end of an epoch continues with the next epoch for
       every `auto_reset`; in DALI an epoch without steps comes first.
 
     Args:
-        pipelines: A Loader, or a list of them: different ranks of one run, one for each device of this
-            process. Their `last_batch` is replaced by `last_batch_policy`.
+        pipelines: A Loader, or a list of loaders: different ranks of one run, one for each device of this process.
+            Their `last_batch` is replaced by `last_batch_policy`.
         output_map: Names of the outputs. "masks" or "mask", "boxes", "valid", "indices" and the other attributes of a
-            Batch are chosen by name, at any position, except "images", "views" and "labels". The first other names
-            are the recipe's views, such as "data" for a recipe with one view; the next is the labels, int32 [B, 1]
-            (float32 [B, num_classes] if samples are mixed; vectors as in a Batch).
-        size: Samples of an epoch on these loaders together; -1 for all. A smaller number ends each epoch early. The
-            number of all samples divided by the number of ranks means all, however it was rounded. A fraction is cut off.
-        reader_name: Accepted and ignored: a loader knows its number of samples. (Without it, and without
-            `size`, DALI's iterator over a reader has no length and no end.)
-        auto_reset: True or "yes" begins the next epoch at the end of each epoch. With False, None or "no" `reset()`, or
-            `iter()`, begins it.
+            Batch are chosen by name, at any position, except "images", "views" and "labels". The first of the remaining
+            names are the recipe's views, such as "data" for a recipe with one view. The next name is the labels, int32
+            [B, 1] (float32 [B, num_classes] if samples are mixed; vectors as in a Batch).
+        size: Samples of an epoch over these loaders together; -1 for all. A smaller number ends each epoch early. The
+            total number of samples divided by the number of ranks means all samples, with any rounding. Fractions are
+            rounded down.
+        reader_name: Accepted and ignored: a loader knows its number of samples. (Without it and without `size`, DALI's
+            iterator over a reader has no length and no end.)
+        auto_reset: True or "yes" starts the next epoch at the end of each epoch. With False, None or "no", `reset()` or
+            `iter()` starts it.
         fill_last_batch: Deprecated: True is FILL, False is PARTIAL.
         dynamic_shape: Accepted and ignored, as by DALI.
-        last_batch_padded: Accepted and ignored: no epoch runs into the next one.
-        last_batch_policy: LastBatchPolicy of this module or DALI's. FILL adds samples from the start of the epoch's
+        last_batch_padded: Accepted and ignored: no epoch continues into the next one.
+        last_batch_policy: LastBatchPolicy of this module or of DALI. FILL adds samples from the start of the epoch's
             order, where DALI repeats the last sample or reads on; the output "valid" marks them.
-        prepare_first_batch: Whether to make the first batch now, or on the first request.
+        prepare_first_batch: Whether to make the first batch now instead of on the first request.
 
     Attributes:
         batch_size: Samples per loader and step.
         output_map: As given.
 
     Raises:
-        LoaderError: An argument is not allowed; the text says what is.
+        LoaderError: An argument is not allowed; the message says which values are.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -97,7 +97,7 @@ class DALIGenericIterator:
             raise LoaderError(
                 f'{output_map=} is not allowed; give a list of different names, such as ["data", "label"]'
             )
-        size = int(size)  # scripts divide by the number of ranks
+        size = int(size)  # may be a float, because scripts divide by the number of ranks
         self.output_map = list(output_map)
         self._resets_itself = resets_itself(auto_reset)
         self._loaders = as_loaders(pipelines)
@@ -113,23 +113,23 @@ class DALIGenericIterator:
 
     @property
     def size(self) -> int:
-        """Samples of an epoch: as given, or the largest share of a rank (under DROP the smallest)."""
+        """Samples of an epoch: as given, or the largest share of a rank (with DROP the smallest)."""
         return self._size
 
     def __len__(self) -> int:
-        """Steps of a full epoch."""
+        """Return the number of steps of a full epoch."""
         self._require_same_ranks()
         return self._steps.num_steps()
 
     def __iter__(self) -> Self:
-        """Begin the next epoch if one has ended; within an epoch continue it, as DALI does."""
+        """Start the next epoch if the present one has ended; within an epoch, continue it, like DALI."""
         self._require_same_ranks()
         if self._began:
             self.reset()
         return self
 
     def __next__(self) -> list[dict[str, Any]]:
-        """Return the next step: for each loader a dictionary by the names of `output_map`."""
+        """Return the next step: for each loader, a dictionary with the names of `output_map`."""
         if not self._began:
             self._require_same_ranks()
         self._began = True
@@ -143,27 +143,28 @@ class DALIGenericIterator:
         return self._take()
 
     def next(self) -> list[dict[str, Any]]:
-        """Return the next step, as `next(iterator)` does."""
+        """Return the next step, like `next(iterator)`."""
         return next(self)
 
     def reset(self) -> None:
-        """Begin the next epoch. Before all steps of this one are taken it does nothing, as with DALI."""
+        """Start the next epoch. Like in DALI, this does nothing before all steps of the present one are taken."""
         if self._left or self._prepared is not None:
             _LOGGER.warning(
                 "reset() before the end of an epoch is ignored; take its other steps first"
             )
             return
         for loop in self._loops:
-            next(loop, None)  # to its end, so that the loader reuses its pipeline in the next epoch
+            # Runs the loop to its end, so that the loader reuses its pipeline in the next epoch.
+            next(loop, None)
         for loader in self._loaders:
             loader.set_epoch(loader.epoch + 1)
         self._begin()
 
     def checkpoints(self) -> list[bytes]:
-        """Return the state of each loader, which counts delivered batches, not prefetched ones.
+        """Return the state of each loader; it counts delivered batches, not prefetched ones.
 
-        To resume, load one into each new loader before making an iterator of them:
-        ``loader.load_state_dict(json.loads(checkpoint))``. Any of them serves any number of ranks.
+        To resume, load one of them into each new loader before making an iterator:
+        ``loader.load_state_dict(json.loads(checkpoint))``. Each of them works for any number of ranks.
         """
         states = self._states() if self._prepared is None else self._prepared[0]
         return [json.dumps(state).encode() for state in states]
@@ -174,7 +175,7 @@ class DALIGenericIterator:
 
     def _states(self) -> list[LoaderState]:
         states = [loader.state_dict() for loader in self._loaders]
-        # If a loader raised, the loaders before it have made a batch of a step that was not delivered.
+        # If a loader raised, the loaders before it have returned a batch of a step that was not delivered.
         consumed = min(state["consumed"] for state in states)
         return [{**state, "consumed": consumed} for state in states]
 
@@ -183,7 +184,7 @@ class DALIGenericIterator:
         return least if self._steps.last_batch == "drop" else least + (rest > 0)
 
     def _begin(self) -> None:
-        """Begin at the position of the loaders; at the end of an epoch, with the next epoch."""
+        """Start at the position of the loaders; at the end of an epoch, with the next epoch."""
         self._began = False
         self._left: int = self._steps.num_steps(self._loaders[0].state_dict()["consumed"])
         if self._left <= 0:
@@ -193,7 +194,7 @@ class DALIGenericIterator:
         self._loops: list[Iterator[Batch]] = []
 
     def _require_same_ranks(self) -> None:
-        """Refuse to continue if the process group was made after the iterator: the property `steps` checks that."""
+        """Raise if the process group was made after the iterator; the property `steps` checks that."""
         for loader in self._loaders:
             loader.steps  # noqa: B018 - raises
 

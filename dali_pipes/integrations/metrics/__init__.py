@@ -1,4 +1,4 @@
-"""Adapters that send a loader's statistics to other systems: give one to ``Monitoring(metrics=...)``."""
+"""Adapters that send a loader's statistics to monitoring systems: pass one to ``Monitoring(metrics=...)``."""
 
 from dali_pipes.integrations.metrics.opentelemetry import OpenTelemetry
 from dali_pipes.integrations.metrics.prometheus import Prometheus

@@ -1,4 +1,4 @@
-"""The numbers of a loader for systems that collect counters: names, units, and the latest values of all loaders."""
+"""A loader's numbers for systems that collect counters: names, units, and the latest values of all loaders."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ Value = tuple[Labels, float]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number of a loader, or one for each value of its labels.
+    """One number of a loader, or one number per value of its labels.
 
     Attributes:
         name: Name without the unit.
-        kind: A counter only grows while the loader lives; a gauge is a present value.
-        unit: "seconds", "bytes", or "" for numbers of things.
+        kind: A counter only grows during the lifetime of the loader; a gauge is a present value.
+        unit: "seconds", "bytes", or "" for counts.
         text: Description.
         labels: Names of the labels.
-        read: Returns the labels and values from statistics of the scope "run".
+        read: Returns pairs of labels and value from statistics with the scope "run".
     """
 
     name: str
@@ -82,9 +82,14 @@ METRICS: tuple[Metric, ...] = (
     _one("samples", "", "Rows of the batches that were handed over.", lambda s: s.samples),
     _one("steps", "", "Batches that were handed over.", lambda s: s.steps),
     _one(
-        "loop", "seconds", "From the first batch of each loop to its latest.", lambda s: s.seconds
+        "loop",
+        "seconds",
+        "Seconds from the first batch of each loop to its latest.",
+        lambda s: s.seconds,
     ),
-    _one("start", "seconds", "Until the first batch of each loop.", lambda s: s.start_seconds),
+    _one(
+        "start", "seconds", "Seconds until the first batch of each loop.", lambda s: s.start_seconds
+    ),
     _one(
         "wait",
         "seconds",
@@ -101,13 +106,15 @@ METRICS: tuple[Metric, ...] = (
     _one(
         "batches_asked",
         "",
-        "How often the training loop asked for a batch, without the first of each loop.",
+        "Requests of the training loop for a batch, except the first of each loop.",
         lambda s: s.queue.asked,
     ),
-    _one("batches_missing", "", "How often none was finished then.", lambda s: s.queue.empty),
+    _one(
+        "batches_missing", "", "Requests for which no batch was finished.", lambda s: s.queue.empty
+    ),
     _one("bad_samples", "", "Bad samples.", lambda s: s.bad_samples),
     _one("remote_requests", "", "Requests for parts of remote files.", lambda s: s.remote.requests),
-    _one("remote_read", "bytes", "Bytes that these returned.", lambda s: s.remote.bytes),
+    _one("remote_read", "bytes", "Bytes that these requests returned.", lambda s: s.remote.bytes),
     _one("cache_hits", "", "Remote blocks that were in the cache.", lambda s: s.remote.cache_hits),
     _one(
         "cache_misses",
@@ -119,7 +126,7 @@ METRICS: tuple[Metric, ...] = (
         "kind",
         "whole_images",
         "",
-        "Images that our JPEG decoder left to another one.",
+        "Images that our JPEG decoder left to another decoder.",
         lambda s: s.whole_images,
     ),
     _of_stages("stage_calls", "", "Calls of a stage.", lambda s: s.calls),
@@ -136,14 +143,14 @@ METRICS: tuple[Metric, ...] = (
     _one(
         "queue_batches",
         "",
-        "Finished batches when one was last asked for.",
+        "Finished batches at the latest request.",
         lambda s: s.queue.depth,
         gauge=True,
     ),
     _one(
         "queue_capacity_batches",
         "",
-        "How many batches are made ahead.",
+        "Largest number of batches that are made ahead.",
         lambda s: s.queue.capacity,
         gauge=True,
     ),
@@ -157,10 +164,10 @@ class Latest:
         self.stats: dict[tuple[str, int], Stats] = {}
 
     def put(self, name: str, rank: int, stats: Stats) -> None:
-        """Replace the statistics of a loader by later ones of the scope "run".
+        """Replace the statistics of a loader by newer ones with the scope "run".
 
         Raises:
-            LoaderError: A number decreased, so they are of another loader.
+            LoaderError: A number decreased, so the statistics come from another loader.
         """
         before = self.stats.get((name, rank))
         if before is not None and stats.steps < before.steps:
@@ -171,26 +178,26 @@ class Latest:
         self.stats[name, rank] = stats
 
     def values(self, metric: Metric) -> Iterator[Value]:
-        """Yield a number of all loaders, with the labels `loader` and `rank`."""
+        """Yield the values of a metric for all loaders, with the labels `loader` and `rank`."""
         for (name, rank), stats in list(self.stats.items()):
             for labels, value in metric.read(stats):
                 yield {"loader": name, "rank": str(rank), **labels}, value
 
 
 class Counters(OfRank):
-    """Base class of adapters that show the latest counters of one loader.
+    """Base class of adapters that export the latest counters of one loader.
 
     Args:
-        latest: Where the statistics go.
+        latest: Stores the statistics.
         name: Name of the loader.
-        rank: Rank of the loader; None to take the loader's own.
+        rank: Rank of the loader; None uses the loader's own rank.
     """
 
-    scope = "run"  # counters must not start again with each epoch
+    scope = "run"  # counters must not restart with each epoch
 
     def __init__(self, latest: Latest, name: str, rank: int | None) -> None:
         self._latest, self._name, self.rank = latest, name, rank
-        # What an adapter that was made before has left.
+        # Removes the values of an earlier adapter with the same name and rank.
         latest.stats = {
             key: stats
             for key, stats in latest.stats.items()
@@ -198,5 +205,5 @@ class Counters(OfRank):
         }
 
     def __call__(self, stats: Stats) -> None:
-        """Show these statistics from now on."""
+        """Store the statistics; they are exported from now on."""
         self._latest.put(self._name, self.rank or 0, stats)

@@ -1,4 +1,4 @@
-"""A loader's counters as instruments of OpenTelemetry."""
+"""A loader's counters as OpenTelemetry instruments."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -9,19 +9,19 @@ from dali_pipes.errors import MissingPackageError
 from dali_pipes.integrations.metrics.counters import METRICS, Counters, Latest, Metric
 
 _SCOPE = "gpu_aug.loader"
-_UNITS = {"seconds": "s", "bytes": "By", "": "1"}  # UCUM's, as OpenTelemetry asks
+_UNITS = {"seconds": "s", "bytes": "By", "": "1"}  # UCUM codes, as OpenTelemetry requires
 _providers: "WeakKeyDictionary[Any, Latest]" = WeakKeyDictionary()
 
 
 class OpenTelemetry(Counters):
-    """Counters of one loader, for ``Monitoring(metrics=...)``: ``gpu_aug.loader.samples`` and so on.
+    """Exports the counters of one loader, for ``Monitoring(metrics=...)``: ``gpu_aug.loader.samples`` and so on.
 
-    They are observed when the provider's reader exports, and show what the loader reported last.
+    The provider's reader collects them when it exports; the values are those of the loader's latest report.
 
     Args:
-        name: The attribute `loader`; each loader of a process has an object, and a name, of its own.
-        provider: A MeterProvider; None for the global one, which must have been set before.
-        rank: The attribute `rank`; None for the rank of the loader.
+        name: The attribute `loader`; each loader of a process needs its own adapter and name.
+        provider: A MeterProvider; None uses the global one, which must have been set before.
+        rank: The attribute `rank`; None uses the rank of the loader.
 
     Raises:
         MissingPackageError: opentelemetry-api is not installed.

@@ -1,4 +1,4 @@
-"""A loader's counters for Prometheus, at a port of this process or in a registry of the user."""
+"""A loader's counters for Prometheus, on a port of this process or in a registry of the user."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,17 +13,17 @@ _servers: dict[int, Any] = {}  # registries by port
 
 
 class Prometheus(Counters):
-    """Counters of one loader, for ``Monitoring(metrics=...)``: ``gpu_aug_loader_samples_total{loader="train",rank="0"}``.
+    """Exports the counters of one loader, for ``Monitoring(metrics=...)``: ``gpu_aug_loader_samples_total{loader="train",rank="0"}``.
 
-    Several loaders of a process share a port and a registry; each has an object, and a name, of its own.
+    Several loaders of a process share a port and a registry; each needs its own adapter and name.
 
     Args:
         name: The label `loader`.
-        port: Port of an HTTP server of this process that shows them, started once; None starts none, for a registry
-            that is served elsewhere. On a machine with several ranks each needs a port of its own.
-        host: The address that the server listens on; "127.0.0.1" is for this machine alone.
-        registry: A registry of prometheus_client; None for its default, ``REGISTRY``.
-        rank: The label `rank`; None for the rank of the loader.
+        port: Port of an HTTP server in this process, started once; None starts no server, for a registry that is served
+            elsewhere. Each rank of a machine needs its own port.
+        host: The address on which the server listens; "127.0.0.1" is reachable from this machine only.
+        registry: A registry of prometheus_client; None uses its default, ``REGISTRY``.
+        rank: The label `rank`; None uses the rank of the loader.
 
     Raises:
         MissingPackageError: prometheus_client is not installed.
@@ -56,17 +56,17 @@ class Prometheus(Counters):
 
 
 class _Collector:
-    """Shows the latest statistics whenever the registry is asked."""
+    """Returns the latest statistics whenever the registry collects."""
 
     def __init__(self) -> None:
         self.latest = Latest()
 
     def describe(self) -> list[Any]:
-        """Return the families without numbers."""
+        """Return the metric families without values."""
         return [_family(metric) for metric in METRICS]
 
     def collect(self) -> Iterator[Any]:
-        """Yield the families with their numbers."""
+        """Yield the metric families with their values."""
         for metric in METRICS:
             family = _family(metric)
             for labels, value in self.latest.values(metric):

@@ -1,4 +1,4 @@
-"""A loader's rates and shares as curves over the steps of a training: TensorBoard, and anything that logs dictionaries."""
+"""A loader's rates and shares as curves over training steps, for TensorBoard and loggers that take dictionaries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,13 +8,13 @@ from dali_pipes.monitoring.stats import Stats
 
 
 class _Scalars:
-    """Base class of adapters that take numbers since the last report.
+    """Base class of adapters that report numbers since the last report.
 
     Args:
-        name: Prefix of their names.
+        name: Prefix of the names of the numbers.
     """
 
-    scope = "run"  # a report can come after the end of an epoch
+    scope = "run"  # not "epoch", because a report can come after the end of an epoch
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -27,12 +27,12 @@ class _Scalars:
 
 
 class TensorBoard(_Scalars):
-    """Draws what happened between reports, for ``Monitoring(metrics=...)``: loader/images_per_second and so on.
+    """Writes rates and shares since the last report, for ``Monitoring(metrics=...)``: loader/images_per_second and so on.
 
     Args:
-        writer: A ``torch.utils.tensorboard.SummaryWriter``, or anything with its `add_scalar`.
+        writer: A ``torch.utils.tensorboard.SummaryWriter``, or any object with its method `add_scalar`.
         name: Prefix of the names: ``loader/wait_share``.
-        step: Returns the step to draw at; None for the number of steps since the loader was made.
+        step: Returns the step of a point; None uses the number of steps since the loader was made.
 
     Raises:
         LoaderError: The writer has no add_scalar.
@@ -56,22 +56,22 @@ class TensorBoard(_Scalars):
         self._writer, self._step = writer, step
 
     def __call__(self, stats: Stats) -> None:
-        """Draw a point of each number."""
+        """Write a point for each number."""
         step = stats.steps if self._step is None else self._step()
         for name, value in self._since_last(stats).items():
             self._writer.add_scalar(name, value, step)
 
 
 class Logged(_Scalars):
-    """Logs what happened between reports as a dictionary, for ``Monitoring(metrics=...)``.
+    """Logs rates and shares since the last report as a dictionary, for ``Monitoring(metrics=...)``.
 
     Args:
-        log: An object with a method `log` that takes a dictionary, such as ``wandb.init()``, or such a function. If
-            each call makes a step of its own, as with W&B: ``lambda values: run.log(values, commit=False)``.
+        log: A function that takes a dictionary, or an object with such a method `log`, such as ``wandb.init()``. If
+            each call creates a step, as with W&B: ``lambda values: run.log(values, commit=False)``.
         name: Prefix of the names: ``loader/wait_share``.
 
     Raises:
-        LoaderError: The object has no such method.
+        LoaderError: The object is not callable and has no such method.
 
     Example:
         >>> from dali_pipes.integrations.metrics import Logged
@@ -97,10 +97,10 @@ def scalars(stats: Stats) -> dict[str, float]:
     """Return rates and shares by name.
 
     Returns:
-        images_per_second, with the starts of loops, since work is done ahead in them; wait_share of the training loop's
-        time, and late/STAGE, the part of it for each stage; queue_empty_share, how often no batch was ready;
-        busy/STAGE, the mean number of threads that worked on it; bad_samples. Empty if there were only first batches,
-        which pay for the start.
+        images_per_second, including the starts of loops, because work is done ahead in them; wait_share of the training
+        loop's time, and late/STAGE, its part for each stage; queue_empty_share, the share of requests for which no
+        batch was ready; busy/STAGE, the mean number of threads in a stage; bad_samples. Empty if there were only first
+        batches, which include the start.
     """
     if not stats.seconds:
         return {}

@@ -1,1 +1,1 @@
-"""Ray: preparing data on a cluster, Ray Data, Ray Train, and batches made on other machines."""
+"""Ray: preparing data on a cluster, Ray Data, and batches made on other machines."""

@@ -1,4 +1,4 @@
-"""The Ray cluster: the connection to it, its machines and what they have free."""
+"""The connection to a Ray cluster, its machines, and their free resources."""
 
 import importlib
 import os
@@ -9,16 +9,16 @@ from types import ModuleType
 
 from dali_pipes.errors import ClusterError, MissingPackageError
 
-# Ray itself tries a dead address for more than 5 minutes (DECISIONS.md, "Retries on Ray").
+# Ray itself would try a dead address for more than 5 minutes (DECISIONS.md, "Retries on Ray").
 _CONNECT_SECONDS = 10.0
 _MIB = 1 << 20
 
 Resources = Mapping[str, float]
-"""Amounts by Ray's names: "CPU", "memory" in bytes, and resources that a user defined."""
+"""Amounts by Ray's resource names: "CPU", "memory" in bytes, and resources that a user defined."""
 
 
 def require_ray(module: str = "ray") -> ModuleType:
-    """Import Ray, or one of its modules.
+    """Import and return Ray, or one of its modules.
 
     Raises:
         MissingPackageError: Ray is not installed.
@@ -32,12 +32,12 @@ def require_ray(module: str = "ray") -> ModuleType:
 
 
 def connect(address: str | None = None) -> ModuleType:
-    """Connect this process to a cluster, unless it is connected already, and return Ray.
+    """Connect this process to a cluster, unless it is connected already, and return the module ray.
 
     Args:
-        address: ``HOST:PORT`` of a running cluster, "auto" for the cluster that this machine belongs to, "local" for a
-            new one on this machine alone, which ends with this process. None takes ``RAY_ADDRESS``, else "local". If the
-            process is connected already, all but a HOST:PORT use that connection.
+        address: ``HOST:PORT`` of a running cluster; "auto" for the cluster of this machine; "local" for a new one on
+            this machine alone, which ends with this process. None uses ``RAY_ADDRESS``, else "local". If the process is
+            connected already, every value except HOST:PORT uses that connection.
 
     Raises:
         MissingPackageError: Ray is not installed.
@@ -66,18 +66,18 @@ def connect(address: str | None = None) -> ModuleType:
 
 
 def machine_resources() -> list[Resources]:
-    """Return the resources of each live machine, used or free."""
+    """Return the total resources of each live machine."""
     return [node["Resources"] for node in require_ray().nodes() if node["Alive"]]
 
 
 def shortage(wanted: Resources) -> str:
-    """Return what all machines together have free, in words, if that is less than wanted; "" if it is enough."""
+    """Return a description of the free resources of all machines together if they are less than `wanted`; else ""."""
     free = require_ray().available_resources()
     return "" if _covers(free, wanted) else describe({name: free.get(name, 0) for name in wanted})
 
 
 def describe(resources: Resources) -> str:
-    """Return resources in words: "2 CPU and 0.4 GB of memory"."""
+    """Return resources as text: "2 CPU and 0.4 GB of memory"."""
     return " and ".join(
         f"{amount / 1e9:.1f} GB of memory" if name == "memory" else f"{amount:g} {name}"
         for name, amount in resources.items()
@@ -85,11 +85,11 @@ def describe(resources: Resources) -> str:
 
 
 def require_machine(what: str, wanted: Resources, *, may_grow: bool = True) -> None:
-    """Raise an error if no machine can ever run something; Ray would wait for one silently.
+    """Raise if no machine can ever provide some resources; Ray would wait silently.
 
     Args:
-        what: What is to run, as the subject of the error.
-        wanted: The resources that it needs.
+        what: Subject of the error message: the work that needs the resources.
+        wanted: The needed resources.
         may_grow: Whether to accept a cluster without any cores, which may start machines on demand.
 
     Raises:
@@ -107,11 +107,11 @@ def require_machine(what: str, wanted: Resources, *, may_grow: bool = True) -> N
 
 
 def require_store(node: str, needed_bytes: int, name: str) -> None:
-    """Raise an error if the object store of a machine is too small; Ray would write batches to disk silently.
+    """Raise if the object store of a machine is too small; Ray would write batches to disk silently.
 
     Args:
         node: Ray's id of the machine.
-        needed_bytes: Bytes of all batches under way.
+        needed_bytes: Bytes of all batches in flight.
         name: Name of the machine.
 
     Raises:
@@ -128,7 +128,7 @@ def require_store(node: str, needed_bytes: int, name: str) -> None:
 
 
 def first_line(error: object) -> str:
-    """Return the first line of an error or a text that is not empty, with the error's type; errors of Ray have many."""
+    """Return the first non-empty line of an error or text, with the error's type; Ray's errors have many lines."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not isinstance(error, Exception):
         return "".join(lines[:1])
@@ -140,7 +140,7 @@ def _covers(resources: Resources, wanted: Resources) -> bool:
 
 
 def _is_same(address: str, current: str) -> bool:
-    """Return whether an address, perhaps by name, leads to the cluster whose numeric address is `current`.
+    """Return whether an address, perhaps with a host name, leads to the cluster with the numeric address `current`.
 
     Raises:
         ClusterError: The name cannot be resolved.
@@ -153,7 +153,7 @@ def _is_same(address: str, current: str) -> bool:
         hosts = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None)}
     except OSError as error:
         raise ClusterError(
-            f"this process is connected to the Ray cluster at {current}, and whether {address} is the same one is unknown, "
+            f"this process is connected to the Ray cluster at {current}, and it is unknown whether {address} is the same cluster, "
             f"because the name cannot be resolved ({error}): give {current}, or leave the address out"
         ) from error
     if any(ip_address(one).is_loopback for one in hosts):
@@ -162,7 +162,7 @@ def _is_same(address: str, current: str) -> bool:
 
 
 def _require_listener(address: str) -> None:
-    """Raise an error at once if nobody listens at an address.
+    """Raise at once if nothing listens at an address.
 
     Raises:
         OSError: The connection fails.

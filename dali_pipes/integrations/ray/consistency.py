@@ -1,4 +1,4 @@
-"""Refuses workers whose code or data differ from those of the training process: their batches would differ, too."""
+"""Checks that workers have the same code and data as the training process; otherwise their batches would differ."""
 
 import hashlib
 import pickle
@@ -16,7 +16,7 @@ from readers import BadSample, Dataset, Sample
 from readers.storage.copies import copied_sample
 
 _PACKAGES = ("dali_pipes", "gpu_aug", "readers")
-# Libraries that decode, draw or compute pixels, or carry the results. OpenCV is named by its module: several packages have it.
+# Libraries that decode, draw, compute pixels or transport results. OpenCV is checked by its module: several packages contain it.
 _LIBRARIES = (
     *("numpy", "torch", "ray", "albumentations", "av", "imagecodecs", "kornia", "numba", "pillow"),
     *("pycocotools", "tifffile", "torchvision"),
@@ -26,15 +26,15 @@ _CODE_ADVICE = (
     "ray.init(runtime_env={'py_modules': [readers, gpu_aug, dali_pipes]})"
 )
 _DATA_ADVICE = "give paths or URLs that every machine of the cluster can reach, with the same data"
-# A digest of the first MiB of a field tells files apart; videos may have gigabytes.
+# The first MiB of a field is enough to distinguish files; videos may have gigabytes.
 _DIGESTED_BYTES = 1 << 20
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions that decide about results here: Python, the libraries, and a digest of our own code."""
+    """Return the versions that affect results: Python, the libraries, and a digest of our own code."""
     digest = hashlib.sha256()
-    for name in _PACKAGES:  # code that Ray has sent lies in a folder per package
+    for name in _PACKAGES:  # code that Ray has sent is in a separate folder per package
         [home] = import_module(name).__path__
         for path in sorted(Path(home).rglob("*.py")):
             inside = path.relative_to(home).as_posix()
@@ -48,13 +48,13 @@ def versions() -> dict[str, str]:
 
 
 def require_same_versions(driver: Mapping[str, str]) -> None:
-    """Raise an error if versions here differ from those of the driver.
+    """Raise if the versions on this worker differ from those of the driver.
 
     Args:
-        driver: The result of `versions` there.
+        driver: The driver's result of `versions`.
 
     Raises:
-        ClusterError: Names this machine and the versions that differ.
+        ClusterError: The message names this machine and the versions that differ.
     """
     here = versions()
     other = [
@@ -66,7 +66,7 @@ def require_same_versions(driver: Mapping[str, str]) -> None:
 
 
 def missing_code(error: BaseException) -> ClusterError | None:
-    """Return an error that says what to do if Ray's error says that a worker could not import our code; else None."""
+    """Return an error with advice if a Ray error says that a worker could not import our code; else None."""
     text = str(error).strip()
     if "failed to import" not in text:
         return None
@@ -74,7 +74,7 @@ def missing_code(error: BaseException) -> ClusterError | None:
 
 
 def this_worker() -> str:
-    """Return the name of this process for errors that a worker sends to its driver."""
+    """Return a name of this process for errors that a worker sends to its driver."""
     return f"the worker on {platform.node()}"
 
 
@@ -83,7 +83,7 @@ def unpickled(data: bytes | memoryview, what: str) -> Any:
 
     Args:
         data: The pickle.
-        what: The object in words.
+        what: Description of the object, for the error message.
 
     Raises:
         ClusterError: The worker cannot open its data or import its code.
@@ -99,11 +99,11 @@ def unpickled(data: bytes | memoryview, what: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Some samples of a dataset, to compare what two machines read.
+    """Some samples of a dataset, to compare the data that two machines read.
 
     Attributes:
         length: Number of samples of the dataset.
-        samples: By index a sample's key and the digest of its fields, None if it cannot be read.
+        samples: By index, a sample's key and the digest of its fields; the digest is None if the sample cannot be read.
     """
 
     length: int
@@ -115,19 +115,17 @@ def probe(dataset: Dataset) -> Probe:
     length = len(dataset)
     samples = {}
     for index in sorted({0, length // 2, length - 1}):
-        with suppress(
-            Exception
-        ):  # the loop raises it when it needs this sample; the others are compared
+        with suppress(Exception):  # not an error here: the loop raises when it needs this sample
             [sample] = dataset.fetch([index])
             samples[index] = sample.key, _digest(sample)
     return Probe(length, samples)
 
 
 def require_same_data(dataset: Dataset, expected: Probe) -> None:
-    """Raise an error if a dataset has other content here, or cannot be read.
+    """Raise if a dataset has other content on this worker, or cannot be read.
 
     Raises:
-        ClusterError: Names this machine, the sample and the reason.
+        ClusterError: The message names this machine, the sample and the reason.
     """
     here = this_worker()
     if len(dataset) != expected.length:
@@ -148,7 +146,7 @@ def require_same_data(dataset: Dataset, expected: Probe) -> None:
 
 
 def _digest(sample: Sample | BadSample) -> str | None:
-    """Return a digest of the fields of a sample, None if it cannot be read."""
+    """Return a digest of the fields of a sample; None if it cannot be read."""
     copy = sample if isinstance(sample, BadSample) else copied_sample(sample)
     if isinstance(copy, BadSample):
         return None
@@ -159,7 +157,7 @@ def _digest(sample: Sample | BadSample) -> str | None:
 
 
 def _decisive(version: str | None) -> str:
-    """Return the part of a version to compare: of our own code the digest, as code that Ray has sent has no release."""
+    """Return the part of a version to compare: for our own code its digest, because code sent by Ray has no release number."""
     return (version or "").rpartition(" ")[2]
 
 

@@ -1,4 +1,4 @@
-"""DatasetSource: datasets of this package as a source of Ray Data."""
+"""DatasetSource: our datasets as a source for Ray Data."""
 
 import logging
 import pickle
@@ -27,33 +27,34 @@ Policy = Literal["raise", "skip"]
 
 _Datasource: Any = require_ray("ray.data").Datasource
 _LOG = logging.getLogger(f"gpu_aug.{__name__}")
-# Samples that show the columns and, if the data does not store them, the sizes. A rare field needs the argument `fields`.
+# Samples that are read to find the columns and, if the data does not store them, the sizes. A rare field needs the argument `fields`.
 _PROBED = 16
-# Bytes of samples that are fetched at a time and become a table. Ray Data makes blocks of tables, and divides larger ones.
+# Bytes of samples that are fetched at a time for one table. Ray Data joins tables to blocks, and splits larger ones.
 _TABLE_BYTES = 8_000_000
 
 
 class DatasetSource(_Datasource):  # type: ignore[misc]  # ray.data is not typed
-    """A dataset for `ray.data.read_datasource`: one row for each sample, in order, with its files as they are stored.
+    """A dataset for `ray.data.read_datasource`: one row per sample, in order, with its files as stored.
 
     The columns are
 
     - ``key`` (string) and ``index`` (int64), the position of the sample in the dataset;
     - ``label``: int64, or a list of float32 if labels are vectors; null if there is none;
-    - ``image`` (binary): the encoded image, whatever its field is called. Samples with videos have ``video``, and samples
-      with several images have a column for each instead;
-    - a binary column for every other field, null if a sample has no such field. A field with the name of a column above gets
-      ``.bin`` appended, and a field that only repeats the class number, such as ``cls``, is left out.
+    - ``image`` (binary): the encoded image, whatever the name of its field. Samples with videos have ``video`` instead, and
+      samples with several images have one column per image;
+    - a binary column for every other field; null if a sample does not have the field. A field whose name is one of the
+      columns above gets the suffix ``.bin``. A field that only repeats the class number, such as ``cls``, is left out.
 
-    Rows are in order if ``DataContext.get_current().execution_options.preserve_order`` is set, otherwise in the order in
-    which blocks are finished. Blocks have about ``target_max_block_size`` bytes of that context; a sample is never divided.
+    Rows are in order if ``DataContext.get_current().execution_options.preserve_order`` is set, otherwise in the order
+    in which blocks are finished. Blocks have about ``target_max_block_size`` bytes (of that context); a sample is never
+    split.
 
     Args:
-        dataset: The result of `readers.open_dataset`, or a selection or mixture. It is pickled for the workers, which must be
-            able to reach its paths and URLs.
-        fields: The columns for fields: names as above, ``image`` among them. None takes the fields of 16 samples spread over
-            the dataset; a field that appears only later is an error then, which names it.
-        on_bad_sample: What to do if a sample cannot be read: "raise", or "skip", which logs a warning on the worker.
+        dataset: The result of `readers.open_dataset`, or a selection or mixture. It is pickled for the workers, which
+            must be able to reach its paths and URLs.
+        fields: The columns for fields, with names as above, including ``image``. None uses the fields of 16 samples
+            spread over the dataset; if a field only appears in other samples, an error names it.
+        on_bad_sample: If a sample cannot be read, "raise" raises, and "skip" logs a warning on the worker.
 
     Raises:
         LoaderError: The dataset is a stream, which has no indices, or an argument is not allowed.
@@ -99,7 +100,7 @@ class DatasetSource(_Datasource):  # type: ignore[misc]  # ray.data is not typed
         return self._columns.schema
 
     def estimate_inmemory_data_size(self) -> int:
-        """Return the bytes of all samples, estimated from a few if the data does not store their sizes."""
+        """Return the bytes of all samples, estimated from a few samples if the data does not store sizes."""
         return int(self._sizes.sum())
 
     def get_read_tasks(
@@ -108,7 +109,7 @@ class DatasetSource(_Datasource):  # type: ignore[misc]  # ray.data is not typed
         per_task_row_limit: int | None = None,
         data_context: Any = None,  # noqa: ARG002 - Ray Data makes the blocks of its size
     ) -> list[Any]:
-        """Return a task for each of `parallelism` ranges of samples with about equal bytes; see Ray's `Datasource`."""
+        """Return `parallelism` read tasks, each for a range of samples with about equal bytes; see Ray's `Datasource`."""
         data = require_ray("ray.data")
         metadata = require_ray("ray.data.block").BlockMetadata
         payload = _shared(self._dataset)
@@ -138,16 +139,17 @@ class DatasetSource(_Datasource):  # type: ignore[misc]  # ray.data is not typed
         return tasks
 
     def _ranges(self, parallelism: int) -> Iterator[tuple[int, int]]:
-        """Return ranges of indices with about equal bytes, none of them empty."""
+        """Yield non-empty ranges of indices with about equal bytes."""
         count = max(1, min(parallelism, len(self._sizes)))
-        sums = np.concatenate([[0], np.cumsum(self._sizes + 1)])  # + 1: empty samples count, too
+        # + 1, so that empty samples count, too.
+        sums = np.concatenate([[0], np.cumsum(self._sizes + 1)])
         wanted = sums[-1] * np.arange(1, count) / count
         after = np.searchsorted(sums, wanted)
-        bounds = after - (wanted - sums[after - 1] < sums[after] - wanted)  # the nearer bound
+        bounds = after - (wanted - sums[after - 1] < sums[after] - wanted)  # picks the nearer bound
         return pairwise(np.unique([0, *bounds.tolist(), len(self._sizes)]).tolist())
 
 
-# Successive tasks of a worker open a dataset only once.
+# Cached, so that successive tasks of a worker open a dataset only once.
 _open = lru_cache(maxsize=1)(unpickled)
 
 
@@ -157,13 +159,13 @@ class _Read:
 
     Attributes:
         dataset: The pickled dataset, or its reference in Ray's object store.
-        driver: Versions of the driver.
-        indices: The samples.
-        columns: How samples become rows.
+        driver: Versions of the driver; see `versions`.
+        indices: Indices of the samples.
+        columns: Converts samples to rows.
         on_bad_sample: See DatasetSource.
-        name: The dataset in words.
-        rows_per_table: Samples that are fetched at a time.
-        max_rows: Most rows to return; all if None.
+        name: Description of the dataset, for messages.
+        rows_per_table: Number of samples that are fetched at a time.
+        max_rows: Largest number of rows to return; None returns all.
     """
 
     dataset: Any
@@ -174,7 +176,7 @@ class _Read:
     name: str
     rows_per_table: int
     max_rows: int | None
-    __name__ = "DatasetSource"  # the name in Ray Data's warnings
+    __name__ = "DatasetSource"  # Ray Data shows this name in its warnings
 
     def __call__(self) -> Iterator[Any]:
         """Yield Arrow tables."""
@@ -208,7 +210,7 @@ class _Read:
 
 
 def _shared(dataset: IndexedDataset) -> Any:
-    """Pickle a dataset once for all tasks, into Ray's object store if this process is connected to one."""
+    """Pickle a dataset once for all tasks; put it into Ray's object store if this process is connected."""
     ray = require_ray()
     payload = pickle.dumps(dataset, protocol=pickle.HIGHEST_PROTOCOL)
     return ray.put(payload) if ray.is_initialized() else payload

@@ -1,4 +1,4 @@
-"""Preparing data on a Ray cluster: one Ray task for each part."""
+"""Prepare data on a Ray cluster, with one Ray task per part."""
 
 import time
 import warnings
@@ -28,24 +28,24 @@ from readers.storage.unreadable import is_transient
 
 Result = TypeVar("Result")
 
-# For cancelled tasks to remove their temporary files, before Ray kills them.
+# Time for cancelled tasks to remove their temporary files before Ray kills them.
 _CANCEL_SECONDS = 5.0
-# Without a result on a busy cluster, before a warning: an idle cluster returns the first part sooner.
+# Time without a result on a busy cluster before a warning; an idle cluster returns the first part sooner.
 _QUIET_SECONDS = 10.0
-# For a few kilobytes from another machine.
+# Time limit for fetching a result of a few kilobytes from another machine.
 _GET_SECONDS = 60.0
 
 
 class RayExecutor:
-    """Carries out jobs on the machines of a Ray cluster, with tasks spread over the machines.
+    """Runs the parts of a job as tasks spread over the machines of a Ray cluster.
 
     Args:
         address: Address of the cluster; see `dali_pipes.integrations.ray.cluster.connect`.
-        num_cpus: Cores of a task; may be a fraction.
-        max_retries: How often a task that raised one of `retried` is tried again. A task whose worker or machine died is
-            tried again as well, and counted separately.
-        retried: Errors that may go away.
-        in_flight: Largest number of tasks that Ray has at a time; twice as many as can run if None.
+        num_cpus: Cores per task; may be a fraction.
+        max_retries: Number of retries of a task that raised one of `retried`. Retries after a worker or machine died
+            are counted separately.
+        retried: Types of transient errors.
+        in_flight: Largest number of tasks that Ray has at a time; None allows twice as many as can run.
 
     Example:
         >>> from dali_pipes.integrations.ray.executor import RayExecutor
@@ -70,27 +70,27 @@ class RayExecutor:
         self._policy = Policy(in_flight, max_retries, retried)
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """See `readers.prepare.job.Executor.run`.
+        """Run all parts of a job on the cluster, and yield (number, result) of each part as it is done.
 
         Raises:
             MissingPackageError: Ray is not installed.
             ClusterError: The cluster cannot be reached, no machine has the resources of a task, or a worker has other
                 versions.
-            PrepareError: A task failed for good; the results of others stay.
+            PrepareError: A task failed permanently; the results of other tasks are kept.
         """
         connect(self._address)
         yield from run_tasks(job, RayCluster(job, self._num_cpus), self._policy)
 
 
 class RayCluster(Generic[Result]):
-    """The connected cluster as a `readers.prepare.scheduling.Cluster`.
+    """A connected cluster for the scheduler; implements `readers.prepare.scheduling.Cluster`.
 
-    Ray retries nothing: the scheduling counts the attempts. A cluster without any cores is accepted, because it may start
-    machines on demand.
+    Ray itself retries nothing: the scheduler counts the attempts. A cluster without any cores is accepted, because it
+    may start machines on demand.
 
     Args:
         job: The job; its function is sent to the cluster once.
-        num_cpus: Cores of a task.
+        num_cpus: Cores per task.
 
     Raises:
         ClusterError: The cluster has cores, but no machine has the resources of a task.
@@ -114,12 +114,12 @@ class RayCluster(Generic[Result]):
         )
 
     def submit(self, number: int) -> Any:
-        """See `Cluster`."""
-        # Within a list Ray does not resolve the function, which is unpickled only after the versions have been compared.
+        """Submit the task with this number; return its handle."""
+        # In a list, because Ray does not resolve references in lists: the function is unpickled only after the versions were compared.
         return self._task.remote(versions(), [self._function], number)
 
     def wait(self, handles: Collection[Any], timeout_seconds: float) -> list[Any]:
-        """See `Cluster`."""
+        """Wait for at least one task, up to a timeout; return the handles of finished tasks."""
         if not handles:
             time.sleep(timeout_seconds)
             return []
@@ -132,7 +132,7 @@ class RayCluster(Generic[Result]):
         return list(done)
 
     def result(self, handle: Any) -> Result:
-        """See `Cluster`.
+        """Return the result of a finished task, or raise its error.
 
         Raises:
             ClusterError: A worker has other versions, lacks the code, or cannot be set up.
@@ -152,10 +152,10 @@ class RayCluster(Generic[Result]):
         return result
 
     def cancel(self, handles: Collection[Any]) -> None:
-        """See `Cluster`: interrupts the tasks first, so that they remove their temporary files."""
+        """Cancel tasks: interrupt them first, so that they remove their temporary files."""
         if not handles:
             return
-        # The job is ending already, by its result or an error, which a worker lost meanwhile must not hide.
+        # The job is already ending with its result or an error; the loss of a worker must not hide that.
         with suppress(self._errors.RayError):
             for handle in handles:
                 self._ray.cancel(handle)
@@ -166,16 +166,16 @@ class RayCluster(Generic[Result]):
                 self._ray.cancel(handle, force=True)
 
     def capacity(self) -> int:
-        """See `Cluster`."""
+        """Return how many tasks can run at the same time."""
         return sum(
             int(min(machine.get(name, 0) / amount for name, amount in self._wanted.items()))
             for machine in machine_resources()
         )
 
     def _warn_of_others(self, *, has_begun: bool) -> None:
-        """Warn once if other work still occupies a cluster that it occupied when this job began.
+        """Warn once if other work has occupied the cluster since before this job started.
 
-        Ray does not tell which tasks run, but none of this job has while no result has come and nothing is free.
+        Ray does not report which tasks run. But no task of this job can be running while there is no result and nothing is free.
         """
         if not has_begun and time.monotonic() - self._began_seconds < _QUIET_SECONDS:
             return
@@ -191,10 +191,10 @@ class RayCluster(Generic[Result]):
 
 
 def _carry_out(driver: dict[str, str], function: list[Any], number: int) -> Any:
-    """Carry out a task in a worker.
+    """Run a task in a worker.
 
     Raises:
-        TransientError: The storage failed in a way that may go away.
+        TransientError: The storage failed with a transient error.
         ClusterError: The driver has other versions.
     """
     require_same_versions(driver)
@@ -202,7 +202,7 @@ def _carry_out(driver: dict[str, str], function: list[Any], number: int) -> Any:
         return _fetch(function[0])(number)
     except Exception as error:
         if isinstance(error, ReadersError) and is_transient(error):
-            # The cause, by which it is transient, is lost when an error is pickled.
+            # Pickling an error drops its cause, which marks it as transient.
             error = TransientError(str(error))
         error.add_note(f"on {node()}")
         raise error
@@ -210,6 +210,6 @@ def _carry_out(driver: dict[str, str], function: list[Any], number: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _fetch(function: Any) -> Callable[[int], Any]:
-    """Return the function of a job, unpickled once for successive tasks of a worker."""
+    """Return the function of a job; it is unpickled once for successive tasks of a worker."""
     fetched: Callable[[int], Any] = require_ray().get(function, timeout=_GET_SECONDS)
     return fetched

@@ -1,4 +1,4 @@
-"""Maker: the Ray actor that makes steps of a loader on another machine; plans go in, finished steps come out."""
+"""Maker: the Ray actor that makes steps of a loader on another machine; it gets plans and returns finished steps."""
 
 import faulthandler
 import platform
@@ -33,31 +33,31 @@ Bytes = NDArray[np.uint8]
 Result = TypeVar("Result")
 
 STEPS_AT_ONCE = 2
-"""Steps that an actor works on at a time: it reads the next one while it makes the last rows of the one before."""
+"""Steps that an actor works on at a time: it reads the next step while it makes the last rows of the current one."""
 
-# Between two looks at the clock while a step is made: a deadline is missed by no more than that.
+# Interval of checking the deadline while a step is made; the deadline is exceeded by at most this time.
 _LOOK_SECONDS = 1.0
-# Beyond the deadline, if no Python code has run since the last look. Compilers hold Python's lock for seconds, not minutes.
+# Extra time if no Python code has run since the last check. Compilers hold the GIL for seconds, not minutes.
 _BLOCKED_SECONDS = 60.0
-# Ray writes this file descriptor of an actor to a log.
+# File descriptor that Ray writes to the actor's log.
 _STDERR = 2
 
 
 class LateError(Exception):
-    """An actor missed its deadline, and may be blocked."""
+    """An actor missed its deadline and may hang."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeStep:
-    """A step on its way to the training process.
+    """A finished step on its way to the training process.
 
-    Ray hands NumPy arrays over without a copy: they are read-only and lie in shared memory.
+    Ray transfers NumPy arrays without a copy: they are read-only and lie in shared memory.
 
     Attributes:
-        report: See Report.
-        metadata: The pickled step without its images, empty after an error.
-        images: Per view the bytes of the images or canvases in the order of memory.
-        wall_seconds: Wall-clock time minus the actor's own clock, since only the wall clock is common to machines.
+        report: The report of the step; see Report.
+        metadata: The pickled step without its images; empty after an error.
+        images: For each view, the bytes of the images or canvases in memory order.
+        wall_seconds: Wall-clock time minus the actor's own clock; only the wall clock is common to machines.
     """
 
     report: Report
@@ -67,7 +67,7 @@ class MadeStep:
 
 
 class Maker:
-    """Makes steps of a loader; after `begin`, several threads may call the methods at once.
+    """Makes steps of a loader; after `begin`, several threads may call its methods at once.
 
     Args:
         deadline_seconds: See RayWorkers.
@@ -81,15 +81,15 @@ class Maker:
         """Open the dataset and build the pipeline.
 
         Args:
-            versions: Versions of the training process.
+            versions: Versions of the training process; see `consistency.versions`.
             job: The pickled Job.
             probe: Samples as the training process reads them.
 
         Returns:
-            The name of this machine, and Ray's id of it.
+            The name of this machine, and its id in Ray.
 
         Raises:
-            ClusterError: The versions differ, or the dataset has other content or cannot be read here.
+            ClusterError: The versions differ, or the dataset has other content or cannot be read on this machine.
             LateError: It took longer than the deadline.
         """
         require_same_versions(versions)
@@ -99,11 +99,11 @@ class Maker:
         return machine, require_ray().get_runtime_context().get_node_id()
 
     def make(self, plan: Plan, is_watched: bool) -> MadeStep:
-        """Make a step; an error of its own becomes part of the report.
+        """Make a step; if it raises, the report holds the error.
 
         Args:
             plan: The step.
-            is_watched: Whether each call of a stage is recorded.
+            is_watched: Whether to record each stage call.
 
         Raises:
             LateError: It took longer than the deadline.
@@ -115,7 +115,7 @@ class Maker:
         return MadeStep(report, metadata, images, time.time() - time.perf_counter())
 
     def describe_threads(self) -> str:
-        """Return what the threads do."""
+        """Return a description of what the threads do."""
         return self._maker.describe_threads()
 
     def _make(self, plan: Plan) -> tuple[Bytes, list[Bytes]]:
@@ -124,7 +124,7 @@ class Maker:
         return metadata, [as_bytes(view) for view in images]
 
     def _in_time(self, work: Callable[[], Result], what: str) -> Result:
-        """Do work in another thread, and wait for it until the deadline; compiling does not count.
+        """Run a function in another thread and wait for it until the deadline, excluding compiling time.
 
         Raises:
             LateError: The deadline has passed.
@@ -132,8 +132,8 @@ class Maker:
         longest_seconds = self._deadline_seconds + _BLOCKED_SECONDS
         began, future = clock(), None
         while future is None or not wait([future], timeout=_LOOK_SECONDS).done:
-            # Ends the process if native code keeps Python's lock, so that this loop cannot go on. It may do so from its start,
-            # so the timer comes before the work.
+            # Ends the process if native code holds the GIL, so that this loop cannot continue. That may happen at once,
+            # so the timer starts before the work.
             faulthandler.dump_traceback_later(longest_seconds, exit=True, file=_STDERR)
             future = future or self._threads.submit(work)
             if (seconds := clock() - began) >= self._deadline_seconds:
@@ -150,13 +150,13 @@ def as_bytes(images: torch.Tensor) -> Bytes:
 
 
 def as_memory(data: Bytes) -> torch.Tensor:
-    """Return bytes as a tensor without a copy; it must not be written to."""
-    # torch.from_numpy warns of read-only arrays; DLPack gives an empty array a stride of 0, which `view` refuses.
+    """Return bytes as a tensor without a copy; it must not be written."""
+    # Not torch.from_numpy, which warns about read-only arrays. Not DLPack for an empty array: its stride of 0 makes `view` fail.
     return from_dlpack(data) if data.size else torch.empty(0, dtype=torch.uint8)
 
 
 def step_memory(job: Job) -> Callable[[Fetched], Images]:
-    """Return a function that allocates the memory of a step, which Ray copies when the step is handed over."""
+    """Return a function that allocates the memory of a step; Ray copies it at the hand-over."""
     images_per_row = job.setup.fetcher.images_per_row
 
     def memory(fetched: Fetched) -> Images:
@@ -172,5 +172,6 @@ def step_memory(job: Job) -> Callable[[Fetched], Images]:
 def _step_maker(data: Bytes, probe: Probe) -> StepMaker:
     job: Job = unpickled(data.data, "the dataset or the recipe")
     require_same_data(job.setup.fetcher.dataset, probe)
-    dumps = require_ray("ray.cloudpickle").dumps  # also pickles classes of the user's script
+    # cloudpickle also pickles classes of the user's script.
+    dumps = require_ray("ray.cloudpickle").dumps
     return StepMaker(job, step_memory(job), f"by {this_worker()}", dumps)

@@ -1,4 +1,4 @@
-"""RemoteWorkers: the workers of a loader on a Ray cluster, started by its first loop, which serve all later loops."""
+"""RemoteWorkers: the workers of a loader on a Ray cluster; the first loop starts them, and later loops reuse them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,19 +22,19 @@ class RemoteWorkers:
 
     Args:
         setup: The configuration of the loader.
-        steps: The steps of the loader, which know the largest batch.
+        steps: The steps of the loader, which determine the size of the largest batch.
         workers: The user's choice of workers.
 
     Raises:
         MissingPackageError: Ray is not installed.
-        LoaderError: Workers cannot do this.
+        LoaderError: Remote workers do not support the loader's arguments.
     """
 
     def __init__(self, setup: Setup, steps: AnySteps, workers: RayWorkers) -> None:
         _require_remote(setup)
         dumps = require_ray(
             "ray.cloudpickle"
-        ).dumps  # also pickles classes of the script that is run
+        ).dumps  # cloudpickle also pickles classes of the user's script
         self._workers = workers
         self._asker = RemoteArgument("workers=RayWorkers(...)", "workers", dumps)
         job = make_job(setup, steps, self._asker)
@@ -45,7 +45,7 @@ class RemoteWorkers:
         """Return the batch source of a loop.
 
         Raises:
-            ClusterError: The cluster cannot be reached, or has no machine or no room for the workers.
+            ClusterError: The cluster cannot be reached, or has no machine or not enough resources for the workers.
         """
         if self._pool is None or not self._pool.is_alive:
             data = np.frombuffer(pickled(self._job, "the job", self._asker), np.uint8)
@@ -53,21 +53,21 @@ class RemoteWorkers:
         return RemoteBatchSource(self._pool, variants)
 
     def machines(self) -> list[str]:
-        """Return the machines of the workers that have started."""
+        """Return the machines on which workers have started."""
         return [] if self._pool is None else self._pool.machines()
 
     def close(self) -> None:
-        """End the workers; the next loop starts others."""
+        """End the workers; the next loop starts new ones."""
         if self._pool is not None:
             self._pool.close()
         self._pool = None
 
 
 def _require_remote(setup: Setup) -> None:
-    """Raise an error for what remote workers cannot do.
+    """Raise if remote workers do not support the loader's arguments.
 
     Raises:
-        LoaderError: Names the argument to change.
+        LoaderError: The message names the argument to change.
     """
     if setup.choice.decoder != "cpu":
         name = "from_dali(...)" if setup.options.user_pipeline is not None else '"dali"'

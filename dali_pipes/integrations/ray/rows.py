@@ -1,4 +1,4 @@
-"""Samples as rows of Ray Data, and rows of Ray Data as samples."""
+"""Convert samples to rows of Ray Data, and rows to samples."""
 
 import json
 import re
@@ -23,31 +23,31 @@ KEY, INDEX, LABEL = "key", "index", "label"
 IMAGE, VIDEO = "image", "video"
 _NOT_FIELDS = (KEY, INDEX, LABEL)
 _RESERVED = (*_NOT_FIELDS, IMAGE, VIDEO)
-# The fields of WebDataset and of Parquet shards that hold the class number as text.
+# Fields of WebDataset and of Parquet shards that hold the class number as text.
 _LABEL_FIELDS = ("cls", "label")
-# No class number has more digits; a longer field, perhaps a large file, is not copied to compare it.
+# No class number has more digits. A longer field may be a large file, which is not copied for a comparison.
 _LONGEST_LABEL_BYTES = 32
 _EXPLANATIONS = {
     KEY: "the one with a text that identifies each row",
     IMAGE: "the one with the encoded images",
 }
-_KEY_FIELD = f"{KEY}.bin"  # the column of a field that is called "key"
-# Parts of a key that say where the row came from: the shard, and the ending of a file.
+_KEY_FIELD = f"{KEY}.bin"  # the column of a field named "key"
+# Parts of a key that describe the origin of the row: the shard, and the file extension.
 _SHARD = re.compile(r"[^/]*\.tar/(?=.)")
 _ENDING = re.compile(rf"(?<=[^/])\.({'|'.join(IMAGE_FIELDS + VIDEO_FIELDS)})$", re.IGNORECASE)
-# Rows made into Python objects at a time, which bounds their memory.
+# Rows that become Python objects at a time, to limit their memory.
 _ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How the samples of a dataset become rows; the same for all blocks.
+    """Conversion of a dataset's samples to rows; equal for all blocks.
 
     Attributes:
         fields: The columns for fields, in order.
         has_main: Whether every sample has one image or video, whose column is called "image" or "video".
         has_vectors: Whether labels are vectors.
-        is_given: Whether the user chose the columns, so that further fields of samples are left out.
+        is_given: Whether the user chose the columns; then other fields of samples are left out.
     """
 
     fields: tuple[str, ...]
@@ -98,12 +98,12 @@ def find_columns(
     """Return the columns of a dataset.
 
     Args:
-        dataset: The dataset, which knows the kind of its labels.
+        dataset: The dataset, which knows the type of its labels.
         samples: Some of its samples.
-        fields: Names of the columns for fields; None takes the fields of the samples in order of appearance.
+        fields: Names of the columns for fields; None uses the fields of the samples in order of appearance.
 
     Raises:
-        LoaderError: `fields` is not a list of different names, or has names of other columns.
+        LoaderError: `fields` is not a list of different names, or contains names of other columns.
     """
     has_main = all(len(_main_fields(sample)) <= 1 for sample in samples)
     has_vectors = label_shape_of(dataset) != ()
@@ -120,7 +120,7 @@ def find_columns(
 
 
 def named_fields(sample: Sample, *, has_main: bool) -> dict[str, Payload]:
-    """Return the fields of a sample by the names of their columns, the image or video first.
+    """Return the fields of a sample by column name, the image or video first.
 
     Args:
         sample: The sample.
@@ -138,7 +138,7 @@ def named_fields(sample: Sample, *, has_main: bool) -> dict[str, Payload]:
 
 
 def without_label(sample: Sample) -> Sample:
-    """Return a sample without the field that repeats its class number, which would be wrong once the column changes."""
+    """Return a sample without the field that repeats its class number, because that would be wrong if the column changes."""
     number = class_number(sample.label)
     text = b"%d" % number
     repeated = [
@@ -152,9 +152,9 @@ def without_label(sample: Sample) -> Sample:
 
 
 def samples_of(blocks: Iterable[Any], *, need_image: bool) -> Iterator[tuple[int | None, Sample]]:
-    """Yield the rows of blocks in order: the number in their column ``index``, and the sample.
+    """Yield the number in the column ``index`` and the sample for each row of some blocks, in order.
 
-    A sample's key is the row's without the shard and the ending of the file that it came from.
+    The key of a sample is that of the row, without the shard and the file extension of its origin.
 
     Args:
         blocks: Blocks of Ray Data.
@@ -166,7 +166,7 @@ def samples_of(blocks: Iterable[Any], *, need_image: bool) -> Iterator[tuple[int
     accessor = require_ray("ray.data.block").BlockAccessor
     for block in blocks:
         table = accessor.for_block(block).to_arrow()
-        # The packer refuses rows without a video.
+        # Rows without a video are not checked here; the packer refuses them.
         needed = (KEY, IMAGE) if need_image and VIDEO not in table.column_names else (KEY,)
         missing = next((name for name in needed if name not in table.column_names), None)
         if missing is not None:
@@ -204,14 +204,14 @@ def _sample(row: Mapping[str, Any]) -> Sample:
     }
     if (
         label is None
-    ):  # Ray's own reader of WebDataset gives no label, but the file with the class number
+    ):  # Ray's WebDataset reader returns no label, but the file with the class number
         label = -1 if LABEL in row else label_of(fields)
     main = next((name for name in (IMAGE, VIDEO) if name in fields), None)
     return Sample(0, f"/{_own_key(key, fields)}", fields, label, image_field=main)
 
 
 def _own_key(key: str, fields: dict[str, Payload]) -> str:
-    """Return a key without its origin; if it ends with the key that a Parquet shard stores, that field is removed."""
+    """Return a key without its origin. If it ends with the key that a Parquet shard stores, that field is removed."""
     stored = bytes(fields.get(_KEY_FIELD, b"")).decode("utf-8", "backslashreplace")
     if stored and key.endswith(f"/{stored}"):
         del fields[_KEY_FIELD]
@@ -220,7 +220,7 @@ def _own_key(key: str, fields: dict[str, Payload]) -> str:
 
 
 def _in_words(value: Any) -> str:
-    return describe(value).replace("the path", "the text")  # a text is no path here
+    return describe(value).replace("the path", "the text")  # a string is not a path here
 
 
 def _payload(key: str, name: str, value: Any) -> Payload:

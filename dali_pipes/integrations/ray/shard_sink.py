@@ -1,4 +1,4 @@
-"""ShardSink: rows of Ray Data as indexed shards."""
+"""ShardSink: write rows of Ray Data as indexed shards."""
 
 import hashlib
 import json
@@ -28,44 +28,44 @@ from readers.storage.remote import StorageOptions
 
 _Datasink: Any = require_ray("ray.data").Datasink
 _UserCodeException: Any = require_ray("ray.exceptions").UserCodeException
-# Errors of a worker that say what to do, so that the driver raises them without Ray's traceback.
+# Worker errors with a clear message; the driver raises them without Ray's traceback.
 _USER_ERRORS = (LoaderError, BadSampleError, ClusterError)
 _MANIFEST = "manifest.json"
-_VERSION = 1  # of the manifest, as `readers.prepare.pack` writes it
-_COPIED_BYTES = 1 << 20  # at a time, which bounds the memory of a copy
-# Files that an earlier attempt of a write may have left.
+_VERSION = 1  # version of the manifest, as `readers.prepare.pack` writes it
+_COPIED_BYTES = 1 << 20  # bytes copied at a time, to limit the memory of a copy
+# Files that an earlier attempt of the same write may have left.
 _OURS = re.compile(r"shard-.*\.(tar|parquet)(\.gpuaug-(index|checkpoints))?|manifest\.json")
 
 
 class SinkError(PrepareError, _UserCodeException):  # type: ignore[misc]  # ray is not typed
-    """A write that failed because of the data; as an error of user code, Ray Data prints it without its own traceback."""
+    """A write failed because of the data. It is an error of user code, so Ray Data prints it without its own traceback."""
 
 
 class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
-    """Writes rows as WebDataset tar or Parquet shards, by ``ds.write_datasink``; `readers.open_dataset` reads them back.
+    """Writes rows as WebDataset tar or Parquet shards, with ``ds.write_datasink``; `readers.open_dataset` reads them back.
 
     Rows need a ``key`` (text) and may have a ``label`` (class number), an ``image`` or ``video`` (encoded bytes, stored
-    unchanged), and further columns, which become fields: bytes, text (in UTF-8), numbers and booleans (in JSON). ``index`` is
-    not stored, because samples of shards are numbered anew. Nulls are left out. `DatasetSource` makes such rows; other
-    datasets rename their columns, ``ds.rename_columns({"bytes": "image", "path": "key"})``.
+    unchanged), and further columns, which become fields: bytes, text (in UTF-8), numbers and booleans (in JSON).
+    ``index`` is not stored, because samples of shards are numbered again. Nulls are left out. `DatasetSource` makes
+    such rows; for other datasets, rename the columns: ``ds.rename_columns({"bytes": "image", "path": "key"})``.
 
-    Each block becomes one shard, or several if it is larger. A shard and its index appear complete or not at all. The name
-    consists of the first ``index`` and a digest of the content, so that a task that Ray repeats, on any machine, writes the
-    same file, and the order of the blocks changes nothing. ``manifest.json`` with ``"complete": true`` comes last; until then
-    the same write can be repeated into the folder.
+    Each block becomes one shard, or several if it is larger than `shard_size`. A shard and its index appear complete or
+    not at all. The name consists of the first ``index`` and a digest of the content. So a task that Ray repeats on any
+    machine writes the same file, and the order of the blocks does not matter. ``manifest.json`` with ``"complete":
+    true`` is written last; before that, the same write can be repeated into the folder.
 
     Args:
         destination: A new or empty folder that all workers reach by this path, or a prefix of an object store.
         format: "tar", or "parquet" in the image format of the Hugging Face hub.
-        shard_size: The largest size, such as "256MB", or a number of bytes. Smaller blocks make smaller shards:
-            ``override_num_blocks`` of the read, or ``ds.repartition``, sets the number of blocks.
+        shard_size: The largest size, such as "256MB", or a number of bytes. Smaller blocks make smaller shards: set the
+            number of blocks with ``override_num_blocks`` of the read, or with ``ds.repartition``.
         class_names: Name of each class number, such as ``dataset.class_names``; rows have only numbers.
-        storage: Access to an object store; None uses the settings of `readers.storage.remote.configure`. Credentials are
-            those of the worker.
+        storage: Access to an object store; None uses the settings of `readers.storage.remote.configure`. Credentials
+            are those of the worker.
 
     Raises:
-        PrepareError: Before the read, if the destination holds other files or cannot be written; during the write, if a row
-            cannot be stored, or two blocks are equal.
+        PrepareError: Before the read, if the destination holds other files or cannot be written; during the write, if a
+            row cannot be stored, or two blocks are equal.
         LoaderError: The format is unknown.
         MissingPackageError: Ray is not installed.
 
@@ -91,13 +91,14 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
     ) -> None:
         require_one_of("format", format, ("tar", "parquet"))
         if not is_url(os.fspath(destination)):
-            destination = Path(destination).absolute()  # workers have other current folders
+            # Absolute, because workers have other working directories.
+            destination = Path(destination).absolute()
         self._destination, self._format = open_destination(destination, storage), format
         self._most_bytes, self._class_names = size_from(shard_size), tuple(class_names)
         self._driver, self._has_begun = versions(), False
 
     def on_write_start(self, schema: Any = None) -> None:  # noqa: ARG002  # Ray's
-        """Check the destination and write an incomplete manifest, on the driver.
+        """On the driver, check the destination and write an incomplete manifest.
 
         Args:
             schema: Not used: it may describe the input of the last operator instead of its output. `write` checks the rows.
@@ -117,10 +118,10 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         self._write_manifest([], complete=False)
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> list[dict[str, Any]]:  # noqa: ARG002  # Ray's
-        """Write blocks, on a worker.
+        """On a worker, write blocks.
 
         Returns:
-            The manifest's entry of each shard.
+            The manifest's entry for each shard.
         """
         require_same_versions(self._driver)
         packer = Packer(None, None, self._format == "tar", copied=False)
@@ -137,7 +138,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         return shards
 
     def on_write_complete(self, write_result: Any) -> None:
-        """Complete the manifest, and remove shards of failed attempts, on the driver.
+        """On the driver, complete the manifest and remove shards of failed attempts.
 
         Raises:
             PrepareError: Two blocks are equal.
@@ -160,17 +161,18 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         self._write_manifest(shards, complete=True)
 
     def on_write_failed(self, error: Exception) -> None:
-        """Remove the shards, on the driver; the manifest stays incomplete.
+        """On the driver, remove the shards; the manifest stays incomplete.
 
         Raises:
             PrepareError: The error of a worker, without Ray's tracebacks.
-            RuntimeError: The same, for a source that cannot be read or a worker with other versions.
+            RuntimeError: The same, if a source cannot be read or a worker has other versions.
         """
         before = self._read_manifest()
         if self._has_begun and before is not None and not before.get("complete"):
             self._remove_all_but({_MANIFEST})
         cause = getattr(error, "cause", None) or error
-        sentence = str(cause).partition("\n")[0]  # the other lines are Ray's, about its attempts
+        # The other lines are Ray's and describe its attempts.
+        sentence = str(cause).partition("\n")[0]
         if isinstance(cause, ReadersError):
             raise PrepareError(sentence) from None
         if isinstance(cause, _USER_ERRORS):
@@ -186,7 +188,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         }
 
     def _shard(self, scratch: Path, stream: Stream, index: int | None) -> dict[str, Any]:
-        """Write a shard and its index: first into a scratch folder, because its name depends on its content."""
+        """Write a shard and its index into a scratch folder first, because the name depends on the content."""
         path = scratch / f"shard.{self._format}"
         shard = write_stream_shard(
             path,
@@ -210,7 +212,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         return shard | {"name": name}
 
     def _read_manifest(self) -> dict[str, Any] | None:
-        """Return the manifest of an earlier write by a ShardSink, None if there is none."""
+        """Return the manifest of an earlier write by a ShardSink; None if there is none."""
         try:
             manifest = json.loads(self._destination.read(_MANIFEST) or b"")
             return manifest if manifest["settings"]["source"] == "ray.data" else None
@@ -238,7 +240,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
 def _packed(
     blocks: Iterable[Any], packer: Packer, indices: list[int | None]
 ) -> Iterator[Packed | Refused]:
-    """Yield rows ready to be written, and append the index of each to `indices`.
+    """Yield rows in their stored form, and append the index of each to `indices`.
 
     Raises:
         PrepareError: A row cannot be written.

@@ -1,4 +1,7 @@
-"""WorkerPool: the Ray actors that make the steps of a loader. One that dies or is late is replaced, and its steps made again."""
+"""WorkerPool: the Ray actors that make the steps of a loader.
+
+An actor that dies or is late is replaced, and its steps are made again.
+"""
 
 import itertools
 import logging
@@ -31,16 +34,16 @@ from readers.plural import counted
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
-# Between two looks at workers that have not started; results end the wait at once.
+# Interval of checking workers that have not started; a result ends the wait at once.
 _LOOK_SECONDS = 1.0
-# Without any worker that has started, before a warning: imports take some seconds, on a busy machine more.
+# Time without any started worker before a warning: imports take some seconds, more on a busy machine.
 _WARN_SECONDS = 30.0
-# Without any worker on a cluster without cores, or on no machine of the placement, before an error: a cloud starts a machine
+# Time without any worker before an error, if the cluster has no cores or no machine fits the placement: a cloud starts a machine
 # within minutes.
 _GIVE_UP_SECONDS = 900.0
-# For the answer of a worker that is beyond its deadline: compilers hold Python's lock for seconds, not minutes.
+# Time for a worker past its deadline to answer: compilers hold the GIL for seconds, not minutes.
 _ANSWER_SECONDS = 60.0
-# Of every worker, while no step is received: then a step, not a machine, ends the workers.
+# Replacements per worker without any received step before an error: then a step, not a machine, makes workers end.
 _REPLACEMENTS = 3
 
 
@@ -49,9 +52,9 @@ class Worker:
     """An actor.
 
     Attributes:
-        number: Its number in the pool, from 0; its replacement has the same one.
+        number: Its number in the pool, from 0; a replacement gets the same number.
         actor: Ray's handle.
-        machine: Name of its machine, "" until it has started.
+        machine: Name of its machine; "" until it has started.
     """
 
     number: int
@@ -61,14 +64,14 @@ class Worker:
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """A step that is to be made.
+    """A step to be made.
 
     Attributes:
-        number: Its number among all steps of the pool; the oldest has the lowest.
-        plan: The step.
+        number: Its number among all steps of the pool; older steps have lower numbers.
+        plan: The plan of the step.
         is_watched: See Maker.make.
-        worker: The worker that was asked for it, None before.
-        made: The result, once it has arrived.
+        worker: The worker that makes it; None before it is sent.
+        made: The result; None until it has arrived.
     """
 
     number: int
@@ -79,19 +82,20 @@ class Step:
 
 
 class WorkerPool:
-    """Actors that make steps, for one loop or several at a time; see BatchMakers.
+    """Actors that make steps, for one or several loops at a time; see BatchMakers.
 
-    One thread at a time calls the methods, except for `account` and `machines`. Ray restarts no actor by itself: its steps
-    would wait for it while other workers are free (DECISIONS.md, "Batches made on other machines").
+    Only one thread at a time may call the methods, except `describe_remote_threads` and `machines`. Ray does not
+    restart actors: the steps of an actor would wait for it while other workers are free (DECISIONS.md, "Batches made on
+    other machines").
 
     Args:
         workers: The user's choice of actors.
-        job: The batches to make.
+        job: Describes the batches.
         data: The pickled job, uint8 [bytes].
 
     Raises:
-        ClusterError: The cluster cannot be reached, no machine has the resources of a worker, or the object store of this
-            machine is too small.
+        ClusterError: The cluster cannot be reached, no machine has the resources of a worker, or the object store of
+            this machine is too small.
     """
 
     def __init__(self, workers: RayWorkers, job: Job, data: Any) -> None:
@@ -108,7 +112,8 @@ class WorkerPool:
         self._job_for_workers = versions(), ray.put(data), probe(job.setup.fetcher.dataset)
         self._steps_per_worker = -(-(self.capacity + 1) // workers.count) + 1
         self._numbers = itertools.count()
-        self._pending: dict[Any, tuple[Worker, Step | None]] = {}  # by Ray's reference to a result
+        # Keyed by Ray's reference to the result.
+        self._pending: dict[Any, tuple[Worker, Step | None]] = {}
         self._unsent: list[Step] = []
         self._losses: list[str] = []
         self._failure: BaseException | None = None
@@ -120,7 +125,7 @@ class WorkerPool:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the workers were not ended, and the process has the same connection to the cluster."""
+        """Whether the workers were not ended, and the process still has the same connection to the cluster."""
         ray = self._ray
         return (
             self._end.alive
@@ -129,32 +134,32 @@ class WorkerPool:
         )
 
     def machines(self) -> list[str]:
-        """Return the machines of the workers that have started."""
+        """Return the machines on which workers have started."""
         return [worker.machine for worker in list(self._workers) if worker.machine]
 
     def start(self, plan: Plan, *, is_watched: bool) -> Step:
-        """See BatchMakers."""
+        """Queue a step for the least busy worker, and return a handle."""
         step = Step(next(self._numbers), plan, is_watched)
         self._unsent.append(step)
         self._advance()
         return step
 
     def num_ready(self, handles: Iterable[Step]) -> int:
-        """See BatchMakers."""
+        """Return how many of these steps, from the first one on, have arrived."""
         self._advance()
         return sum(1 for _ in itertools.takewhile(lambda step: step.made is not None, handles))
 
     def receive(self, handle: Step) -> SentStep:
-        """See BatchMakers.
+        """Wait for the oldest step that was not received yet.
 
         Raises:
-            ClusterError: Workers were replaced too often, or cannot do the work.
+            ClusterError: Workers were replaced too often, or cannot make the step.
         """
         self._advance()
         since_seconds = time.monotonic()
         while (made := handle.made) is None:
             if self._failure is not None and handle.worker is None:
-                self.close()  # the next loop starts other workers
+                self.close()  # the next loop starts new workers
                 raise self._failure
             self._advance(_LOOK_SECONDS)
             self._check_start()
@@ -176,17 +181,17 @@ class WorkerPool:
         )
 
     def drop(self, handles: Iterable[Step]) -> None:
-        """See BatchMakers; steps that a worker has begun are finished in vain."""
+        """Discard steps; a step that a worker has started is still finished."""
         dropped = set(handles)
         self._unsent = [step for step in self._unsent if step not in dropped]
         for ref, (_, step) in list(self._pending.items()):
             if step in dropped:
                 del self._pending[ref]
-                with suppress(Exception):  # the actor may be dead, or the connection closed
+                with suppress(Exception):  # the actor may be dead, or the connection may be closed
                     self._ray.cancel(ref)
 
     def describe_remote_threads(self, seconds: float) -> str:
-        """See BatchMakers; any thread may call it."""
+        """Describe what the workers' threads do; any thread may call it."""
         workers = list(self._workers)
         asked = {
             worker.number: worker.actor.describe_threads.options(concurrency_group="ask").remote()
@@ -204,16 +209,16 @@ class WorkerPool:
         self._end()
 
     def _advance(self, seconds: float = 0) -> None:
-        """Take in results that have arrived, and send steps to workers that have room.
+        """Receive results that have arrived, and send steps to workers that have room.
 
         Args:
-            seconds: How long to wait for a result.
+            seconds: Longest time to wait for a result.
         """
         refs = list(self._pending)
         count = 1 if seconds else len(refs)
         done = self._ray.wait(refs, num_returns=count, timeout=seconds)[0] if refs else []
         for ref in done:
-            if ref in self._pending:  # else its worker was replaced a moment ago
+            if ref in self._pending:  # otherwise its worker was replaced meanwhile
                 self._take_in(ref, *self._pending[ref])
         while self._unsent and self._failure is None:
             worker = self._least_busy()
@@ -222,7 +227,7 @@ class WorkerPool:
             self._send(self._unsent.pop(0), worker)
 
     def _take_in(self, ref: Any, worker: Worker, step: Step | None) -> None:
-        """Take in a result. An error that ends the loop waits until all steps before it were received."""
+        """Store a result. An error that ends the loop is raised after all previous steps were received."""
         errors = self._ray.exceptions
         try:
             result = self._ray.get(ref, timeout=self._options.deadline_seconds)
@@ -241,7 +246,7 @@ class WorkerPool:
                 step.made = result
 
     def _begin(self, worker: Worker, machine: str, node: str) -> None:
-        """Give steps to a worker from now on, unless the object store of its machine is too small."""
+        """Allow a worker to get steps, unless the object store of its machine is too small."""
         try:
             require_store(node, self._store_bytes, machine)
         except ClusterError as error:
@@ -251,7 +256,7 @@ class WorkerPool:
         _log.info("worker %d of the loader is on %s", worker.number, machine)
 
     def _replace(self, worker: Worker, reason: object) -> None:
-        """End a worker, start another one unless the loop has failed, and give back its steps to be sent again."""
+        """End a worker, queue its steps again, and start a replacement unless the loop has failed."""
         _kill(worker)
         for ref, (other, step) in list(self._pending.items()):
             if other is worker:
@@ -265,7 +270,7 @@ class WorkerPool:
         where = f"worker {worker.number}" + f" on {worker.machine}" * bool(worker.machine)
         cause = str(reason) if isinstance(reason, LateError) else first_line(reason)
         self._losses.append(f"{where}: {cause}")
-        self._since_seconds = time.monotonic()  # so far there was a machine
+        self._since_seconds = time.monotonic()  # there was a machine until now
         if len(self._losses) > _REPLACEMENTS * self._options.count:
             self._failure = ClusterError(
                 f"workers of the loader were replaced {len(self._losses) - 1} times while no batch came; the latest one was "
@@ -277,7 +282,7 @@ class WorkerPool:
         self._workers[worker.number] = self._started_worker(worker.number)
 
     def _replace_stopped(self, worker: Worker | None) -> None:
-        """Replace a worker that does not answer: a process that is stopped cannot see that its deadline has passed."""
+        """Replace a worker that does not answer: a suspended process cannot notice that its deadline has passed."""
         if worker is None:
             return
         answer = worker.actor.describe_threads.options(concurrency_group="ask").remote()
@@ -293,8 +298,8 @@ class WorkerPool:
         return worker
 
     def _least_busy(self) -> Worker | None:
-        """Return the worker that has the fewest steps to make, None if no worker has room."""
-        # While workers are being lost, each has one step: a step that ends its worker must not take another one along.
+        """Return the worker with the fewest steps; None if no worker has room."""
+        # While workers are being lost, each gets one step, so that a step that ends its worker affects no other step.
         most = 1 if self._losses else self._steps_per_worker
         loads = self._loads()
         free = [
@@ -303,7 +308,7 @@ class WorkerPool:
         return min(free, key=lambda worker: loads[worker.number], default=None)
 
     def _loads(self) -> Counter[int]:
-        """Return how many steps each worker has to make, by its number."""
+        """Return the number of steps of each worker, by its number."""
         pending = list(self._pending.values())
         return Counter(worker.number for worker, step in pending if step is not None)
 
@@ -313,7 +318,7 @@ class WorkerPool:
         self._pending[make.remote(step.plan, step.is_watched)] = (worker, step)
 
     def _check_start(self) -> None:
-        """Warn if no worker has started for long, and give up if no machine will ever take one."""
+        """Warn if no worker has started for a long time, and raise if no machine can ever run one."""
         seconds = time.monotonic() - self._since_seconds
         if seconds < _WARN_SECONDS or self.machines():
             return
@@ -361,6 +366,6 @@ def _kill_all(workers: list[Worker]) -> None:
 
 def _kill(worker: Worker) -> None:
     ray = require_ray()
-    if ray.is_initialized():  # otherwise the actors have ended with the connection
-        with suppress(Exception):  # it may be dead already, or its machine
+    if ray.is_initialized():  # otherwise the actors ended with the connection
+        with suppress(Exception):  # the actor or its machine may be dead already
             ray.kill(worker.actor, no_restart=True)

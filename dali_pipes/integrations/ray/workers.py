@@ -8,25 +8,25 @@ from typing import Any
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.ray.cluster import describe
 
-# Options of Ray's actors that choose a machine, and further ones that a user may set.
+# Options of Ray actors that select machines, and other options that a user may set.
 _WHERE = ("accelerator_type", "label_selector", "scheduling_strategy")
 _PLACEMENT = (*_WHERE, "memory", "resources", "runtime_env")
 
 
 @dataclass(frozen=True)
 class RayWorkers:
-    """Actors of a Ray cluster that read, decode and augment for a `Loader`; batches are the same as without them.
+    """Actors of a Ray cluster that read, decode and augment for a `Loader`; the batches are the same as without them.
 
     Args:
-        count: Number of actors, at least 1. ``prefetch + count`` batches are under way at once.
-        num_cpus: Cores of each actor, which has as many threads, at least one.
-        address: ``HOST:PORT`` of the cluster, "auto" for the cluster that this machine belongs to, "local" for one on this
-            machine alone; None takes ``RAY_ADDRESS``, else "local". If this process is connected already, all but a
-            HOST:PORT use that connection.
-        placement: Further options of Ray's actors: ``resources``, ``label_selector``, ``scheduling_strategy``, ``memory``,
-            ``accelerator_type``, ``runtime_env``. Without a strategy actors are spread over the machines.
-        deadline_seconds: Longest time for an actor to make a batch, or to start; compiling does not count. An actor that is
-            late is replaced, and its batches are made again.
+        count: Number of actors, at least 1. ``prefetch + count`` batches are in flight at once.
+        num_cpus: Cores of each actor. An actor has as many threads, at least one.
+        address: ``HOST:PORT`` of the cluster; "auto" for the cluster of this machine; "local" for one on this machine
+            alone. None uses ``RAY_ADDRESS``, else "local". If this process is connected already, every value except
+            HOST:PORT uses that connection.
+        placement: Further options of Ray actors: ``resources``, ``label_selector``, ``scheduling_strategy``,
+            ``memory``, ``accelerator_type``, ``runtime_env``. Without a strategy, actors are spread over the machines.
+        deadline_seconds: Longest time for an actor to make a batch or to start; compiling does not count. A late actor
+            is replaced, and its batches are made again.
 
     Raises:
         LoaderError: An argument is not allowed.
@@ -62,28 +62,28 @@ class RayWorkers:
 
     @property
     def num_threads(self) -> int:
-        """Threads of a worker."""
+        """Number of threads of an actor."""
         return max(1, math.ceil(self.num_cpus))
 
     @property
     def resources(self) -> dict[str, float]:
-        """Resources that a worker needs on its machine, by Ray's names."""
+        """Resources that an actor needs on its machine, by Ray's names."""
         memory = {"memory": size} if (size := self.placement.get("memory")) else {}
         return {"CPU": self.num_cpus, **memory, **self.placement.get("resources", {})}
 
     @property
     def where(self) -> dict[str, Any]:
-        """Options that say which machines may take a worker."""
+        """Options that restrict the machines of the actors."""
         return {name: value for name, value in self.placement.items() if name in _WHERE}
 
     @property
     def description(self) -> str:
-        """What a worker needs, for messages."""
+        """The needs of an actor as text, for messages."""
         return describe(self.resources) + f" with placement={self.where}" * bool(self.where)
 
     @property
     def actor_options(self) -> dict[str, Any]:
-        """Options of the actors; WorkerPool replaces one that has died."""
+        """Options of the actors for Ray; without restarts, because WorkerPool replaces dead actors."""
         return {
             "scheduling_strategy": "SPREAD",
             **self.placement,

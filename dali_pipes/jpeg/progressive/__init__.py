@@ -1,1 +1,1 @@
-"""JPEGs of several scans, progressive or sequential: all scans are read side by side, one row of MCUs after the other."""
+"""Decode JPEGs of several scans, progressive or sequential: all scans are read in parallel, row of MCUs by row."""

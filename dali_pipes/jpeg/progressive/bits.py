@@ -1,6 +1,6 @@
-"""Sets of coefficients as the bits of a number: bit k stands for coefficient k of the zigzag order.
+"""Sets of coefficients as bit masks: bit k is coefficient k in zigzag order.
 
-Where the processor has a fast instruction that scatters bits into the set positions of a mask (pdep, of BMI2), reading a
+On processors with a fast instruction that scatters bits into the set positions of a mask (pdep, BMI2), reading a
 refinement takes three quarters of the time.
 """
 
@@ -19,12 +19,12 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 _U63 = np.uint64(63)
 # LLVM's generic levels, which imply BMI2 without naming it among the features.
 _CPUS_WITH_BMI2 = ("x86-64-v3", "x86-64-v4")
-# There pdep is a loop in microcode.
+# On these, pdep is a loop in microcode.
 _CPUS_WITH_SLOW_PDEP = ("znver1", "znver2")
 
 
 def _instruction(name: str, num_arguments: int, *flags: bool) -> Any:
-    """Return an LLVM instruction as a function of uint64 for compiled code."""
+    """Return an LLVM intrinsic as a function of uint64 for compiled code."""
 
     def typed(_context: Any, *_arguments: Any) -> Any:
         def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -40,10 +40,10 @@ def _instruction(name: str, num_arguments: int, *flags: bool) -> Any:
 
 
 count = _instruction("llvm.ctpop.i64", 1)
-"""Return the number of bits that are set."""
+"""Return the number of set bits."""
 
 lowest = _instruction("llvm.cttz.i64", 1, False)
-"""Return the number of the lowest bit that is set; 64 for none."""
+"""Return the number of the lowest set bit; 64 if there is none."""
 
 
 def _deposit(word: Any, members: Any) -> Any:
@@ -64,7 +64,7 @@ def _choose(members: Any, number: int) -> Any:
 
 
 def _at_once() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return deposit and choose by the instruction pdep."""
+    """Return `deposit` and `choose` implemented with pdep."""
     spread, reverse = (
         _instruction("llvm.x86.bmi.pdep.64", 2),
         _instruction("llvm.bitreverse.i64", 1),
@@ -80,15 +80,15 @@ def _at_once() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 def has_fast_pdep() -> bool:
-    """Return whether code is compiled for a processor with a fast pdep."""
+    """Return whether code is compiled for a processor with a fast pdep instruction."""
     _triple, name, features = cpu_target.target_context.codegen().magic_tuple()
     return name not in _CPUS_WITH_SLOW_PDEP and (name in _CPUS_WITH_BMI2 or "+bmi2" in features)
 
 
 one_by_one = inlined(_deposit), inlined(_choose)
-"""Deposit and choose for any processor."""
+"""`deposit` and `choose` for any processor."""
 
 deposit, choose = map(inlined, _at_once()) if has_fast_pdep() else one_by_one
-"""deposit(word, members): Scatter the top bits of a word into the set positions of `members`, the highest bit into the lowest
-position (pdep of the reversed word). choose(members, number): Return only the set bit of `members` that has `number` set bits
-below it; 0 if there is none."""
+"""deposit(word, members): Scatter the top bits of a word into the set positions of `members`, the highest bit into the
+lowest position (pdep of the reversed word). choose(members, number): Return only the set bit of `members` with `number`
+set bits below it; 0 if there is none."""

@@ -1,8 +1,8 @@
 """Decode a crop of a JPEG of several scans.
 
-All scans are read in parallel, one row of MCUs after the other, so that the coefficients of a row are complete while they are
-still in the processor's cache, and no more than one row is in memory. Where the file is judged, all scans are read to
-their ends, whatever the crop is.
+All scans are read in parallel, row of MCUs by row. So the coefficients of a row are complete while they are in the
+processor's cache, and only one row is in memory. If the file is judged, all scans are read to their ends, whatever the
+crop is.
 """
 
 from typing import Any
@@ -32,10 +32,10 @@ _NONE, _PAST_CORNER = np.uint64(0), np.uint64(1 << CORNER)
 
 
 def _decode_scans(address: int, own: int) -> int:
-    """Decode what the job asks for, of a file whose header is read up to its first scan.
+    """Execute the job for a file whose header was read up to its first scan.
 
     Args:
-        address: Address of the memory, in which the crop is found. An empty one asks for the verdict alone.
+        address: Address of the memory, with the crop already found. An empty crop requests only the verdict.
         own: Address of free memory, a multiple of 8.
 
     Returns:
@@ -61,7 +61,7 @@ def _decode_scans(address: int, own: int) -> int:
 
 @inlined
 def _allot_rows(memory: Any, scans: Any, start: int, stop: int) -> bool:
-    """Allot memory for one row of MCUs of blocks and masks, all zero; return whether there is enough."""
+    """Allot zeroed memory for one MCU row of blocks and masks; return whether the memory suffices."""
     free = start
     for component in range(memory.header.components):
         plane, part = memory.planes[component], scans.parts[component]
@@ -123,7 +123,7 @@ def _clear_masks(header: Any, scans: Any) -> None:
 
 @kernel
 def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
-    """Read the part of a scan that belongs to a row of MCUs of the image; returns a status."""
+    """Read the codes of a scan that belong to an MCU row of the image; returns a status."""
     scan = scan_at(address)
     for line in range(scan.height):
         row = mcu_row * scan.height + line
@@ -148,7 +148,7 @@ def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
 
 @inlined
 def _aim(unit: Any, mcu_row: int, line: int, memory: Any, scans: Any) -> None:
-    """Set where the blocks of a row go, and which of them are wanted."""
+    """Set the output addresses of a row's blocks, and which blocks are needed."""
     plane, part = memory.planes[unit.component], scans.parts[unit.component]
     line += unit.row
     row = mcu_row * memory.header.down[unit.component] + line
@@ -161,7 +161,7 @@ def _aim(unit: Any, mcu_row: int, line: int, memory: Any, scans: Any) -> None:
 
 @kernel
 def _invert_row(mcu_row: int, memory: Any, scans: Any) -> bool:
-    """Transform the blocks of a row of MCUs that the crop needs, and check the others; return whether all were in range."""
+    """Transform the needed blocks of an MCU row and check the others; return whether all coefficients were in range."""
     wide = signed(0)
     for component in range(memory.header.components):
         plane, part = memory.planes[component], scans.parts[component]

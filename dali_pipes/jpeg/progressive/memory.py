@@ -1,4 +1,4 @@
-"""The memory for a file of several scans: a record of each scan, and one row of MCUs of coefficients."""
+"""The memory for a file of several scans: a record per scan, and the coefficients of one row of MCUs."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from dali_pipes.jpeg.memory import BLOCK, FEED, INTERVALS, MAX_BLOCKS, numbers, 
 from gpu_aug.compiled.jit import record_at
 
 MOST_SCANS = 32
-"""The usual script of libjpeg has ten scans; each takes 21 kB."""
+"""libjpeg's usual script has ten scans; the record of each takes 21 kB."""
 MOST_TABLES = 48
-"""A scan uses one or two for each component; the usual script makes 15."""
+"""A scan uses one or two per component; libjpeg's usual script makes 15."""
 MASK_BYTES = 8
-"""A bit for each coefficient of a block."""
+"""A mask has one bit per coefficient of a block."""
 
 _SCAN_NUMBERS = "kind end first last low empty num_units columns rows height spare"
 _SCAN = np.dtype(
@@ -31,23 +31,22 @@ _SCAN = np.dtype(
 feed, intervals: Position of reading; see ``dali_pipes/jpeg/memory.py``.
 kind: DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE or SEQUENTIAL.
 end: Address of the marker behind it.
-first, last: Its band of coefficients, the last one included.
+first, last: Its band of coefficients; the last one is included.
 low: Bit position of its numbers.
-empty: Number of blocks that come next and have nothing new.
+empty: Number of following blocks without new coefficients.
 num_units, units: Blocks of its MCU.
-columns, rows, height: MCUs across, and down; and rows of them in one row of MCUs of the image.
-spare: Address of a block for coefficients that are not wanted.
-offsets: The byte of a block at which each coefficient of the band lies; all others go behind the block.
-clean_bytes: See ``dali_pipes/jpeg/bitstream.py``.
-"""
+columns, rows, height: MCUs across and down; and MCU rows of the scan per MCU row of the image.
+spare: Address of a block for coefficients that are not needed.
+offsets: Byte offset in a block of each coefficient of the band; all others are written behind the block.
+clean_bytes: See ``dali_pipes/jpeg/bitstream.py``."""
 
 _PART = numbers("first wanted blocks block_row_bytes masks mask_row_bytes")
-"""One row of MCUs of a component.
+"""One MCU row of a component.
 
-first, wanted: First block column that is wanted, and how many are: all of them where the file is judged.
-blocks, block_row_bytes: Address of the wanted blocks of coefficients, and bytes from one row to the next.
-masks, mask_row_bytes: Address of the masks of all blocks: which coefficients (but the first) are not zero.
-"""
+first, wanted: First needed block column, and the number of needed columns; all of them if the file is judged.
+blocks, block_row_bytes: Address of the needed blocks of coefficients, and bytes from one row to the next.
+masks, mask_row_bytes: Address of the masks of all blocks, and bytes from row to row. A mask holds the nonzero
+coefficients except the first."""
 
 _SCANS = np.dtype(
     [
@@ -64,19 +63,18 @@ _SCANS = np.dtype(
 """All scans of a file.
 
 num_scans, num_tables: Number of scans and tables in use.
-known: The lowest bit that scans bring of each coefficient of each component; UNKNOWN before the first one.
+known: The lowest bit that the scans so far bring of each coefficient of each component; UNKNOWN before the first scan.
 quant: The quantisation steps of each component, row by row.
-spare: A block for coefficients that are not wanted.
-"""
+spare: A block for coefficients that are not needed."""
 
 UNKNOWN = 99
-"""In place of the lowest bit of a coefficient that no scan has brought."""
+"""Replaces the lowest bit of a coefficient that no scan has brought; larger than any bit position."""
 
 scans_at = record_at(_SCANS)
 """The memory at an address, for kernels."""
 
 scan_at = record_at(_SCAN)
-"""One scan of it at an address, for kernels."""
+"""The record of a scan at an address, for kernels."""
 
 SCANS_BYTES = _SCANS.itemsize
 SCAN_BYTES = _SCAN.itemsize
@@ -85,6 +83,6 @@ FIRST_SCAN = SCANS_BYTES - MOST_SCANS * SCAN_BYTES
 
 
 def scratch_bytes(width: int) -> int:
-    """Return the bytes of memory for any file whose stored image is at most this wide."""
+    """Return the size in bytes of the memory for any file whose stored image is at most `width` wide."""
     row = MAX_BLOCKS * (width // 8 + 1) * (BLOCK_BYTES + MASK_BYTES)
     return one_scan_bytes(width) + SCANS_BYTES + row

@@ -31,12 +31,12 @@ _U63 = np.uint64(63)
 
 
 def _read_columns(address: int, column: int, stop: int) -> int:
-    """Read MCUs of one row of a scan, from one column up to another.
+    """Read the MCUs of a scan's row from column `column` to `stop` (exclusive).
 
     Args:
         address: Address of the scan.
         column: The first MCU.
-        stop: The MCU behind the last one.
+        stop: The MCU after the last one.
 
     Returns:
         A status.
@@ -46,7 +46,8 @@ def _read_columns(address: int, column: int, stop: int) -> int:
     buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
     at, status = column, signed(GOOD)
     while at < stop:
-        if kind == AC_FIRST and empty > 0:  # they have no codes, so an MCU may end the scan here
+        # Empty blocks have no codes, so the scan may end before this MCU.
+        if kind == AC_FIRST and empty > 0:
             some = min(empty, stop - at)
             at += some
             empty -= some
@@ -80,7 +81,7 @@ def _read_columns(address: int, column: int, stop: int) -> int:
 
 @inlined
 def _read_ac(buffer: Any, bits: Any, position: int, at: int, unit: Any, scan: Any) -> Any:
-    """Read a band of the unit's block in a column: returns buffer, bits, position, empty blocks that follow, and a status."""
+    """Read a band of the unit's block in a column; return buffer, bits, position, number of empty blocks that follow, status."""
     masks = unit.masks + MASK_BYTES * (at * unit.across + unit.column)
     buffer, bits, position, mask, last, empty = read_band(
         buffer, bits, position, unit, address_of(unit, at, scan.spare), scan.offsets,
@@ -93,7 +94,7 @@ def _read_ac(buffer: Any, bits: Any, position: int, at: int, unit: Any, scan: An
 
 @inlined
 def _read_mcu(buffer: Any, bits: Any, position: int, at: int, scan: Any) -> Any:
-    """Read an MCU of a DC or sequential scan: returns buffer, bits, position and a status."""
+    """Read an MCU of a DC or sequential scan; return buffer, bits, position and a status."""
     status = signed(GOOD)
     for number in range(scan.num_units):
         unit = scan.units[number]
@@ -111,7 +112,7 @@ def _read_mcu(buffer: Any, bits: Any, position: int, at: int, scan: Any) -> Any:
 
 @inlined
 def _read_dc(buffer: Any, bits: Any, position: int, unit: Any, feed: Any) -> Any:
-    """Read a DC value of a unit's block: returns buffer, bits, position, the value and a status."""
+    """Read a DC value of a unit's block; return buffer, bits, position, the value and a status."""
     buffer, bits, position = refill(buffer, bits, position)
     buffer, bits, step, good = read_level(buffer, bits, unit)
     value, status = feed.prediction[unit.component] + step, GOOD

@@ -1,4 +1,4 @@
-"""Reading a refinement: one more bit of coefficients that are known, and new ones of that size between them."""
+"""Read a refinement scan: one more bit of known coefficients, and new coefficients between them."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ from gpu_aug.compiled.jit import (
 _U63 = np.uint64(63)
 _INDEX = np.uint64(64 - FAST_BITS)
 _UNKNOWN = signed(-1)
-_AT_ONCE = np.uint64(35)  # bits that are there behind a code that was looked up
+_AT_ONCE = np.uint64(35)  # bits that are surely read ahead after a looked-up code
 _HALF = np.uint64((1 << 32) - 1)
 
 
 @inlined
 def address_of(unit: Any, column: int, spare: int) -> int:
-    """Return the address of a unit's block in a column of MCUs; the spare one where it is not wanted."""
+    """Return the address of a unit's block in an MCU column; the spare block if it is not needed."""
     which = column * unit.across + unit.column - unit.first
     return unit.out + which * BLOCK_BYTES if 0 <= which < unit.wanted else spare
 
@@ -37,10 +37,10 @@ def address_of(unit: Any, column: int, spare: int) -> int:
 def refine_block(
     buffer: Any, bits: Any, position: int, empty: int, at: int, unit: Any, scan: Any
 ) -> Any:
-    """Read one more bit of a band of the block in a column, at least 56 bits being read ahead.
+    """Refine a band of the block in a column by one bit; at least 56 bits must be read ahead.
 
     Returns:
-        Buffer, bits, position, and how many empty blocks follow (-1: it is bad).
+        Buffer, bits, position, and the number of empty blocks that follow (-1 if a code is invalid).
     """
     out = address_of(unit, at, scan.spare)
     masks = unit.masks + MASK_BYTES * at
@@ -62,11 +62,11 @@ def refine_block(
 def _read_new(
     buffer: Any, bits: Any, position: int, known: Any, out: int, masks: int, unit: Any, scan: Any
 ) -> Any:
-    """Read the new coefficients of a block, and a bit of each of those between them.
+    """Read the new coefficients of a block, and one bit of each known coefficient between them.
 
     Returns:
-        Buffer, bits, position, the coefficients behind the last new one, those that grow, and how many empty blocks
-        follow (-1: it is bad).
+        Buffer, bits, position, the coefficients after the last new one, those that grow, and the number of empty blocks
+        that follow (-1 if a code is invalid).
     """
     ahead = (ONE << np.uint64(scan.last) << ONE) - (ONE << np.uint64(scan.first))
     band, grown, added, empty = ahead, ZERO, ZERO, signed(0)
@@ -102,7 +102,7 @@ def _read_new(
 
 @inlined
 def _read_bits(buffer: Any, bits: Any, position: int, members: Any) -> Any:
-    """Read a bit for each of some coefficients; returns buffer, bits, position, and those whose bit is set."""
+    """Read one bit for each member; return buffer, bits, position, and the members whose bit is set."""
     number = count(members)
     if number <= _AT_ONCE:
         found = deposit(buffer, members)
@@ -124,7 +124,7 @@ def _read_bits(buffer: Any, bits: Any, position: int, members: Any) -> Any:
 
 @inlined
 def _grow(members: Any, out: int, low: int, offsets: Any) -> None:
-    """Move some coefficients of a block away from zero by one bit."""
+    """Move the given coefficients of a block away from zero by one bit."""
     while members != ZERO:
         at = out + offsets[lowest(members)]
         number = signed(load_i16(at))
@@ -134,7 +134,7 @@ def _grow(members: Any, out: int, low: int, offsets: Any) -> None:
 
 @kernel
 def _finish_slowly(buffer: Any, bits: Any, position: int, found: int, unit: Any) -> Any:
-    """Read a code for which an entry does not suffice; return buffer, bits, position, and an entry that does, or -1."""
+    """Read a code that no entry decodes completely; return buffer, bits, position, and its complete entry or -1."""
     symbol, length = finish_code(buffer, found >> 16, unit.ac_search, unit.ac_symbols)
     buffer <<= np.uint64(length)
     bits -= np.uint64(length)

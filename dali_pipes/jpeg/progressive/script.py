@@ -1,6 +1,6 @@
-"""The scans of a file: their headers, the coefficients they bring, and whether any are missing.
+"""Read the scan headers of a file, and check that its scans bring all coefficients.
 
-Source: ITU-T T.81, annexes B.2.3 and G.1.1.1; files of which libjpeg warns are refused.
+Source: ITU-T T.81, annexes B.2.3 and G.1.1.1. Files that make libjpeg warn are refused.
 """
 
 from typing import Any
@@ -34,16 +34,16 @@ from dali_pipes.jpeg.status import (
 )
 from gpu_aug.compiled.jit import inner, load_u8, separate, signed
 
-_SMOOTHED = 10  # libjpeg estimates those of the first ten coefficients that are missing
+_SMOOTHED = 10  # libjpeg estimates missing ones among the first ten coefficients
 _MOST_LOW = 13  # ITU-T T.81, table B.3
-_BEHIND = 128  # the byte behind a block for coefficients outside the band
+_BEHIND = 128  # offset, just behind a block, to which coefficients outside the band are written
 
 
 def _read_scans(address: int, own: int) -> int:
-    """Find all scans of a file, and make ready to read them.
+    """Find all scans of a file, and prepare to read them.
 
     Args:
-        address: Address of the decoder's memory; its header is read up to the first scan.
+        address: Address of the decoder's memory; the header was read up to the first scan.
         own: Address of the memory for scans, written.
 
     Returns:
@@ -78,7 +78,7 @@ def _check_complete(header: Any, scans: Any) -> int:
 
 @inner
 def _read_scan(body: int, size: int, memory: Any, scans: Any) -> int:
-    """Read a scan's header, and make its tables; returns a status."""
+    """Read a scan header and make its tables; returns a status."""
     header = memory.header
     components = signed(load_u8(body))
     if not (1 <= components <= header.components and size == 4 + 2 * components):
@@ -128,7 +128,7 @@ def _find_kind(scan: Any, high: int, components: int, progressive: bool) -> int:
 
 @inner
 def _next_component(header: Any, before: int, name: int) -> int:
-    """Return the component of a name, behind another one in the order of the frame; -1 for none."""
+    """Return the component with an identifier, after another one in frame order; -1 if there is none."""
     for component in range(before + 1, header.components):
         if header.ids[component] == name:
             return component
@@ -137,7 +137,7 @@ def _next_component(header: Any, before: int, name: int) -> int:
 
 @inner
 def _note_bits(scans: Any, scan: Any, component: int, high: int) -> int:
-    """Note the bits that a scan brings, if they are the next ones after the scans before it."""
+    """Record the bits that a scan brings, if they directly follow the bits of earlier scans; returns a status."""
     if component < 0 or (scan.first > 0 and scans.known[component, 0] == UNKNOWN):
         return ODD_SCANS
     for coefficient in range(scan.first, scan.last + 1):
@@ -149,7 +149,7 @@ def _note_bits(scans: Any, scan: Any, component: int, high: int) -> int:
 
 @inner
 def _latch_steps(memory: Any, scans: Any, scan: Any, component: int) -> int:
-    """Copy the quantisation steps as they are when a component begins, as libjpeg does."""
+    """Copy a component's quantisation steps at the time of its first scan, like libjpeg; returns a status."""
     if scan.kind not in (DC_FIRST, SEQUENTIAL):
         return GOOD
     number = memory.header.quant[component]
@@ -161,7 +161,7 @@ def _latch_steps(memory: Any, scans: Any, scan: Any, component: int) -> int:
 
 @inner
 def _add_units(memory: Any, scans: Any, scan: Any, component: int, tables: int, alone: bool) -> int:
-    """Add a component's blocks to the MCU of a scan."""
+    """Add a component's blocks to the MCU of a scan; returns a status."""
     header, kind = memory.header, scan.kind
     across = 1 if alone else header.across[component]
     down = 1 if alone else header.down[component]
@@ -191,7 +191,7 @@ def _add_units(memory: Any, scans: Any, scan: Any, component: int, tables: int, 
 
 @inner
 def _make_table(scans: Any, stored: Any, kind: int, low: int) -> int:
-    """Make a table for a kind of scan out of a stored one; return its address, or a status times -1."""
+    """Make a table for a kind of scan from a stored table; return its address, or a negative status."""
     if stored[0] == MISSING:
         return -BAD_TABLE
     if scans.num_tables >= MOST_TABLES:
@@ -206,7 +206,7 @@ def _make_table(scans: Any, stored: Any, kind: int, low: int) -> int:
 
 @inner
 def _set_extent(header: Any, scan: Any, alone: bool, component: int) -> None:
-    """Set the number of MCUs of a scan: those of a single component are the blocks that have pixels."""
+    """Set the number of MCUs of a scan; a scan of one component has only the blocks with pixels."""
     most_across = 8 * max(header.across[0], header.across[1], header.across[2])
     most_down = 8 * max(header.down[0], header.down[1], header.down[2])
     across, down, scan.height = 1, 1, 1
@@ -223,7 +223,7 @@ def _set_extent(header: Any, scan: Any, alone: bool, component: int) -> None:
 
 @inner
 def _find_end(source: int, stop: int) -> int:
-    """Return the address of the first marker that is no restart marker, or of the last two bytes."""
+    """Return the address of the next marker that is not a restart marker, or of the last two bytes."""
     while True:
         source = find_marker(source, stop)
         if source >= stop - 2 or be16(source) & 0xFFF8 != 0xFFD0:

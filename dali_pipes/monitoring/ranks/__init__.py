@@ -1,5 +1,6 @@
-"""Ranks that wait for each other, and loops that stand still: heartbeats, late ranks and stalls.
+"""Ranks that wait for each other, and loops that stall: heartbeats, late ranks and stall reports.
 
-`watch` looks after the loops of a loader: one thread samples what a loop does (`pulse`) and reports a stall (`stall`);
-another leaves reports of this rank (`rank_report`) on a `board`, and warns about late and silent ranks (`peers`).
+`watch` monitors the loops of a loader. One thread samples a loop's progress (`pulse`) and reports a stall (`stall`).
+Another thread writes reports of this rank (`rank_report`) to a `board`, and warns about late and silent ranks
+(`heartbeat_sender`).
 """

@@ -1,4 +1,4 @@
-"""Background threads that hold up nothing: a repeated call, a call with a time limit, and a warning that is seen."""
+"""Background threads that never delay the loop: repeated calls, calls with a time limit, and visible warnings."""
 
 import atexit
 import logging
@@ -15,22 +15,22 @@ T = TypeVar("T")
 LOGGER = logging.getLogger("gpu_aug.dali_pipes.monitoring.ranks")
 
 _END_SECONDS = 1.0
-"""The longest wait for the end of a thread: a file system or a store that hangs must not hold up the loop."""
+"""Longest wait for the end of a thread: a file system or store that hangs must not delay the loop."""
 
 _running: "weakref.WeakSet[RepeatingThread]" = weakref.WeakSet()
 
 
 class RepeatingThread:
-    """A daemon thread that calls a function again and again.
+    """A daemon thread that calls a function at an interval.
 
     Args:
         name: Name of the thread.
         seconds: Seconds between two calls.
-        work: Called with False, and with True for the last time when the thread ends.
+        work: Called with False, and a last time with True when the thread ends.
     """
 
     def __init__(self, name: str, seconds: float, work: Callable[[bool], None]) -> None:
-        # The thread holds no reference to this object, so that an object that is dropped leaves the set.
+        # The thread holds no reference to this object, so that dropping the object removes it from the set.
         self._ended = threading.Event()
         self._thread = threading.Thread(
             target=_repeat, args=(self._ended, seconds, work), name=name, daemon=True
@@ -39,11 +39,11 @@ class RepeatingThread:
         self._thread.start()
 
     def end(self) -> None:
-        """Ask the thread to end."""
+        """Signal the thread to end."""
         self._ended.set()
 
     def join(self, seconds: float = _END_SECONDS) -> None:
-        """Wait until the thread has ended, at most this long: what it calls may hang."""
+        """Wait until the thread has ended, up to a time limit, because its function may hang."""
         if self._thread is not threading.current_thread():
             self._thread.join(seconds)
 
@@ -58,7 +58,7 @@ def _repeat(ended: threading.Event, seconds: float, work: Callable[[bool], None]
 
 
 def _end_all() -> None:
-    """End all threads at exit: Python must not shut down while one of them is in a call of C++."""
+    """End all threads at exit: Python must not shut down while one of them is in a call of C++ code."""
     until = time.monotonic() + _END_SECONDS
     threads = list(_running)
     for thread in threads:
@@ -72,9 +72,9 @@ os.register_at_fork(after_in_child=_running.clear)  # a fork copies no threads
 
 
 def call_with_timeout(seconds: float, call: Callable[[], T], default: T) -> T:
-    """Return what a function returns in time; `default` if it takes longer or raises, which is logged at level DEBUG.
+    """Return the result of a function, or `default` if it takes too long or raises, which is logged at level DEBUG.
 
-    It is called in a thread of its own, which is abandoned if it hangs.
+    The function runs in a new thread, which is abandoned if it hangs.
     """
     results: list[T] = []
 
@@ -91,13 +91,13 @@ def call_with_timeout(seconds: float, call: Callable[[], T], default: T) -> T:
 
 
 def warn_visibly(text: str, *, error: bool = False) -> None:
-    """Log a warning; write it to stderr if logging is not set up.
+    """Log a warning; also write it to stderr if logging is not set up.
 
-    Python writes warnings of loggers without handlers to stderr, but not of a library with a NullHandler, as ours.
+    Python writes warnings of loggers without handlers to stderr, but not if the library has a NullHandler, as ours does.
 
     Args:
         text: The warning; it may have several lines.
-        error: Whether to log the traceback of the exception that is being handled.
+        error: Whether to log the traceback of the current exception.
     """
     LOGGER.warning("%s", text, exc_info=error)
     handlers: list[logging.Handler] = []

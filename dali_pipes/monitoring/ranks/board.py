@@ -1,4 +1,4 @@
-"""Boards, on which ranks leave reports for each other: a shared folder, or the store of torch's process group."""
+"""Boards, where ranks leave reports for each other: a shared folder, or the store of torch's process group."""
 
 import os
 import select
@@ -16,30 +16,30 @@ import torch.distributed
 # Any: type checkers do not see the stores of torch.distributed.
 _dist: Any = torch.distributed
 
-_PREFIX = "gpu_aug/heartbeat"  # of our keys in a store that others use, too
+_PREFIX = "gpu_aug/heartbeat"  # prefix of our keys in a store that is shared with other code
 
 _ANSWER_SECONDS = 5.0
-"""A store answers within milliseconds, or its machine is gone."""
+"""A store answers within milliseconds; after this time its machine is considered gone."""
 
 _UNREACHABLE = "the store of the process group cannot be reached"
 
 
 class BoardError(RuntimeError):
-    """The board cannot be reached; the text says why."""
+    """The board cannot be reached; the message says why."""
 
 
 class StoreGoneError(BoardError):
-    """The store of the process group cannot be reached any more, most often because the run is over."""
+    """The store of the process group can no longer be reached, usually because the run is over."""
 
 
 class FolderBoard:
-    """A folder that all ranks see, with a file for the latest report of each rank; safe from any thread.
+    """A folder shared by all ranks, with a file for the latest report of each rank; thread-safe.
 
     Args:
-        folder: The folder; made with the first report.
+        folder: The folder; it is created with the first report.
 
     Attributes:
-        name: The same for boards of the same folder.
+        name: Equal for boards of the same folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,7 +52,7 @@ class FolderBoard:
             BoardError: The folder cannot be written to.
         """
         path = self._path(rank)
-        writer = f"{os.getpid()}.{threading.get_native_id()}"  # two loops may write at once
+        writer = f"{os.getpid()}.{threading.get_native_id()}"  # a unique name, because two loops may write at once
         unfinished = path.with_name(f".{path.name}.{writer}.new")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class FolderBoard:
             raise BoardError(f"the folder {self._folder} cannot be written to: {error}") from error
 
     def read(self, rank: int) -> bytes | None:
-        """Return the latest report of a rank; None if it has left none.
+        """Return the latest report of a rank; None if there is none.
 
         Raises:
             BoardError: The folder cannot be read.
@@ -79,18 +79,18 @@ class FolderBoard:
 
 
 class StoreBoard:
-    """The store through which the ranks of torch's process group found each other; safe from any thread.
+    """The store of torch's process group, through which the ranks found each other; thread-safe.
 
-    A clone of the store has a connection of its own, so it serves a thread while another one waits in a collective.
-    The server may end before this rank does, with the process of rank 0. An idle connection to it tells in time; without
-    it torch would write a page of C++ frames to stderr.
+    A clone of the store has its own connection, so one thread can use it while another one waits in a collective. The
+    server runs in the process of rank 0 and may end before this rank does. A separate idle connection detects that in
+    time; without it, torch would write a page of C++ stack frames to stderr.
 
     Args:
         store: The store of the group.
 
     Attributes:
-        name: The same for boards of the same store.
-        failure: Why the store cannot be reached any more; "" while it can.
+        name: Equal for boards of the same store.
+        failure: Why the store can no longer be reached; "" if it can.
 
     Raises:
         BoardError: The store cannot be reached.
@@ -118,13 +118,13 @@ class StoreBoard:
         self._ask(lambda: self._store.set(str(rank), report.decode()))
 
     def read(self, rank: int) -> bytes | None:
-        """Return the latest report of a rank; None if it has left none.
+        """Return the latest report of a rank; None if there is none.
 
         Raises:
             StoreGoneError: The store cannot be reached.
         """
         key = str(rank)
-        # get() would wait for a key that does not exist.
+        # Checked first: get() would block if the key does not exist.
         found: bytes | None = self._ask(
             lambda: bytes(self._store.get(key)) if self._store.check([key]) else None
         )
@@ -139,7 +139,7 @@ class StoreBoard:
             try:
                 return question()
             except RuntimeError as error:
-                # Given up: a late answer would be taken for the answer to the next question.
+                # The store is not used again: a late answer would be taken for the answer to the next request.
                 self.failure = str(error).partition("\n")[0]
                 raise StoreGoneError(f"{_UNREACHABLE}: {self.failure}") from error
 
@@ -148,7 +148,7 @@ class StoreBoard:
             return False
         try:
             readable, _, _ = select.select([self._sentinel], [], [], 0)
-        except (OSError, ValueError):  # ValueError: select takes no descriptors beyond 1023
+        except (OSError, ValueError):  # ValueError: select does not support descriptors above 1023
             return False
         return bool(readable)
 
@@ -163,16 +163,17 @@ def _without_prefixes(store: Any) -> Any:
 
 
 def _idle_connection(store: Any) -> socket.socket | None:
-    """Return a connection to the server of a store, which closes when the server ends; None without a server."""
+    """Return a connection to the server of a store, which closes when the server ends; None if there is no server."""
     base = _without_prefixes(store)
     if isinstance(base, _dist.TCPStore):
-        with suppress(OSError):  # without it the board still works, but its end is noisy
+        # Without this connection the board works, but torch writes to stderr when the server ends.
+        with suppress(OSError):
             return socket.create_connection((base.host, base.port), timeout=_ANSWER_SECONDS)
     return None
 
 
 def group_store() -> Any:
-    """Return the store of torch's process group; None without a group of several ranks, or a backend without a store."""
+    """Return the store of torch's process group; None without a group of several ranks, or if the backend has no store."""
     group = _dist
     if not (group.is_available() and group.is_initialized()) or group.get_world_size() < 2:
         return None
@@ -183,7 +184,8 @@ def group_store() -> Any:
 
 
 _latest: list[tuple[Callable[[], Any], StoreBoard]] = []
-"""The board of the latest process group, and a weak reference to its store: holding it would keep its server alive."""
+"""The board of the latest process group, with a weak reference to its store: a strong one would keep its server
+alive."""
 
 
 def group_board() -> tuple[StoreBoard, int, int] | None:
@@ -196,7 +198,7 @@ def group_board() -> tuple[StoreBoard, int, int] | None:
     if store is None:
         return None
     if isinstance(_without_prefixes(store), _dist.FileStore):
-        # It grows with every report, and a clone of it keeps torch from deleting the file.
+        # A FileStore grows with every report, and a clone prevents torch from deleting the file.
         raise BoardError(
             "the store of the process group is a file, which cannot hold reports: give heartbeat= a folder"
         )

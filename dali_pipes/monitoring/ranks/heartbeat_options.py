@@ -1,4 +1,4 @@
-"""Heartbeat: the options of the reports that ranks send each other (`heartbeat_sender`), and of stall reports (`watch`)."""
+"""Heartbeat: the options of reports between ranks (`heartbeat_sender`) and of stall reports (`watch`)."""
 
 import math
 import os
@@ -15,14 +15,14 @@ _ALLOWED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """How often ranks report to each other, where, and when a loop that gets no batch is reported.
+    """The interval and the place of reports between ranks, and the time after which a loop without a batch is reported.
 
     Attributes:
         folder: A folder that all ranks of this run share, and no other run; each rank keeps one small file there,
             ``rank-N.json``. None uses the store of torch's process group, if there is a group of several ranks.
         every_seconds: Seconds between two reports of a rank, 0.1 to 3600.
-        stall_seconds: A loop that has waited this long for one batch is reported, with what its threads do; at least
-            0.5. Stay well below the time limit of the collectives (torch: 10 minutes for NCCL, 30 for gloo).
+        stall_seconds: A loop that waits this long for one batch is reported, with a description of its threads; at
+            least 0.5. Stay well below the time limit of the collectives (torch: 10 minutes for NCCL, 30 for gloo).
 
     Example:
         >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
@@ -43,11 +43,11 @@ class Heartbeat:
 
 
 HeartbeatChoice = str | os.PathLike[str] | Heartbeat | None
-"""What ``Monitoring(heartbeat=...)`` takes: "auto", a folder, a Heartbeat, or None."""
+"""The type of ``Monitoring(heartbeat=...)``: "auto", a folder, a Heartbeat, or None."""
 
 
 def as_heartbeat(value: Any) -> Heartbeat | None:
-    """Return the Heartbeat that ``Monitoring(heartbeat=...)`` stands for; None for no watch.
+    """Return the Heartbeat for the argument ``Monitoring(heartbeat=...)``; None switches the watch off.
 
     Raises:
         LoaderError: The value is not allowed.

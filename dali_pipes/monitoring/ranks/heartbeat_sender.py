@@ -1,4 +1,4 @@
-"""Send the heartbeats of a rank, its reports; the first live rank warns about ranks that are late or silent."""
+"""Send the heartbeats (reports) of a rank; the first live rank warns about late or silent ranks."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -11,23 +11,24 @@ from dali_pipes.monitoring.ranks.rank_table import find_late
 from gpu_aug.compiled.clock import clock
 
 _REPEAT_SECONDS = 600.0
-"""A rank that stays late is worth a warning now and then, not every few seconds."""
+"""Seconds between two warnings about the same late rank: one every few seconds would be noise."""
 
 _TIMES_LATE = 2
-"""Comparisons in a row, each of new reports, before a rank is called late: saving a checkpoint makes it late once."""
+"""Consecutive comparisons, each of new reports, after which a rank is called late. Saving a checkpoint makes it late
+only once."""
 
 Warned = dict[tuple[int, str], float]
-"""When the last warning about a rank and a stage was given."""
+"""Time of the last warning for each rank and stage."""
 
 _reporting: dict[tuple[str, int], list["HeartbeatSender"]] = {}
-"""The loops under way, for each board and rank of this process; the last one reports."""
+"""The running loops for each board and rank of this process; the last one sends the reports."""
 
 
 class HeartbeatSender:
-    """Sends the reports of one loop, and warns about those of other ranks.
+    """Sends the reports of one loop, and warns about other ranks.
 
     Args:
-        board: Where reports are left.
+        board: Where the reports are written.
         rank: This rank.
         world_size: Number of ranks.
         every_seconds: Seconds between two reports.
@@ -46,7 +47,7 @@ class HeartbeatSender:
     ) -> None:
         self._board, self._make_report, self._warned = board, make_report, warned
         self._rank, self._world_size = rank, world_size
-        # Four reports that are missing, and time for a slow folder.
+        # Four missing reports, plus time for a slow folder.
         self._silent_seconds = 4 * every_seconds + 2.0
         self._peers = PeerReports(board, rank)
         self._began = clock()
@@ -58,7 +59,7 @@ class HeartbeatSender:
         self._loops.append(self)
 
     def send_report(self, is_last: bool) -> None:
-        """Send a report; except at the end, warn about late or silent ranks if no rank before this one is live."""
+        """Send a report. Unless it is the last one, warn about late or silent ranks if no rank before this one is live."""
         is_latest = self._loops[-1:] == [self]
         if is_last and self in self._loops:
             self._loops.remove(self)
@@ -86,7 +87,7 @@ class HeartbeatSender:
     def _is_first(self, now: float) -> bool:
         """Return whether all ranks before this one have been silent for long enough."""
         for rank in range(self._rank):
-            # One at a time: most ranks read the first one only, not all N reports.
+            # One at a time, so that most ranks read only the first report, not all N.
             self._peers.read([rank], now)
             if any(one.rank == rank and not self._is_silent(one) for one in self._peers.live(now)):
                 return False
@@ -128,22 +129,22 @@ class _Latest:
 
 
 class PeerReports:
-    """The latest report of each rank, aged by this rank's clock: clocks of machines need not agree.
+    """The latest report of each rank, with ages by this rank's clock, because the clocks of machines may differ.
 
     A report that never changed may come from an earlier run, so its rank does not count as live.
 
     Args:
         board: Where the reports are.
-        rank: This rank, whose own reports are live from the first on.
+        rank: This rank; its own reports are live from the first on.
     """
 
     def __init__(self, board: Board, rank: int) -> None:
         self._board = board
         self._latest: dict[int, _Latest] = {}
-        self._missed = {rank}  # ranks whose next report is new
+        self._missed = {rank}  # ranks whose next report counts as new
 
     def read(self, ranks: Iterable[int], now: float) -> None:
-        """Read the reports of ranks, at a time in seconds.
+        """Read the reports of ranks; `now` is the current time in seconds.
 
         Raises:
             BoardError: The board cannot be reached.
@@ -159,7 +160,7 @@ class PeerReports:
                 self._latest[rank] = _Latest(report, now, is_live=True)
 
     def live(self, now: float) -> list[RankReport]:
-        """Return the latest reports of live ranks, by rank, each with its age."""
+        """Return the latest reports of live ranks, ordered by rank, with their ages."""
         return [
             replace(latest.report, age_seconds=max(0.0, now - latest.since))
             for _, latest in sorted(self._latest.items())
@@ -168,7 +169,7 @@ class PeerReports:
 
 
 def read_others(board: Board, rank: int, world_size: int) -> list[RankReport]:
-    """Return the latest reports of all ranks but one, with their ages by the clocks of the two machines.
+    """Return the latest reports of all other ranks, with ages computed from the clocks of both machines.
 
     Raises:
         BoardError: The board cannot be reached.
@@ -183,7 +184,7 @@ def _read(board: Board, rank: int) -> RankReport | None:
 
 
 def _describe_silence(report: RankReport, reports: list[RankReport]) -> str:
-    """Return a sentence about a silent rank; "" if it has done its part."""
+    """Return a sentence about a silent rank; "" if it has finished its steps."""
     name = f"rank {report.rank} ({report.host}, process {report.pid})"
     if report.state == "over":
         is_behind = any(one.loop == report.loop and one.epoch > report.epoch for one in reports)

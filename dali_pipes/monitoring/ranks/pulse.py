@@ -1,4 +1,4 @@
-"""The progress of a loop, and its rates and shares over the latest half minute."""
+"""The progress of a loop, and its rates and shares over the last half minute."""
 
 import threading
 from collections import Counter, deque
@@ -13,27 +13,28 @@ from dali_pipes.monitoring.recorder import Recorder, Running
 from gpu_aug.compiled.clock import clock
 
 _WINDOW_SECONDS = 30.0
-"""Rates of shorter windows jump; longer ones hide what began lately."""
+"""Rates over shorter windows fluctuate; longer windows hide recent changes."""
 
-_FEWEST_HITS, _MOST_OF = 3, 0.5  # looks that find a thread at one file, and their share, to name it
+# A file is named if at least this many samples, and this share of them, find a thread reading it.
+_FEWEST_HITS, _MOST_OF = 3, 0.5
 
 
 class Pulse:
-    """The progress of a loop. The thread of the training loop writes it (3 us per batch), other threads read it.
+    """The progress of a loop. The training thread writes it (3 us per batch), other threads read it.
 
-    A loop begins with waiting for its first batch.
+    A loop begins by waiting for its first batch.
 
     Args:
-        epoch: Its epoch.
+        epoch: The epoch of the loop.
 
     Attributes:
         steps: Number of batches that were handed over.
-        samples: Their rows.
-        first: When the first of them was handed over, by `clock`; None before that.
-        bad_samples: Number of bad samples in them.
-        thread: Ident of the thread of the training loop.
-        account: Asks the helper process, or the Ray workers, what they are doing; waits this many seconds for the answer, ""
-            without one.
+        samples: Number of rows in these batches.
+        first: Time of the first batch, by `clock`; None before it.
+        bad_samples: Number of bad samples in these batches.
+        thread: Ident of the training thread.
+        account: Asks the helper process or the Ray workers what they are doing. Takes the longest time to wait in
+            seconds; returns "" without an answer.
     """
 
     def __init__(self, epoch: int) -> None:
@@ -49,7 +50,7 @@ class Pulse:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Note that the training loop waits for a batch in this block."""
+        """Mark a block in which the training loop waits for a batch."""
         self.thread = threading.get_ident()
         if self._asked is None:
             self._asked = self._since = clock()
@@ -62,7 +63,7 @@ class Pulse:
             self._asked, self._since = None, now
 
     def hand_over(self, samples: int, bad_samples: int) -> None:
-        """Note a batch."""
+        """Count a batch."""
         self.steps += 1
         self.samples += samples
         self.bad_samples += bad_samples
@@ -70,9 +71,9 @@ class Pulse:
             self.first = clock()
 
     def end(self) -> None:
-        """Note that the loop is over."""
+        """Mark the end of the loop."""
         self._asked, self._since, self._is_over = None, clock(), True
-        self.account = _no_account  # the other one holds the memory of batches
+        self.account = _no_account  # dropped, because the old function holds the memory of batches
 
     @property
     def state(self) -> State:
@@ -82,11 +83,11 @@ class Pulse:
         return "training loop" if self._asked is None else "loader"
 
     def state_seconds(self, now: float) -> float:
-        """Return how long the state has lasted, at a time by `clock`."""
+        """Return the duration of the present state; `now` is a time by `clock`."""
         return max(0.0, now - self._since)
 
     def wait_seconds(self, now: float) -> float:
-        """Return the seconds since the first batch in which the training loop waited, the present wait included."""
+        """Return the seconds since the first batch in which the training loop waited, including the present wait."""
         asked = self._asked
         under_way = max(0.0, now - asked) if asked is not None and self.first is not None else 0.0
         return self._wait_seconds + under_way
@@ -107,11 +108,11 @@ class _Sums(NamedTuple):
 
 
 class Window:
-    """Rates and shares of the latest half minute of a loop.
+    """Rates and shares over the last half minute of a loop.
 
     Args:
         pulse: The loop.
-        recorder: Knows what its stages did.
+        recorder: Records the work of the loop's stages.
     """
 
     def __init__(self, pulse: Pulse, recorder: Recorder) -> None:
@@ -120,7 +121,7 @@ class Window:
         self._files: deque[tuple[float, str]] = deque()
 
     def look(self, now: float) -> None:
-        """Note the sums of this moment, by `clock`; nothing before the first batch."""
+        """Store the present sums; does nothing before the first batch. `now` is a time by `clock`."""
         pulse, recorder = self._pulse, self._recorder
         if pulse.first is None:
             return
@@ -132,7 +133,7 @@ class Window:
         )
 
     def look_at_files(self, now: float, running: list[Running]) -> None:
-        """Note which files are being read at this moment."""
+        """Store which files are being read at this moment."""
         reading = {call.ident for call in running if call.stage == "read"}
         for thread in loader_threads():
             reads = thread.ident in reading or (reading and "gpu-aug-" in thread.name)
@@ -142,7 +143,7 @@ class Window:
             self._files.popleft()
 
     def rates(self) -> dict[str, Any]:
-        """Return the fields of `RankReport` that are of a window; nothing before it has a length."""
+        """Return the fields of `RankReport` that describe the window; empty while the window has no length."""
         if len(self._sums) < 2:
             return {}
         old, new = self._sums[0], self._sums[-1]
@@ -166,7 +167,7 @@ class Window:
         }
 
     def _most_read(self) -> str:
-        """Return the file that was read in most looks; "" if none stands out."""
+        """Return the file that was read in most samples; "" if no file stands out."""
         files = Counter(file for _, file in self._files)
         [(file, hits)] = files.most_common(1) or [("", 0)]
         return file if hits >= max(_FEWEST_HITS, _MOST_OF * files.total()) else ""

@@ -1,4 +1,4 @@
-"""RankReport: what a rank reports of itself with every heartbeat."""
+"""RankReport: the progress of a rank, which it sends with every heartbeat."""
 
 import json
 import time
@@ -9,37 +9,37 @@ from typing import Any, Literal, Self
 State = Literal["loader", "training loop", "over"]
 
 _FORMAT = 1
-"""Ranks of another version of the format are ignored, not misread."""
+"""Version of the format; reports of ranks with another version are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankReport:
     """The progress of a rank, and the rates of its latest steps.
 
-    Shares and rates are of a window of about half a minute, which begins with the first batch of a loop or later.
+    Shares and rates cover a window of about half a minute, which starts with the first batch of a loop or later.
 
     Attributes:
         rank: The rank.
         host: Name of its machine.
-        pid: Its process.
-        number: Counts the reports of the rank; a rank is silent if it stays the same.
-        at: When it was written, in seconds since 1970 by the clock of its machine.
-        loop: The same for loops over the same data; only reports of one loop are compared.
+        pid: Id of its process.
+        number: Counts the reports of the rank; a rank is silent if the number does not change.
+        at: Time of writing, in seconds since 1970 by the clock of its machine.
+        loop: Equal for loops over the same data; only reports with the same value are compared.
         epoch: The epoch of its loop.
         steps: Number of steps of that epoch that were handed over.
-        state: What the process waits for: "loader" for a batch, "training loop" for all else (a collective, too), "over"
-            after the end of a loop.
-        state_seconds: For how long.
-        waits_for: What the loader works on meanwhile, if that takes long; else "".
+        state: What the process waits for: "loader" for a batch, "training loop" for anything else (also a collective),
+            "over" after the end of a loop.
+        state_seconds: Duration of the present state.
+        waits_for: The present work of the loader, if it takes long; else "".
         window_seconds: Length of the window; 0 before the first batch.
         samples: Number of samples that were handed over in the window.
         wait_seconds: Seconds of the window in which the training loop waited for batches.
-        stages: For each stage the seconds per sample in the window, of all threads together.
-        core_shares: For each stage the share of that time, 0 to 1, in which the threads had a core.
+        stages: Seconds per sample of each stage in the window, summed over all threads.
+        core_shares: For each stage, the share of that time, 0 to 1, in which the threads had a core.
         file: The file that was read most often in the window; "" if no file stands out.
-        whole_images: Number of images in the window that our JPEG decoder left to another one, by kind.
+        whole_images: Number of images in the window that our JPEG decoder left to another decoder, by kind.
         bad_samples: Number of bad samples in the loop.
-        age_seconds: Age of the report, set by its reader and not written.
+        age_seconds: Age of the report; its reader sets it, and it is not written.
     """
 
     rank: int
@@ -74,7 +74,7 @@ class RankReport:
         return self.samples / self.window_seconds if self.window_seconds > 0 else 0.0
 
     def age_by_clock(self) -> float:
-        """Return its age in seconds, if the clocks of its machine and of this one agree."""
+        """Return the age in seconds, if the clocks of both machines agree."""
         return max(0.0, time.time() - self.at)
 
     def to_bytes(self) -> bytes:
@@ -85,7 +85,7 @@ class RankReport:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self | None:
-        """Return the report that another process wrote; None if it is damaged or of another version."""
+        """Return a report that another process wrote; None if it is damaged or has another version."""
         try:
             named = json.loads(data)
             if named.pop("format") != _FORMAT:
@@ -100,7 +100,7 @@ class RankReport:
 
 
 def _is_like(value: Any, usual: Any) -> bool:
-    """Return whether both are numbers, texts, or dictionaries of numbers."""
+    """Return whether both values are numbers, strings, or dictionaries of numbers."""
     if isinstance(usual, dict):
         return isinstance(value, dict) and all(_is_like(one, 0) for one in value.values())
     return isinstance(value, str if isinstance(usual, str) else int | float)

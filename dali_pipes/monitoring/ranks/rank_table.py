@@ -1,4 +1,4 @@
-"""A table of the progress of all ranks, and the ranks that make the others wait, with the stage and the reason."""
+"""A table of the progress of all ranks, and the ranks that delay the others, with stage and reason."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from typing import Any
 from dali_pipes.monitoring.ranks.rank_report import RankReport
 from dali_pipes.monitoring.stage_stats import align_columns
 
-# A rank is late if its training loop waits for this share of the time more than the others' (median). In a run whose
-# ranks step together the others then wait for it in a collective.
+# A rank is late if the share of time that its training loop waits exceeds the others' median by this much. If the
+# ranks step together, the others then wait for it in a collective.
 _MORE_WAITING = 0.15
-# Where ranks do not wait for each other, a rank is late if it is this many times slower than the others, and waits.
+# If ranks do not wait for each other: a rank is late if it is this many times slower than the others, and waits this much.
 _TIMES_SLOWER, _LEAST_WAITING = 1.5, 0.3
-# A stage that takes less than this many times as long comes and goes, so it is no cause.
+# A stage is a possible cause if it takes at least this many times as long as elsewhere; less is noise.
 _TIMES_LONGER = 1.3
-_TIMES_AS_MANY = 2.0  # from here on a share of cores or images is worth a word
-_LEAST_SAMPLES = 2  # fewer make no rate
-_MAX_TIMES = 100  # where the others take next to no time, a larger factor says nothing
+_TIMES_AS_MANY = 2.0  # a share of cores or images is mentioned from this factor on
+_LEAST_SAMPLES = 2  # fewer samples give no rate
+_MAX_TIMES = 100  # a larger factor has no meaning, because the others take next to no time
 
 _HEAD = (
     "rank", "epoch", "step", "waits for", "since", "heard", "images/s", "waited", "slowest stage",
@@ -29,10 +29,10 @@ class RankTable(Sequence[RankReport]):
 
     Args:
         reports: The reports by rank.
-        missing: Why reports of other ranks are missing; "" if all are there.
+        missing: Why reports of other ranks are missing; "" if none are missing.
 
     Attributes:
-        late: A sentence for each rank that the others wait for, the latest first.
+        late: One sentence per rank that the others wait for, the latest rank first.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -82,8 +82,8 @@ class LateRank:
 
     Attributes:
         rank: The rank.
-        stage: The stage that takes longer there than elsewhere; "" if none does.
-        text: One sentence.
+        stage: The stage that takes longer there than elsewhere; "" if there is none.
+        text: A sentence about the rank.
     """
 
     rank: int
@@ -92,10 +92,10 @@ class LateRank:
 
 
 def find_late(reports: Sequence[RankReport]) -> list[LateRank]:
-    """Return the ranks that are late, the latest first.
+    """Return the late ranks, the latest one first.
 
     Args:
-        reports: The latest report of each rank; only those of the most common loop, with several batches, are compared.
+        reports: The latest report of each rank. Only reports of the most common loop with several batches are compared.
     """
     usable = [one for one in reports if one.window_seconds > 0 and one.samples >= _LEAST_SAMPLES]
     loops = [report.loop for report in usable]
@@ -112,7 +112,7 @@ def find_late(reports: Sequence[RankReport]) -> list[LateRank]:
 
 
 def _symptom(report: RankReport, others: Sequence[RankReport]) -> str:
-    """Return why a rank counts as late; "" if it does not."""
+    """Return why a rank counts as late; "" if it is not late."""
     usual = median(one.wait_share for one in others)
     if report.wait_share >= usual + _MORE_WAITING:
         return (
@@ -127,7 +127,7 @@ def _symptom(report: RankReport, others: Sequence[RankReport]) -> str:
 
 
 def _cause(report: RankReport, others: Sequence[RankReport]) -> tuple[str, str]:
-    """Return the stage that costs a rank most time beyond the others' median, and a description."""
+    """Return the stage that takes most time beyond the others' median, and a description."""
     usual = {stage: median(one.stages.get(stage, 0.0) for one in others) for stage in report.stages}
     more = {stage: seconds - usual[stage] for stage, seconds in report.stages.items()}
     stage = max(more, key=lambda one: more[one], default="")

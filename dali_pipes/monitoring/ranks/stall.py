@@ -1,4 +1,4 @@
-"""Describe the threads of loaders, by stage, samples, file and stack, for the report of a loop that gets no batch."""
+"""Describe the threads of loaders (stage, samples, file and stack), for the report of a loop that gets no batch."""
 
 import os
 import sys
@@ -12,30 +12,30 @@ from dali_pipes.monitoring.ranks.background import call_with_timeout
 from dali_pipes.monitoring.recorder import Recorder, Running
 from gpu_aug.gc_pause import paused_gc
 
-# Names of local variables and attributes that hold the file, in frames of our readers and of others'.
+# Names of local variables and attributes that hold the file, in our readers and in other libraries.
 _LOCALS = ("url", "location", "path", "filename", "file_name", "file")
 _ATTRIBUTES = ("location", "_location", "_path", "path", "url")
 
-_MAX_NAME_CHARS = 300  # of a file: some URLs carry signatures
-_MAX_FRAMES = 40  # that are searched for a file: the reader is near the innermost one
-_MAX_SHOWN_FRAMES = 14  # more of them would hide the other threads
+_MAX_NAME_CHARS = 300  # of a file name: some URLs contain long signatures
+_MAX_FRAMES = 40  # frames that are searched for a file: the reader is near the innermost frame
+_MAX_SHOWN_FRAMES = 14  # longer stacks would hide the other threads
 
 _KEYS_SECONDS = 2.0
-"""A dataset that hangs may not return the keys of its samples."""
+"""Time limit for asking a dataset for sample keys; it may hang, too."""
 
-_BEGINNINGS = ("threading", "concurrent")  # packages in which threads begin, and wait
+_BEGINNINGS = ("threading", "concurrent")  # packages whose functions start threads and wait in them
 _OURS, _WATCHES = (
     "gpu-aug",
     "gpu-aug-watch",
-)  # begin the names of our threads, and of those that watch
+)  # prefixes of the names of our threads, and of our watching threads
 
 
 class FilePlace(NamedTuple):
-    """A file that a thread is at.
+    """A file that a thread is reading.
 
     Attributes:
         file: Path or URL; "" if unknown.
-        part: Which bytes of it, in words, or "".
+        part: A description of the bytes that are read, or "".
     """
 
     file: str
@@ -46,11 +46,11 @@ class FilePlace(NamedTuple):
 
 
 class ThreadNow(NamedTuple):
-    """A thread as it was at one moment.
+    """A snapshot of a thread.
 
     Attributes:
-        name: As `threading.Thread.name`.
-        ident: As `threading.Thread.ident`.
+        name: See `threading.Thread.name`.
+        ident: See `threading.Thread.ident`.
         frame: Its innermost frame.
     """
 
@@ -60,18 +60,19 @@ class ThreadNow(NamedTuple):
 
     @property
     def is_idle(self) -> bool:
-        """Return whether it is an idle thread of a pool."""
+        """Whether it is an idle thread of a pool."""
         code = self.frame.f_code
         parts = Path(code.co_filename).parts[-3:]
         return code.co_name == "_worker" and parts == ("concurrent", "futures", "thread.py")
 
 
 def loader_threads(besides: int | None = None) -> list[ThreadNow]:
-    """Return the threads of loaders and readers in this process, and one more by its ident."""
-    # A collection within this call stops Python before 3.12 for good (python/cpython#106883).
+    """Return the threads of loaders and readers in this process, and the thread with the ident `besides`."""
+    # Before Python 3.12, a garbage collection during this call deadlocks (python/cpython#106883).
     with paused_gc():
         frames = sys._current_frames()
-    del frames[threading.get_ident()]  # it holds `frames`, and so everything in any frame
+    # Our own frame refers to `frames`, and so to everything in any frame.
+    del frames[threading.get_ident()]
     return [
         ThreadNow(thread.name, thread.ident, frames[thread.ident])
         for thread in threading.enumerate()
@@ -82,11 +83,11 @@ def loader_threads(besides: int | None = None) -> list[ThreadNow]:
 
 
 def describe_threads(recorder: Recorder, looping: int | None = None) -> str:
-    """Return what the threads of loaders in this process do, and their stacks.
+    """Describe the work of the loaders' threads in this process, with their stacks.
 
     Args:
-        recorder: Knows what they work on.
-        looping: Ident of the thread of the training loop.
+        recorder: Records the work of the threads.
+        looping: Ident of the training thread.
     """
     running = {call.ident: call for call in recorder.running()}
     busy = [thread for thread in loader_threads(looping) if not thread.is_idle]
@@ -104,7 +105,7 @@ def describe_threads(recorder: Recorder, looping: int | None = None) -> str:
 
 
 def describe_longest(running: Sequence[Running]) -> str:
-    """Return stage, file and seconds of the call that has run for longest; "" if none is running."""
+    """Return stage, file and seconds of the call that has run longest; "" if none is running."""
     if not running:
         return ""
     longest = max(running, key=lambda call: call.seconds)
@@ -131,12 +132,12 @@ def _describe_work(thread: ThreadNow, running: Running | None, looping: int | No
 
 
 def file_at(frame: FrameType, *, only_readers: bool = False) -> FilePlace:
-    """Return the file that a thread is at, as its frames name it; a URL rather than a file in a cache.
+    """Return the file that a thread is reading, according to its frames; a URL is preferred to a file in a cache.
 
     Args:
         frame: The innermost frame of the thread.
-        only_readers: Whether only frames of our readers are searched. While a thread reads, any frame may name the file:
-            that of a user's dataset or of a library.
+        only_readers: Whether to search only frames of our readers. During a read, any frame may name the file: that of
+            a user's dataset or of a library, too.
     """
     nearest = FilePlace("")
     for one in _frames_outwards(frame):
@@ -175,7 +176,7 @@ def _file_in(frame: FrameType) -> FilePlace:
 
 
 def _stored_attribute(owner: object, name: str) -> object:
-    # No properties: these may do anything, and take locks.
+    # Properties are not read: they may run any code and take locks.
     try:
         if name in getattr(type(owner), "__slots__", ()):
             return getattr(owner, name, None)
@@ -191,7 +192,7 @@ def _without_secrets(url: str) -> str:
 
 
 def _stack_lines(frame: FrameType) -> list[str]:
-    """Return a line for each frame, the innermost last: file, line, function; without the start of a thread."""
+    """Return one line per frame (file, line, function), the innermost last, without the frames that start a thread."""
     frames = list(_frames_outwards(frame))
     while len(frames) > 1 and str(frames[-1].f_globals.get("__name__", "")).startswith(_BEGINNINGS):
         frames.pop()

@@ -1,4 +1,4 @@
-"""Watch: threads that look after the loops of a loader, report a loop without a batch, and send heartbeats."""
+"""Watch: threads that monitor the loops of a loader, report a loop without a batch, and send heartbeats."""
 
 import os
 import socket
@@ -25,25 +25,25 @@ from dali_pipes.monitoring.recorder import Recorder
 from gpu_aug.compiled.clock import clock
 
 _MAX_TICK_SECONDS = 1.0
-"""The watch looks at least this often, to time a stall to the second."""
+"""Longest interval between two checks, so that the duration of a stall is exact to a second."""
 
 _ANSWER_SECONDS = 3.0
-"""Time for other ranks and helper processes to answer, before a stall is reported without them."""
+"""Time for other ranks and helper processes to answer; after that a stall is reported without them."""
 
 _MAX_NAMED = 8
-"""Ranks that a sentence names one by one."""
+"""Largest number of ranks that a sentence lists."""
 
 Membership = tuple[Board, int, int]
 """A board, the rank of this process on it, and the number of ranks."""
 
 
 class Watch:
-    """Looks after the loops of a loader.
+    """Monitors the loops of a loader.
 
     Args:
-        heartbeat: How often ranks report, and when a stall is reported; None for never.
-        recorder: Knows what the stages do.
-        data: A text that is the same for the same data on all ranks, and cheap.
+        heartbeat: Intervals of reports and stall reports; None switches both off.
+        recorder: Records the work of the stages.
+        data: A text that is equal on all ranks for the same data, and cheap to compute.
     """
 
     def __init__(self, heartbeat: Heartbeat | None, recorder: Recorder, data: str) -> None:
@@ -53,11 +53,11 @@ class Watch:
         self._latest: LoopWatch | None = None
 
     def __reduce__(self) -> tuple[type["Watch"], tuple[Heartbeat | None, Recorder, str]]:
-        """Pickle it without loops: these stay in their process."""
+        """Pickle without loops, which stay in their process."""
         return Watch, (self._heartbeat, self._recorder, self._data)
 
     def begin(self, process: Process, epoch: int, ending: ExitStack) -> Pulse:
-        """Look after a loop until `ending` is closed."""
+        """Monitor a loop until `ending` is closed."""
         pulse = Pulse(epoch)
         if self._heartbeat is not None:
             membership, rank, _ = _find_membership(self._heartbeat, process)
@@ -68,17 +68,17 @@ class Watch:
         return pulse
 
     def ranks(self, process: Process) -> RankTable:
-        """Return where all ranks stand."""
+        """Return the progress of all ranks."""
         membership, rank, why = _find_membership(self._heartbeat, process)
         own = RankReport(rank=rank, state="over") if self._latest is None else self._latest.report()
         if membership is None:
             is_alone = process.world_size == 1
-            return RankTable([own], "" if is_alone else f"the others are not known: {why}")
+            return RankTable([own], "" if is_alone else f"other ranks are not known: {why}")
         board, _, world_size = membership
         try:
             others = read_others(board, rank, world_size)
         except BoardError as error:
-            return RankTable([own], f"the others are not known: {error}")
+            return RankTable([own], f"other ranks are not known: {error}")
         num_missing = world_size - 1 - len(others)
         missing = (
             f"{num_missing} of {world_size} ranks have not reported yet" if num_missing else ""
@@ -89,7 +89,7 @@ class Watch:
 def _find_membership(
     heartbeat: Heartbeat | None, process: Process
 ) -> tuple[Membership | None, int, str]:
-    """Return where this process leaves its reports, its rank there, and why there is no board."""
+    """Return this process's board (None without one), its rank, and why there is no board."""
     membership: Membership | None = None
     why = ""
     if heartbeat is None:
@@ -108,16 +108,16 @@ def _find_membership(
 
 
 class LoopWatch:
-    """Looks after one loop, in a thread that ends with it.
+    """Monitors one loop, in a thread that ends with it.
 
-    Reports of the rank are left by a second thread, which begins with the first report: a folder or a store may hang.
+    A second thread sends the rank's reports, because a folder or a store may hang. It starts with the first report.
 
     Args:
-        heartbeat: How often to look, and when to report a stall.
-        pulse: The loop.
-        recorder: Knows what its stages do.
-        loop: The same for loops over the same data; see `RankReport`.
-        membership: Where to leave reports, or None; and this rank.
+        heartbeat: Intervals of reports and stall reports.
+        pulse: The progress of the loop.
+        recorder: Records the work of its stages.
+        loop: Equal for loops over the same data; see `RankReport`.
+        membership: The board with rank and number of ranks, or None; and this rank.
         warned: See `HeartbeatSender`.
     """
 
@@ -145,9 +145,10 @@ class LoopWatch:
         self._threads.append(RepeatingThread("gpu-aug-watch", every, self._tick))
 
     def end(self) -> None:
-        """End the threads; wait for them, but not for long."""
+        """End the threads, and wait a limited time for them."""
         self.pulse.end()
-        for thread in self._threads:  # the first one may still add the second while it ends
+        # Iterates by reference: the first thread may still add the second one while it ends.
+        for thread in self._threads:
             thread.end()
             thread.join()
 
@@ -176,7 +177,7 @@ class LoopWatch:
             self._count_waiting(0.0)
             return
         now, heartbeat = clock(), self._heartbeat
-        # A process that was stopped for a while did not wait for its loader: a tick counts as one at most.
+        # While a process is suspended it does not wait for its loader, so a tick counts at most its normal length.
         elapsed, self._latest = min(now - self._latest, 2 * _MAX_TICK_SECONDS), now
         running = self._recorder.running()
         self._window.look_at_files(now, running)
@@ -200,7 +201,7 @@ class LoopWatch:
         self._threads.append(RepeatingThread("gpu-aug-watch-beats", every, self._peers.send_report))
 
     def _count_waiting(self, elapsed: float) -> None:
-        """Count the seconds that the loop has waited for the present batch."""
+        """Add the seconds that the loop has waited for the present batch."""
         pulse, calls = self.pulse, self._num_calls()
         if calls != self._calls:
             self._calls, self._moved = calls, self._latest
@@ -217,7 +218,7 @@ class LoopWatch:
         self._calls_before = calls
 
     def _describe_stall(self) -> str:
-        """Return the report of a loop that gets no batch: what its threads do, and where other ranks are."""
+        """Return the report of a loop that gets no batch: the work of its threads, and the progress of other ranks."""
         pulse, membership = self.pulse, self._membership
         longest = describe_longest(self._recorder.running())
         at = f" (longest at work: {longest})" if longest else ""
@@ -230,7 +231,7 @@ class LoopWatch:
             others = call_with_timeout(_ANSWER_SECONDS, lambda: read_others(*membership), unknown)
             parts.append(_describe_others(others, pulse.steps))
         parts.append(describe_threads(self._recorder, pulse.thread))
-        # One second more, so that the answer of a helper process is not cut off.
+        # One more second, so that the answer of a helper process arrives in time.
         account = call_with_timeout(_ANSWER_SECONDS + 1, lambda: pulse.account(_ANSWER_SECONDS), "")
         return "\n".join(filter(None, [*parts, account]))
 
@@ -253,7 +254,7 @@ class LoopWatch:
 
 
 def _describe_others(reports: list[RankReport], step: int) -> str:
-    """Return which ranks wait for this one, and which for a loader of their own."""
+    """Return which ranks wait for this one, and which wait for their own loaders."""
     past = [one for one in reports if one.state == "training loop" and one.steps > step]
     waiting = [one for one in reports if one.state == "loader"]
     groups = {

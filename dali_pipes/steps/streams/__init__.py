@@ -1,1 +1,1 @@
-"""Loading what can only be read forward: shards divided among ranks, a shuffle buffer, exact replay."""
+"""Loading streams (data that can only be read forward): shards divided among ranks, a shuffle buffer, exact resume."""

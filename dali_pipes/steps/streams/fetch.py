@@ -1,4 +1,4 @@
-"""The fetch stage of a stream: threads may ask for the steps of a loop in any order, and these are read in order."""
+"""The fetch stage of a stream: threads may request the steps of a loop in any order; they are read in step order."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from readers.storage.traffic import counted
 
 
 class _Loop:
-    """The lane of a loop, and the order in which threads read its steps."""
+    """The lane of a loop; makes threads read its steps in order."""
 
     def __init__(self) -> None:
         self.lane: Lane | None = None
@@ -37,7 +37,7 @@ class _Loop:
         """Wait until the steps before this one are read.
 
         Raises:
-            LoaderError: One of them could not be read, or the loop is finished.
+            LoaderError: A previous step could not be read, or the loop is finished.
         """
         with self._turn:
             if not self._has_ended and self._step != step:
@@ -50,7 +50,7 @@ class _Loop:
                 )
 
     def end(self, *, for_all: bool) -> None:
-        """Let the next step be read, or end the loop for all threads that wait."""
+        """Allow the next step to be read, or end the loop for all waiting threads."""
         with self._turn:
             self._step += 1
             self._has_ended |= for_all
@@ -60,10 +60,10 @@ class _Loop:
 class Readers:
     """The lanes of the running loops.
 
-    Several threads may ask for the steps of a loop; each waits until the steps before its own are read.
+    Several threads may request the steps of a loop; each waits until the previous steps are read.
 
     Args:
-        alone: Whether a new loop ends those before it, as in a helper process, which is not told when a loop ends.
+        alone: Whether a new loop ends the earlier ones, as in a helper process, which does not notice when a loop ends.
     """
 
     def __init__(self, *, alone: bool = False) -> None:
@@ -91,7 +91,7 @@ class Readers:
             own: `Fetcher.owned`, which copies a sample out of mapped files.
 
         Raises:
-            LoaderError: A step before it could not be read.
+            LoaderError: A previous step could not be read.
         """
         if self._alone:
             for number in [number for number in self._loops if number != plan.loop]:
@@ -127,8 +127,8 @@ class Readers:
 class StreamFetcher(Fetcher):
     """Reads the samples of plans from a stream; see Fetcher.
 
-    The draws of a sample depend on its index: its number in the shard plus the number of the shard times 2**32. When the
-    shards are read again within an epoch it has other draws.
+    The draws of a sample depend on its index: its number in the shard plus the number of the shard times 2**32. If the
+    shards are read again within an epoch, the sample gets different draws.
     """
 
     readers: Readers = field(default_factory=Readers)
@@ -138,7 +138,7 @@ class StreamFetcher(Fetcher):
         self.readers.finish(cast(StreamPlan, plan).loop)
 
     def read(self, plan: Plan) -> Read:
-        """Read the next samples of the plan's loop; see `Fetcher.read`."""
+        """Read the next samples of the plan's loop."""
         assert isinstance(plan, StreamPlan)
         given, mark, near = self.readers.read(plan, self._open, self.recorder, self.owned)
         plan = plan.as_read(len(given), mark)
@@ -152,9 +152,9 @@ class StreamFetcher(Fetcher):
     def candidate(
         self, plan: Plan, records: Sequence[BadRecord]
     ) -> tuple[Sample | BadSample, int] | None:
-        """Return a sample of the same step, or one near it once all of the step are bad; see `Fetcher.candidate`.
+        """Return a substitute from the same step, or from near it if all samples of the step are bad.
 
-        It has the draws of the next turn.
+        Its draws are those of the next turn.
         """
         assert isinstance(plan, StreamPlan)
         bad, num_own = {record.index for record in records}, len(plan.positions)
@@ -171,12 +171,12 @@ class StreamFetcher(Fetcher):
     def identities(
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the numbers that draws depend on, int64 [n]; see `Fetcher.identities`."""
+        """Return the numbers on which the draws depend, int64 [n]."""
         return indices + repeats * self.stream_order.span
 
     @property
     def stream_order(self) -> StreamOrder:
-        """The order."""
+        """The order of the stream."""
         order: Any = self.order
         return cast(StreamOrder, order)
 

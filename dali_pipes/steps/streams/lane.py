@@ -1,4 +1,4 @@
-"""A lane: the samples that one reader of a stream yields, in order; reading can begin at any position of it."""
+"""A lane: the samples that one reader of a stream yields, in order; reading can start at any position."""
 
 import zlib
 from collections import deque
@@ -14,13 +14,13 @@ from readers.datasets.stream import Stream
 
 
 class Mark(NamedTuple):
-    """Where reading has to begin so that a lane can resume at a position. Content and order do not depend on it.
+    """Where to start reading so that a lane resumes at a position. The samples and their order do not depend on it.
 
     Attributes:
-        turn: How often the lane's shards were read completely before.
+        turn: Number of complete passes over the lane's shards before.
         start: Position in the lane at which that turn began.
-        shard: The first shard that is needed: its number among those of the lane in this turn.
-        first: Number, within the turn, of that shard's first sample.
+        shard: The first needed shard, as its number among the lane's shards of this turn.
+        first: Number of that shard's first sample within the turn.
         check: CRC-32 of the key of the last sample before the position.
     """
 
@@ -31,19 +31,19 @@ class Mark(NamedTuple):
     check: int
 
 
-# The beginning of a turn, where no sample was checked.
+# The start of a turn, before any sample was read.
 _START = Mark(0, 0, 0, 0, 0)
 
 
 class Given(NamedTuple):
-    """A sample of a lane, and the turn in which it came."""
+    """A sample of a lane, and the turn in which it was read."""
 
     sample: Sample | BadSample
     turn: int
 
 
 class _Entry(NamedTuple):
-    """A sample on its way through the buffer; None for one that came before a mark and is not read again."""
+    """A sample on its way through the buffer; None for a sample before a mark, which is not read again."""
 
     shard: int
     first: int
@@ -51,10 +51,10 @@ class _Entry(NamedTuple):
 
 
 _PASSED = _Entry(-1, 0, None)
-# Comes after the last entry of a turn, if another turn follows.
+# Follows the last entry of a turn if there is another turn.
 _TURN_OVER = _Entry(-2, 0, None)
 NUM_NEAR = 16
-"""Samples before and after a position that substitutes are drawn from: as many as are tried of other datasets."""
+"""Samples before and after a position from which substitutes are drawn: as many as are tried for indexed datasets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class LaneSpec:
         seed: Seed of the shuffle.
         epoch: The epoch.
         lane: Number of this lane.
-        num_lanes: Number of lanes that divide the shards.
-        window: Samples in the shuffle buffer; None keeps shards and samples in their stored order.
+        num_lanes: Number of lanes among which the shards are divided.
+        window: Samples in the shuffle buffer; None keeps the stored order of shards and samples.
         repeats: Whether the shards are read again after the last one.
-        num_near: Samples before and after a position that `Lane.near` returns; they are held in memory.
+        num_near: Samples before and after a position that `Lane.near` returns; they are kept in memory.
     """
 
     stream: Stream
@@ -83,12 +83,12 @@ class LaneSpec:
 
 
 class Lane:
-    """Reads the samples of a lane one after the other.
+    """Reads the samples of a lane in order.
 
     Args:
         spec: The lane.
-        place: Position at which it begins.
-        mark: Where reading can begin for that; None reads from the beginning of the epoch.
+        place: Position at which reading starts.
+        mark: A mark for that position; None reads from the start of the epoch.
 
     Raises:
         LoaderError: The stream has other samples than when the mark was made.
@@ -100,8 +100,9 @@ class Lane:
             mark = _START
         self._turn, self._start = mark.turn, mark.start
         self._buffer: list[_Entry] = []
-        self._behind: deque[_Entry] = deque(maxlen=spec.num_near)  # returned last in this turn
-        self._ahead: deque[_Entry] = deque()  # read, and returned next
+        # The latest samples that were returned in this turn.
+        self._behind: deque[_Entry] = deque(maxlen=spec.num_near)
+        self._ahead: deque[_Entry] = deque()  # samples that were read and are returned next
         self._newest = _Entry(mark.shard, mark.first, None)
         self._check = 0
         self.place = self._start
@@ -124,7 +125,7 @@ class Lane:
         return given
 
     def near(self) -> list[Given]:
-        """Return the samples around the present position, of the same turn: the same after a resume at its mark."""
+        """Return the samples of the same turn around the present position; they are the same after a resume at its mark."""
         ahead = self._ahead
         while len(ahead) < self._spec.num_near and not (ahead and ahead[-1] is _TURN_OVER):
             entry = next(self._entries, None)
@@ -135,7 +136,7 @@ class Lane:
         return [Given(entry.sample, self._turn) for entry in near if entry.sample is not None]
 
     def mark(self) -> Mark:
-        """Return where reading has to begin to resume at the present position."""
+        """Return a mark from which reading resumes at the present position."""
         held = (*self._behind, *self._ahead, *self._buffer)
         oldest = min(
             (entry for entry in held if entry is not _TURN_OVER),
@@ -145,19 +146,19 @@ class Lane:
         return Mark(self._turn, self._start, max(oldest.shard, 0), oldest.first, self._check)
 
     def close(self) -> None:
-        """Close the shard that is open."""
-        # A thread of an abandoned loop may still be in the generator, which then ends with the thread.
+        """Close the open shard."""
+        # A thread of an abandoned loop may still run the generator; then it ends with the thread.
         with suppress(ValueError):
             self._entries.close()
         self._buffer.clear()
 
     def _next(self) -> _Entry | None:
-        """Take the next entry, which may be the first of another turn; None at the end of the lane."""
+        """Return the next entry, which may be the first of another turn; None at the end of the lane."""
         entry = self._ahead.popleft() if self._ahead else next(self._entries, None)
         if entry is _TURN_OVER:
             self._turn, self._start = self._turn + 1, self.place
             self._newest = _Entry(0, 0, None)
-            self._behind.clear()  # a mark of the new turn begins after them
+            self._behind.clear()  # marks of the new turn start after these samples
             return self._next()
         if entry is not None and entry.sample is not None:
             self._behind.append(entry)
@@ -180,7 +181,7 @@ class Lane:
             )
 
     def _all(self, mark: Mark) -> Generator[_Entry]:
-        """Yield all entries from the beginning of the mark's turn on."""
+        """Yield all entries from the start of the mark's turn."""
         spec = self._spec
         while True:
             given = 0
@@ -199,7 +200,7 @@ class Lane:
             yield _TURN_OVER
 
     def _turn_of(self, mark: Mark) -> Iterator[_Entry]:
-        """Yield the entries of a turn in their stored order."""
+        """Yield the entries of a turn in stored order."""
         spec = self._spec
         key = None if spec.window is None else (spec.seed, spec.epoch, self._turn)
         own = spec.stream.divides_itself
@@ -211,7 +212,7 @@ class Lane:
             first = number
             self._newest = _Entry(place, first, None)
             base = (spec.lane if own else shards[place]) << SHARD_BITS
-            # Streams that shuffle by themselves see each turn as another epoch; no run has 2**20 epochs.
+            # A stream that shuffles by itself gets a different epoch number for each turn; no run has 2**20 epochs.
             turn = spec.epoch + self._turn * (1 << 20)
             for sample in spec.stream.read_shard(shards[place], turn):
                 yield _Entry(place, first, replace(sample, index=base + sample.index))

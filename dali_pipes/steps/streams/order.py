@@ -1,4 +1,4 @@
-"""The order of a stream: shards in a random order, then a shuffle buffer. Both are functions of numbers alone."""
+"""The order of a stream: shards in a random order, then a shuffle buffer. Both depend only on seed, epoch, turn and lane."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,15 +13,16 @@ from readers.order.permutation import make_keys, permute
 from readers.order.shuffle import Shuffle
 
 UNKNOWN = 1 << 62
-"""Length of an epoch that ends where the stream ends: more samples than any stream gives, and sums still fit int64."""
+"""Length of an epoch that ends with the stream: more samples than any stream has, and small enough for sums in
+int64."""
 SHARD_BITS = 32
 """The index of a sample is its number in the shard, plus the number of the shard times 2**32."""
 DEFAULT_WINDOW = 4096
-"""Samples in the shuffle buffer: as many as shuffle="block" has in open blocks."""
+"""Samples in the shuffle buffer: as many as shuffle="block" keeps in open blocks."""
 
-# Purposes of keys: every purpose has a number of its own, so that their draws are independent.
+# Purposes of random keys: each has its own number, so that their draws are independent.
 _SHARDS, _SLOTS = 11, 12
-# Random numbers that are drawn at a time, so that a call of NumPy's costs nothing per sample.
+# Random numbers drawn at a time, which makes the cost of a NumPy call per sample negligible.
 _CHUNK = 4096
 
 Entry = TypeVar("Entry")
@@ -29,12 +30,12 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True)
 class StreamOrder:
-    """The order of a stream's samples, of which only the order of the shards is known beforehand.
+    """The order of a stream's samples; only the order of the shards is known before reading.
 
     Attributes:
         stream: The stream.
         seed: Seed of the shuffle.
-        window: Samples in the shuffle buffer; None reads shards and samples in their stored order.
+        window: Samples in the shuffle buffer; None keeps the stored order of shards and samples.
     """
 
     stream: Stream
@@ -46,12 +47,12 @@ class StreamOrder:
 
     @property
     def span(self) -> int:
-        """Upper bound (exclusive) of the samples' indices."""
+        """Exclusive upper bound of the samples' indices."""
         return self.stream.num_shards << SHARD_BITS
 
     @property
     def name(self) -> str:
-        """The shuffle with its numbers, for states."""
+        """Name of the shuffle with its parameters, for states."""
         if self.window is None:
             return "none, read forward"
         return f"block, read forward(shuffle_window={self.window})"
@@ -59,7 +60,7 @@ class StreamOrder:
     def places(
         self, epoch: int, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the shards of an epoch, repeated cyclically: a check for states, not a way to look up samples."""
+        """Return the shards of an epoch, repeated cyclically. States are checked with it; it does not locate samples."""
         key = None if self.window is None else (self.seed, epoch, 0)
         shards = np.array(shards_of(self.stream.num_shards, 0, 1, key), np.int64)
         found = shards[positions % len(shards)]
@@ -72,7 +73,7 @@ def stream_order(
     """Return the order of a stream.
 
     Raises:
-        LoaderError: It would need random access.
+        LoaderError: The order would need random access.
     """
     if shuffle == "global":
         raise LoaderError(
@@ -86,11 +87,11 @@ def stream_order(
 def shards_of(
     num_shards: int, lane: int, num_lanes: int, key: tuple[int, int, int] | None
 ) -> list[int]:
-    """Return the shards of one of several lanes, in the order in which they are read.
+    """Return the shards of one lane in reading order.
 
     Args:
         num_shards: Number of shards.
-        lane: Takes every `num_lanes`-th shard of the order, from this one on.
+        lane: Number of the lane, which takes every `num_lanes`-th shard of the order, starting with this one.
         num_lanes: Number of lanes.
         key: Seed, epoch and turn of the permutation; None keeps the stored order. A lane has the same shards in every
             turn of an epoch.
@@ -109,15 +110,15 @@ def shards_of(
 def shuffled(
     entries: Iterable[Entry], window: int, numbers: Iterator[int], buffer: list[Entry]
 ) -> Iterator[Entry]:
-    """Shuffle through a buffer: once it is full, a random one of its entries is yielded for each new one.
+    """Shuffle entries through a buffer: once the buffer is full, each new entry replaces a random one, which is yielded.
 
-    At the end the remaining entries are yielded, each drawn at random.
+    At the end, the remaining entries are yielded in random order.
 
     Args:
         entries: The input.
-        window: Number of entries that the buffer holds; 0 shuffles nothing.
-        numbers: Random numbers >= 0, one for each entry that is yielded.
-        buffer: Empty at first; the caller can see in it which entries wait.
+        window: Number of entries in the buffer; 0 does not shuffle.
+        numbers: Random numbers >= 0, one for each yielded entry.
+        buffer: An empty list, which this function uses as its buffer; the caller can see the waiting entries in it.
     """
     if window == 0:
         yield from entries
@@ -136,7 +137,7 @@ def shuffled(
 
 
 def slot_numbers(seed: int, epoch: int, turn: int, lane: int) -> Iterator[int]:
-    """Yield the random numbers of 64 bits that choose a buffer's entries, in one turn of one lane."""
+    """Yield 64-bit random numbers that choose the entries of a shuffle buffer, for one turn of one lane."""
     keys = make_keys(seed, epoch, _SLOTS, turn, lane)
     bits = np.random.Philox(key=keys[:2])
     while True:

@@ -1,4 +1,4 @@
-"""The steps of an epoch of a stream: which samples of a lane each of them reads."""
+"""The steps of an epoch of a stream, and the samples of a lane that each step reads."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -24,7 +24,7 @@ from dali_pipes.steps.variants import Variants
 from readers import part
 from readers.datasets.stream import Divide, Stream
 
-# Numbers of the loops of this process: the steps of each loop are read in order.
+# Numbers for the loops of this process, by which readers tell their steps apart.
 _LOOPS = count()
 
 
@@ -33,19 +33,19 @@ class StreamPlan(Plan):
     """A step of a stream.
 
     Attributes:
-        loop: Number of its loop, whose steps are read in order.
+        loop: Number of its loop; the steps of a loop are read in order.
         lane: Number of the lane that is read.
         num_lanes: Number of lanes.
         first: Position in the lane at which the step begins.
-        count: Samples that all ranks that share the lane take of it.
+        count: Number of samples in this step of all ranks that share the lane.
         skip: Number of this rank's first sample among these.
         start: Positions of the epoch that all ranks together had received before this step.
-        mark: Before reading: of a loop's first step, the mark from which the lane can be read. After reading: the mark of
-            the next step. None is the beginning of the epoch.
-        over: Whether the stream had ended before this step, which then has no samples and no batch.
+        mark: Before reading: for the first step of a loop, the mark from which to read the lane. After reading: the
+            mark of the next step. None is the start of the epoch.
+        over: Whether the stream ended before this step, which then has no samples and no batch.
         ends: Whether it is the last step of its epoch, as far as that is known.
-        full_only: Whether a step that is not full counts as over.
-        reserve: Its samples, then those near it, which may replace bad ones; not sent to other processes.
+        full_only: Whether an incomplete step counts as over.
+        reserve: The samples of the step, then samples near it; they may replace bad ones. Not sent to other processes.
     """
 
     loop: int = 0
@@ -62,11 +62,11 @@ class StreamPlan(Plan):
     reserve: tuple[Given, ...] = field(default=(), compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle everything but the reserve, the last field."""
+        """Pickle everything except `reserve`, the last field."""
         return StreamPlan, tuple(getattr(self, own.name) for own in fields(self)[:-1])
 
     def as_read(self, num_read: int, mark: Mark) -> "StreamPlan":
-        """Return the step once the number of its samples is known: the stream may have ended within it."""
+        """Return the plan with the actual number of samples, which is smaller if the stream ended within the step."""
         if num_read == self.count:
             return replace(self, mark=mark)
         over = num_read == 0 or self.full_only
@@ -84,15 +84,15 @@ class StreamPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class StreamSteps(EpochSteps):
-    """The steps of an epoch of a stream, the same number on every rank.
+    """The steps of an epoch of a stream; their number is the same on every rank.
 
-    If ranks divide the shards, each takes the next samples of its own lane. If they divide the samples there is one lane,
-    and each rank takes its part of the next `global_batch` samples. The length is `UNKNOWN` if an epoch ends with the
-    stream.
+    If ranks divide the shards, each takes the next samples of its own lane. If they divide the samples, there is one
+    lane, and each rank takes its part of the next `global_batch` samples. The length is `UNKNOWN` if an epoch ends with
+    the stream.
 
     Attributes:
-        divide: What the ranks divide.
-        saved: Position and mark of the run, for its state; set by `note` and `load`.
+        divide: Whether ranks divide shards or samples.
+        saved: Position and mark of the run, for its state; set by `record_position` and `load`.
     """
 
     variants: Variants
@@ -101,12 +101,12 @@ class StreamSteps(EpochSteps):
 
     @property
     def largest(self) -> int:
-        """The most positions that a plan can have: a batch is a multiple of the groups."""
+        """Upper bound of the positions in a plan: the batch size, because it is a multiple of the groups."""
         return self.batch_size
 
     @property
     def left_out(self) -> int:
-        """Samples that an epoch leaves out, as far as that is known."""
+        """Number of samples that an epoch leaves out, as far as that is known."""
         is_known = self.length != UNKNOWN and self.last_batch == "drop"
         return self.length % self.global_batch if is_known else 0
 
@@ -118,7 +118,7 @@ class StreamSteps(EpochSteps):
         return -(-left // self.global_batch)
 
     def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
-        """Yield the remaining steps of an epoch, in order; endlessly if its length is unknown."""
+        """Yield the remaining steps of an epoch, in order; without end if its length is unknown."""
         loop, num_steps, had = next(_LOOPS), self.num_steps(consumed), total(consumed)
         mark = self._mark(epoch, had)
         for step in range(num_steps):
@@ -151,16 +151,16 @@ class StreamSteps(EpochSteps):
             )
 
     def record_position(self, plan: Plan) -> None:
-        """Record the position after a step that the user received, or that turned out to be after the end."""
+        """Record the position after a step that the user received, or that was found to be after the end."""
         if not isinstance(plan, StreamPlan):
             return
-        if plan.over:  # the position is that after the step before
+        if plan.over:  # the position after the previous step is kept
             self.saved.update(epoch=plan.epoch, over=True)
         else:
             self.saved.update(epoch=plan.epoch, consumed=plan.consumed, mark=plan.mark, over=False)
 
     def state(self, epoch: int, consumed: int) -> dict[str, Any]:
-        """Return the entry `stream` of a state."""
+        """Return the entry `stream` of a loader state."""
         mark = self._mark(epoch, consumed)
         return {
             "divide": self.divide,
@@ -172,11 +172,10 @@ class StreamSteps(EpochSteps):
         }
 
     def load(self, state: Mapping[str, Any]) -> bool:
-        """Load the entry `stream` of a state; return whether its epoch was over.
+        """Load the entry `stream` of a loader state; return whether its epoch was complete.
 
         Raises:
-            StateMismatchError: It was taken on another number of ranks, which divide the shards differently; or it is
-                damaged.
+            StateMismatchError: It is damaged, or comes from another number of ranks, which divide the shards differently.
         """
         stream = state.get("stream")
         self.saved.clear()
@@ -195,9 +194,7 @@ class StreamSteps(EpochSteps):
                 'with loader.set_epoch, or open streams with divide="samples", which resume on any number'
             )
         if stream.get("at") != [state["epoch"], state["consumed"]]:
-            return (
-                False  # the state was moved to another position, to which the mark does not belong
-            )
+            return False  # the state was moved to another position, for which the mark is wrong
         mark = stream.get("mark")
         is_own = self.divide == "samples" or stream.get("rank") == self.rank
         if is_own and mark is not None:
@@ -207,7 +204,7 @@ class StreamSteps(EpochSteps):
         return bool(stream.get("over"))
 
     def explain(self, name: str) -> Iterator[str]:
-        """Yield the lines of `Loader.explain`: what is guaranteed for this stream, and what is not.
+        """Yield lines for `Loader.explain` that state what is guaranteed for this stream, and what is not.
 
         Args:
             name: Name of the order.
@@ -257,7 +254,7 @@ def stream_steps(
     """Return the steps of an epoch of a stream.
 
     Raises:
-        LoaderError: The ranks could have different numbers of steps or no shards, or the arguments do not fit streams.
+        LoaderError: Ranks could have different numbers of steps or no shards, or the arguments do not fit streams.
     """
     length, world_size = stream.samples_per_epoch or UNKNOWN, process.world_size
     group = variants.group

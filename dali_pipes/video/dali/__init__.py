@@ -1,1 +1,1 @@
-"""Clips on DALI: excerpts of videos, the decoder that they are fed to, and canvases of its frames."""
+"""Clips with DALI: excerpts of videos, the decoder for them, and canvases of its frames."""

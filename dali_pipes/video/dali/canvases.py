@@ -11,12 +11,12 @@ from gpu_aug.resampling.crops import Crops
 from gpu_aug.upload import upload
 from readers.video import VideoInfo
 
-# Bytes of the frames that are resampled at once; as float32 they and their results take about five times as much memory.
+# Bytes of frames that are resized at a time; as float32, they and their results take about five times as much memory.
 _PIECE_BYTES = 16 << 20
 
 
 def render_canvases(frames: torch.Tensor, info: VideoInfo, crops: Crops, row: int) -> torch.Tensor:
-    """Cut a row's crop out of frames, turn, resize and paste it, with the pixels of `gpu_aug.resampling.crop_and_resize`.
+    """Crop frames, turn, resize and paste the crops, with the pixels of `gpu_aug.resampling.crop_and_resize`.
 
     Args:
         frames: uint8 [n, height, width, 3], not turned upright.
@@ -57,20 +57,21 @@ def _resample(
             piece = F.interpolate(piece, size=size, mode="bilinear", antialias=antialias)
         piece = piece.permute(0, 2, 3, 1)
         if colours is not None:
-            # Not as a product of matrices, which users let torch round to TF32.
+            # Not a matrix product: torch would round it to TF32 if the user allows that.
             piece = torch.stack([(piece * weights).sum(-1) for weights in colours], -1)
-        out[start : start + count] = piece.add_(0.5).clamp_(0, 255)  # the cast rounds down
+        # + 0.5 because the cast to uint8 rounds down.
+        out[start : start + count] = piece.add_(0.5).clamp_(0, 255)
     return out
 
 
 @cache
 def color_correction(matrix: int) -> torch.Tensor | None:
-    """Return the factors that correct colours which DALI made with BT.601, as it does for all videos.
+    """Return the matrix that corrects colours which DALI, as for all videos, converted with BT.601.
 
-    Values that BT.601 clipped at black or white stay clipped, so strong colours differ a little.
+    Values that BT.601 clipped to black or white stay clipped, so strong colours differ a little.
 
     Args:
-        matrix: As `VideoInfo.matrix`.
+        matrix: See `VideoInfo.matrix`.
 
     Returns:
         float32 [3, 3], to multiply RGB with; None if BT.601 is right.

@@ -1,4 +1,4 @@
-"""Decoding clips with NVIDIA DALI."""
+"""The decode stage of clips with NVIDIA DALI."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -24,22 +24,22 @@ from dali_pipes.video.dali.support import Refusals
 from gpu_aug.upload import upload
 from readers.video import VideoError
 
-# Bytes of decoded frames that DALI holds for each push; a step with more is pushed in parts. With a depth of 2, 2 GiB of a
-# GPU are taken at most.
+# Bytes of decoded frames that DALI holds per push; larger steps are pushed in parts. With a depth of 2, they take at most 2 GiB of the
+# memory of a GPU.
 _PART_BYTES = 1 << 30
 
 Rendered = dict[int, tuple[torch.Tensor, ...]]
-"""Row -> per view the canvases of its frames, uint8 [T, height, width, 3]."""
+"""The canvases of each row's frames, one per view, uint8 [T, height, width, 3]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A step of clips as the threads that read it leave it.
+    """A step of clips after `DaliClipDecoder.prepare`.
 
     Attributes:
         fetched: The step.
         excerpts: Excerpts by row; rows without one are decoded on the CPU.
-        parts: The rows that are pushed together.
+        parts: Groups of rows that are pushed together.
     """
 
     fetched: Fetched
@@ -50,13 +50,13 @@ class Prepared:
 class DaliClipDecoder(DecoderByDali):
     """Decodes clips with DALI; see DecoderByDali.
 
-    DALI gets the packets of a video that its clip needs, with frames numbered anew. Canvases are rendered by
-    torch on the device where the frames lie, and the engine runs on a stream of its own. Clips that DALI must not
-    decode, or refuses, are decoded on the CPU, which decides what is a bad sample.
+    DALI gets the packets of a video that its clip needs, with new frame numbers. torch renders the canvases on the
+    device of the frames, and augmentation runs on a separate stream. Clips that DALI must not decode, or refuses, are
+    decoded on the CPU, which decides what is a bad sample.
 
     Args:
-        fetcher: As for DecoderByDali.
-        augmenter: As for DecoderByDali; goes on from canvases.
+        fetcher: Replaces bad samples.
+        augmenter: Augments the canvases.
         feed: DALI's pipeline.
         refusals: Remembers which kinds of videos DALI refuses.
     """
@@ -64,27 +64,27 @@ class DaliClipDecoder(DecoderByDali):
     def __init__(
         self, fetcher: Fetcher, augmenter: Augmenter, feed: ClipFeed, refusals: Refusals
     ) -> None:
-        # On a CPU the engine works in the loop's own thread, so there is nothing to launch ahead.
+        # On a CPU the engine runs in the loop's own thread, so nothing can be launched ahead.
         self.lookahead = 1 if augmenter.side.stream is None else 2
         super().__init__(fetcher, augmenter, feed)
         self._feed, self._refusals = feed, refusals
         self._pool = augmenter.workers.pool
-        # Excerpts of the steps that were started: a step of many frames is several pushes.
+        # Parts of the started steps that are not pushed yet: a step with many frames needs several pushes.
         self._unpushed: deque[list[Excerpt]] = deque()
 
     def prepare(self, fetched: Fetched) -> Prepared:
-        """Cut the packets out that the clips need."""
+        """Cut out the packets that the clips need."""
         found = ((row, self._excerpt(fetched, row)) for row in range(len(fetched)))
         excerpts = {row: excerpt for row, excerpt in found if excerpt is not None}
         return Prepared(fetched, excerpts, list(divide(excerpts)))
 
     def start(self, prepared: Prepared) -> None:
-        """Hand the parts of a step to DALI, as many as it has room for."""
+        """Push the parts of a step into DALI, as many as it has room for."""
         self._unpushed += [[prepared.excerpts[row] for row in rows] for rows in prepared.parts]
         self._fill()
 
     def finish(self, prepared: Prepared) -> Pending:
-        """Take a step from DALI, part by part, and augment it."""
+        """Take a step from DALI, part by part, and start augmenting it."""
         rendered: Rendered = {}
         for rows in prepared.parts:
             with self._recorder.measure("decode", by_others=True):
@@ -142,7 +142,7 @@ class DaliClipDecoder(DecoderByDali):
         return dict(zip(rows, rendered, strict=True))
 
     def _augment(self, fetched: Fetched, rendered: Rendered) -> Pending:
-        """Render the other rows on the CPU, and augment all."""
+        """Render the other rows on the CPU, and start augmenting all rows."""
         others = [row for row in range(len(fetched)) if row not in rendered]
         remaining = start_rendering(self._fetcher, self._augmenter, fetched, others)
         with self._recorder.measure("decode", by_others=True):
@@ -159,7 +159,7 @@ class DaliClipDecoder(DecoderByDali):
 
 
 def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:
-    """Divide rows into parts whose decoded frames fit into the memory for one push, one row at least."""
+    """Divide rows into parts whose decoded frames fit into the memory for one push; each part has at least one row."""
     part: list[int] = []
     size_bytes = 0
     for row, excerpt in excerpts.items():
@@ -175,12 +175,12 @@ def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:
 def join(
     rendered: Rendered, view: int, others: ViewCanvases, rows: Sequence[int], count: int
 ) -> ViewCanvases:
-    """Put the canvases of all rows into their order.
+    """Merge the canvases of all rows in row order.
 
     Args:
         rendered: The clips that DALI decoded.
-        view: The number of the view.
-        others: The canvases of `rows`, on the same device, the same number for each row.
+        view: Number of the view.
+        others: The canvases of `rows`, on the same device, with the same number of canvases per row.
         rows: The rows that are not in `rendered`, ascending.
         count: Number of all rows.
     """

@@ -1,7 +1,7 @@
-"""Excerpts: the packets that a clip needs, as a small Matroska file with frame numbers of our own.
+"""Excerpts: the packets that a clip needs, as a small Matroska file with its own frame numbers.
 
-DALI reads an entire file to number its frames, and ignores edit lists and frames that are never shown. An excerpt has
-neither, and is a hundredth of a long video. Source of the format: RFC 8794 (EBML) and RFC 9559 (Matroska).
+DALI reads a complete file to number its frames, and ignores edit lists and frames that are never displayed. An excerpt
+has neither, and is a hundredth of a long video. Source of the format: RFC 8794 (EBML) and RFC 9559 (Matroska).
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ class Excerpt:
 
     Attributes:
         data: uint8 [num_bytes], Matroska.
-        frames: int32 [n], numbers of the clip's frames in this file, ascending, each once.
-        picks: int64 [T], the position in `frames` of each frame of the clip.
+        frames: int32 [n], numbers of the clip's frames in this file, ascending, without duplicates.
+        picks: int64 [T], position in `frames` of each frame of the clip.
         info: Metadata of the video.
     """
 
@@ -37,19 +37,19 @@ class Excerpt:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the decoded frames."""
+        """Size of the decoded frames in bytes."""
         return len(self.frames) * self.info.height * self.info.width * 3
 
 
 def make_excerpt(
     data: Payload, info: VideoInfo, frames: NDArray[np.int64], backend: Backend
 ) -> Excerpt | None:
-    """Return the packets that a clip needs, or None if DALI could decode other frames than FFmpeg, or none.
+    """Return the packets that a clip needs; None if DALI might decode other frames than FFmpeg, or cannot decode them.
 
     Args:
         data: The video file.
         info: Metadata of the video.
-        frames: int64 [T], the clip's frames by their numbers in the order of presentation.
+        frames: int64 [T], the clip's frame numbers in presentation order.
         backend: Backend of DALI's decoder.
     """
     if not decodes(info, backend):
@@ -76,7 +76,7 @@ def make_excerpt(
 
 
 def _packets_of(info: VideoInfo, run: Run) -> NDArray[np.int64]:
-    """Return the packets of a run without those shown before its keyframe, which need packets before the run."""
+    """Return the packets of a run, except those shown before its keyframe, which need packets before the run."""
     packets = np.arange(run.start, run.stop)
     pts = info.packet_pts[packets]
     needed: NDArray[np.int64] = packets[(pts >= pts[0]) | run.needed]
@@ -86,7 +86,7 @@ def _packets_of(info: VideoInfo, run: Run) -> NDArray[np.int64]:
 def _is_unambiguous(
     info: VideoInfo, packets: NDArray[np.int64], content: list[Payload], backend: Backend
 ) -> bool:
-    """Return whether every decoder makes one frame of each packet, beginning with the first."""
+    """Return whether every decoder makes exactly one frame of each packet, starting with the first."""
     if (info.packet_pts[packets] > info.pts[-1]).any():  # hidden frames
         return False
     if backend == "cpu":
@@ -103,17 +103,17 @@ CODEC_IDS = {
     "vp8": b"V_VP8",
     "mpeg4": b"V_MPEG4/ISO/ASP",
 }
-"""FFmpeg's names of the codecs that can be written -> Matroska's."""
+"""FFmpeg's names of the codecs that can be written, and Matroska's identifiers."""
 
-_MILLISECOND = 1_000_000  # in nanoseconds, the unit of the format
+_MILLISECOND = 1_000_000  # in nanoseconds, the time unit of the format
 
 
 class Packet(NamedTuple):
     """An encoded frame.
 
     Attributes:
-        number: Number of the frame in the order of presentation, which becomes its time in ms.
-        is_keyframe: Whether decoding can begin with it.
+        number: Frame number in presentation order, which becomes its time in ms.
+        is_keyframe: Whether decoding can start with it.
         content: Its bytes.
     """
 
@@ -125,13 +125,13 @@ class Packet(NamedTuple):
 def write_matroska(
     codec: str, extradata: bytes, size: tuple[int, int], packets: Iterable[Packet]
 ) -> bytes:
-    """Return a file with one video stream.
+    """Return a Matroska file with one video stream.
 
     Args:
         codec: A key of CODEC_IDS.
-        extradata: Codec configuration for the decoder, given before the first packet.
+        extradata: Codec configuration for the decoder, which it gets before the first packet.
         size: Height and width of the frames before they are turned upright.
-        packets: In the order of decoding.
+        packets: The packets in decoding order.
     """
     height, width = size
     track = b"".join(
@@ -157,10 +157,11 @@ _TRACK_NUMBER, _TRACK_UID, _TRACK_TYPE, _LACING = 0xD7, 0x73C5, 0x83, 0x9C
 _CODEC_ID, _CODEC_PRIVATE, _VIDEO, _WIDTH, _HEIGHT = 0x86, 0x63A2, 0xE0, 0xB0, 0xBA
 _CLUSTER, _TIMESTAMP = 0x1F43B675, 0xE7
 _SIMPLE_BLOCK, _FIRST_TRACK, _KEYFRAME = 0xA3, b"\x81", b"\x80"
+"""Identifiers of elements and flags of blocks (above, too): RFC 8794 (EBML) and RFC 9559 (Matroska)."""
 
 
 def _cluster(packet: Packet) -> bytes:
-    """Return a cluster of one block: blocks of a larger one could be no more than 32,768 ms apart."""
+    """Return a cluster of one block: blocks of one cluster can be at most 32,768 ms apart."""
     flags = _KEYFRAME if packet.is_keyframe else b"\x00"
     block = b"".join([_FIRST_TRACK, b"\x00\x00", flags, packet.content])  # 0 ms after the cluster
     return _element(_CLUSTER, _number(_TIMESTAMP, packet.number) + _element(_SIMPLE_BLOCK, block))

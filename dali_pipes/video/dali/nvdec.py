@@ -9,7 +9,7 @@ import torch
 LIBRARY = "libnvcuvid.so.1"
 """Part of NVIDIA's driver; a container has it only with the driver capability "video"."""
 
-# The most that any GPU has so far (H100, H200); more decoders than engines only delay each other.
+# The largest number of any GPU so far (H100, H200); more decoders than engines only delay each other.
 _ENGINES_MAX = 7
 _H264, _YUV420 = 4, 1  # every NVDEC decodes this
 
@@ -19,7 +19,7 @@ class Nvdec:
     """The video decoder of a GPU.
 
     Attributes:
-        engines: How many videos it decodes at once; _ENGINES_MAX if the driver does not say.
+        engines: Number of videos that it decodes at once; _ENGINES_MAX if the driver does not state it.
         problem: Why this process cannot use it, and what to do; "" if it can.
     """
 
@@ -29,7 +29,7 @@ class Nvdec:
 
 @cache
 def find_nvdec(device_id: int) -> Nvdec:
-    """Return the NVDEC of a GPU; the result is cached.
+    """Return the NVDEC of a GPU.
 
     Args:
         device_id: Number of the GPU.
@@ -53,7 +53,7 @@ def find_nvdec(device_id: int) -> Nvdec:
 
 
 class _Caps(ctypes.Structure):
-    """CUVIDDECODECAPS of NVIDIA's cuviddec.h: the question and the answer."""
+    """CUVIDDECODECAPS of NVIDIA's cuviddec.h, with the query and its result."""
 
     _fields_ = (
         ("codec", ctypes.c_int),
@@ -69,7 +69,7 @@ class _Caps(ctypes.Structure):
 def _num_engines(library: ctypes.CDLL, device_id: int) -> int | None:
     """Return the number of engines that the driver states; None if it states none."""
     with torch.cuda.device(device_id):
-        torch.empty(1, device="cuda")  # the driver answers within a context of CUDA
+        torch.empty(1, device="cuda")  # the driver call needs a CUDA context
         caps = _Caps(codec=_H264, chroma=_YUV420)
         if library.cuvidGetDecoderCaps(ctypes.byref(caps)) != 0:
             return None

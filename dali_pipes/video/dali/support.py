@@ -1,4 +1,4 @@
-"""Choose the videos that DALI decodes: those whose frames it numbers as FFmpeg does, except kinds that it has refused."""
+"""Choose the videos for DALI: those whose frames it numbers like FFmpeg, except kinds that it has refused."""
 
 import warnings
 from collections import Counter
@@ -14,7 +14,7 @@ Backend = Literal["cpu", "mixed"]
 Kind = tuple[str, str, int, int]
 """Codec, pixel format, height and width."""
 
-# After this many refused videos of a kind in a row the kind is not tried again: one or two may be damaged.
+# After this many consecutive refusals, a kind of video is not tried again; one or two such videos may be damaged.
 _ENOUGH = 3
 
 
@@ -22,9 +22,9 @@ class Limits(NamedTuple):
     """The limits of a decoder for one codec.
 
     Attributes:
-        pixel_formats: FFmpeg's names.
-        smallest: Height and width.
-        largest: Height and width.
+        pixel_formats: Supported formats, by FFmpeg's names.
+        smallest: Smallest height and width.
+        largest: Largest height and width.
     """
 
     pixel_formats: frozenset[str]
@@ -33,11 +33,13 @@ class Limits(NamedTuple):
 
 
 _PLAIN = frozenset({"yuv420p", "yuvj420p"})
+"""4:2:0 with 8 bits."""
 _DEEP = _PLAIN | {"yuv420p10le", "yuv420p12le"}
+"""4:2:0 with 8, 10 or 12 bits."""
 
-# NVIDIA's Video Codec SDK 13, NVDEC application note, and what cuvidGetDecoderCaps gives as the smallest.
+# Source: NVIDIA's Video Codec SDK 13, NVDEC application note; smallest sizes from cuvidGetDecoderCaps.
 # Motion JPEG is missing: only FFmpeg notices damaged pictures, and only with err_detect=explode (codec.py).
-# DALI takes NV12 from NVDEC, which has half as many rows and columns of colour, whatever the video has.
+# DALI takes NV12 (4:2:0) from NVDEC, whatever chroma subsampling the video has.
 NVDEC = {
     "h264": Limits(_PLAIN, (16, 48), (4096, 4096)),
     "hevc": Limits(_DEEP, (144, 144), (8192, 8192)),
@@ -52,21 +54,21 @@ LIBAVCODEC = {
 
 
 def decodes(info: VideoInfo, backend: Backend) -> bool:
-    """Return whether DALI's decoder of a backend takes a video, judged by its headers."""
+    """Return whether DALI's decoder of a backend supports a video, judged by its headers."""
     limits = (NVDEC if backend == "mixed" else LIBAVCODEC).get(info.codec)
     if limits is None or info.pixel_format not in limits.pixel_formats:
         return False
     if len(info.packet_offsets) == 0 or info.damage or is_packed(info.codec, info.extradata):
         return False
     if info.matrix not in {*LUMA_WEIGHTS, UNSPECIFIED_MATRIX}:
-        return False  # DALI converts with BT.601, and other matrices have no correction
+        return False  # DALI converts with BT.601, and this matrix has no correction
     size = stored_size(info)
     fits = all(
         low <= side <= high
         for low, side, high in zip(limits.smallest, size, limits.largest, strict=True)
     )
     if backend == "cpu":
-        # There the range is taken from the name of the pixel format alone.
+        # That backend takes the range from the name of the pixel format alone.
         return fits and info.full_range == info.pixel_format.startswith("yuvj")
     even = size[0] % 2 == size[1] % 2 == 0
     lengths = info.codec not in ("h264", "hevc") or has_lengths(info.codec, info.extradata)
@@ -74,13 +76,13 @@ def decodes(info: VideoInfo, backend: Backend) -> bool:
 
 
 class Refusals:
-    """Counts by kind of video what DALI refused since it last decoded one alone."""
+    """Counts, by kind of video, DALI's consecutive refusals of videos that it got alone."""
 
     def __init__(self) -> None:
         self._refused: Counter[Kind] = Counter()
 
     def is_hopeless(self, info: VideoInfo) -> bool:
-        """Return whether DALI has refused several videos of this kind in a row."""
+        """Return whether DALI has refused several consecutive videos of this kind."""
         return self._refused[_kind(info)] >= _ENOUGH
 
     def note(self, info: VideoInfo, *, decoded: bool, said: str) -> None:

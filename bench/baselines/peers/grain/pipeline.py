@@ -11,7 +11,7 @@ from absl import flags
 from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
 from bench.compare.task import Task
 
-# Grain reads flags, which only absl's own main parses; here, so that it is also done in worker processes.
+# Grain reads flags, which only absl's main parses; parsed here, so that worker processes do it, too.
 flags.FLAGS.mark_as_parsed()
 
 
@@ -31,11 +31,11 @@ class _Load:
 @peer_pipeline(
     "grain.MapDataset in worker processes, float32 arrays through shared memory (it carries no "
     "bfloat16), .to(dtype) in the trainer",
-    # Each worker has its queue, a batch that waits to get in, and one in its reader's buffer.
+    # Each worker has its queue, a batch that waits for room in it, and one in its reader's buffer.
     num_ahead=NUM_AHEAD + 2,
 )
 def start(task: Task) -> Iterator[torch.Tensor]:
-    """Shuffle, load and batch in workers; convert here."""
+    """Shuffle, load and batch in workers; convert the dtype in this process."""
     dataset = (
         grain.MapDataset.source(range(len(task.files)))
         .seed(task.seed)

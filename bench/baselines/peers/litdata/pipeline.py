@@ -1,4 +1,4 @@
-"""LitData: chunks made by ``optimize``, streamed again and again."""
+"""LitData: chunks made by ``optimize``, streamed repeatedly."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -11,7 +11,7 @@ from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
 from bench.compare.task import Task
 
-_NUM_SAMPLES = 1_000_000  # more than any comparison takes: the samples are repeated
+_NUM_SAMPLES = 1_000_000  # more than any comparison needs: the samples are repeated
 
 
 class _Photos(StreamingDataset):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""SPDL: threads in the trainer's process; FFmpeg decodes, cuts, resizes and flips."""
+"""SPDL: threads in the trainer's process; FFmpeg decodes, crops, resizes and flips."""
 
 import random
 from collections.abc import Iterator
@@ -24,18 +24,18 @@ _NUM_AHEAD = 2
 
 
 def start(task: Task) -> Pipeline:
-    """Start it; its sink's queue lies ready, and the batch that waits to get in."""
+    """Start the pipeline; the batches ahead are its sink's queue, and the batch that waits for room in it."""
     num_ahead = _NUM_AHEAD + 1
     return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
 
 
 def _batches(task: Task) -> Iterator[torch.Tensor]:
-    """Decode and transform single images on threads, and stack them."""
+    """Decode and transform single images in threads, and stack them."""
     crop = task.recipe.operations[0]
     if not isinstance(crop, RandomResizedCrop):
         raise Unable("this peer is written for recipes that begin with RandomResizedCrop")
     _require_ffmpeg(task.files[0])
-    torch.set_num_threads(1)  # the pipeline's threads are the threads
+    torch.set_num_threads(1)  # parallelism comes from the pipeline's threads
     pipeline = (
         PipelineBuilder()
         .add_source(_endless(task))
@@ -54,7 +54,7 @@ def _require_ffmpeg(path: Path) -> None:
     try:
         spdl.io.demux_image(str(path))
     except RuntimeError as error:
-        if "libspdl" not in str(error):  # its extension, which is linked to FFmpeg's libraries
+        if "libspdl" not in str(error):  # the extension module that is linked to FFmpeg's libraries
             raise
         raise Unable(
             "finds no FFmpeg libraries: install FFmpeg, for example with apt install ffmpeg"
@@ -68,7 +68,7 @@ def _endless(task: Task) -> Iterator[Path]:
 
 
 def _rest(recipe: Recipe) -> tuple[float, Any]:
-    """The chance of a flip, and a transform of what comes after it."""
+    """Return the probability of a flip, and a transform for the following operations."""
     chance = sum(step.p for step in recipe.operations if isinstance(step, HorizontalFlip))
     rest = [step for step in recipe.operations[1:] if not isinstance(step, HorizontalFlip)]
     return chance, torchvision_compose(Recipe(rest))

@@ -1,4 +1,4 @@
-"""WebDataset: tar shards, drawn again and again, with a buffer that shuffles."""
+"""WebDataset: resampled tar shards with a shuffle buffer."""
 
 from collections.abc import Iterator
 from pathlib import Path
