@@ -181,7 +181,7 @@ def _page_at(
         encoding, level_bytes = details[2], None
         if kind == _DATA_2:
             encoding, level_bytes = details[4], details[5] + details[6]
-        compressed = kind != _DATA_2 or details.get(7, True)
+        compressed = kind != _DATA_2 or bool(details.get(7, True))
         if not begin <= end <= stop or text_bytes < 0:
             raise DamagedPageError("a page header tells an impossible length")
         num_rows = int(details[1])
