@@ -15,18 +15,21 @@ from readers.sample import HeaderError, Payload
 
 # Start of frame: 0xC0 to 0xCF except DHT, JPG and DAC.
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_APP1, _START_OF_SCAN = 0xE1, 0xDA
+_APP1, _START_OF_SCAN = 0xE1, 0xDA  # markers of JPEG; EXIF is in APP1
 _SEGMENT = struct.Struct(">BBH")  # 0xFF, marker, length (which counts itself)
 _FRAME = struct.Struct(">BHH")  # bits, height, width
 
+# Tags of TIFF 6.0 and EXIF; the last line marks thumbnails, further directories and DNG.
 _WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG = 256, 257, 258, 274, 338
 _REDUCED_TAG, _FURTHER_TAG, _DNG_TAG = 254, 330, 50706
+# Only these tags are read, since a directory may have thousands.
 _TAGS = {
     *(_WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG),
     *(_REDUCED_TAG, _FURTHER_TAG, _DNG_TAG),
 }
 # Integer types of TIFF, BigTIFF and EXIF; for other types (texts, fractions) decoders read two bytes.
 _NUMBERS = {1: "B", 3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I", 16: "Q", 17: "q", 18: "Q"}
+# Texts in a header of NumPy's format: searching them takes less time than parsing the literal.
 _NPY_SHAPE = re.compile(rb"'shape': *\((\d{1,9}), *(\d{1,9})(?:, *(\d{1,9}))?,?\)")
 _NPY_TYPE = re.compile(rb"'descr': *'[<>|=][ufi](\d{1,2})'")
 _PNM_SIZE = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
@@ -294,6 +297,7 @@ def _read_offset(form: str, data: Payload, at: int) -> int:
     return int(place)
 
 
+# Format -> function that reads its header.
 _READERS: dict[str, Callable[[Payload], Found]] = {
     "jpeg": _read_jpeg,
     "png": _read_png,
@@ -304,4 +308,5 @@ _READERS: dict[str, Callable[[Payload], Found]] = {
     "npy": _read_npy,
     "ppm": _read_pnm,
 }
+# First bytes, name and function of each format, in the order in which they are tried.
 _FORMATS = tuple((signature, name, _READERS[name]) for signature, name in SIGNATURES)

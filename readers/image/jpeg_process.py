@@ -4,7 +4,7 @@ import struct
 
 from readers.sample import Payload
 
-_START, _START_OF_SCAN = b"\xff\xd8", 0xDA
+_START, _START_OF_SCAN = b"\xff\xd8", 0xDA  # ITU-T T.81, table B.1
 _SEGMENT = struct.Struct(">BBH")  # 0xFF, marker, length (which counts itself)
 
 # Markers of frames: ITU-T T.81, table B.1.

@@ -76,6 +76,7 @@ _PICTURES = (
     ("MNG or JNG", rb"\x8a[ME]NG\r\n\x1a\n|\x8bJNG\r\n\x1a\n"),
     ("a camera raw file", rb"II\*\x00.{4}CR\x02\x00|II(?:U\x00|RO|RS)|MMOR|FUJIFILMCCD-RAW|FOVb|II\x1a\x00\x00\x00HEAP"),
 )  # fmt: skip
+# Containers of video, which may be named like images.
 _VIDEOS = (
     ("MP4 or MOV", rb"....ftyp|[\x00-\x1f]...(?:moov|mdat|wide|free|skip)"),
     ("Matroska or WebM", rb"\x1aE\xdf\xa3"),
@@ -98,6 +99,7 @@ _OTHERS = (
     ("a ZIP archive", "unpack it", rb"PK\x03\x04"),
     ("a tar archive", "unpack it, or open it as a dataset", rb".{257}ustar"),
 )  # fmt: skip
+# Pictures first: HEIC and AVIF begin like MP4.
 _KINDS = (
     *((re.compile(form, re.DOTALL), ByteKind("picture", name)) for name, form in _PICTURES),
     *((re.compile(form, re.DOTALL), ByteKind("video", name)) for name, form in _VIDEOS),

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from readers.sample import Payload
 
 _FRAMES = (0xC0, 0xC1)  # sequential with Huffman codes
-_OTHER_FRAMES = frozenset(range(0xC2, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_RESTART_INTERVAL, _START_OF_SCAN, _END_OF_IMAGE = 0xDD, 0xDA, 0xD9
+_OTHER_FRAMES = frozenset(range(0xC2, 0xD0)) - {0xC4, 0xC8, 0xCC}  # without DHT, JPG and DAC
+_RESTART_INTERVAL, _START_OF_SCAN, _END_OF_IMAGE = 0xDD, 0xDA, 0xD9  # ITU-T T.81, table B.1
 _FIRST_RESTART = 0xD0  # eight markers to 0xD7 take turns
 _SEGMENT = struct.Struct(">BBH")  # 0xFF, marker, length (which counts itself)
 _FRAME = struct.Struct(">BHHB")  # bits, height, width, components
-_LENGTH = struct.Struct(">H")
+_LENGTH = struct.Struct(">H")  # the restart interval in MCUs
 
 
 class _Scan(NamedTuple):

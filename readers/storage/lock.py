@@ -9,9 +9,10 @@ from pathlib import Path
 
 from readers.sample import PrepareError
 
-# Between two tries for a lock: short for those that are held for a write, doubled up to 20 ms for the others.
 _FIRST_PAUSE_SECONDS = 0.0005
+"""Pause between two tries: most locks are held for one write."""
 _LAST_PAUSE_SECONDS = 0.02
+"""Pauses double up to this, so that waiting for a long time costs no CPU."""
 
 
 def try_lock(descriptor: int) -> bool:

@@ -33,15 +33,15 @@ from readers.sample import (
 from readers.storage.whole_files import map_whole, read_text
 from readers.video.containers.open import VideoError
 
-_VIDEOS = FileKind("videos", VIDEO_FIELDS)
-_ENDINGS = ", ".join(f".{name}" for name in VIDEO_FIELDS)
+_VIDEOS = FileKind("videos", VIDEO_FIELDS)  # files of other extensions are skipped
+_ENDINGS = ", ".join(f".{name}" for name in VIDEO_FIELDS)  # for errors
 # Only numbers follow the extension, so a path may hold spaces.
 _LINE = re.compile(rf"(.+\.(?:{'|'.join(VIDEO_FIELDS)}))((?:\s+[-+.0-9eE]+)*)", re.IGNORECASE)
 # Other words after the extension, for the error.
 _OTHER_LINE = re.compile(rf"(.+?\.(?:{'|'.join(VIDEO_FIELDS)}))\s(.*)", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z_]+([ \t]+[A-Za-z_]+)*")
 """A first line of words alone names the columns."""
-_START, _END = "start_seconds", "end_seconds"
+_START, _END = "start_seconds", "end_seconds"  # names of fields, and within the field ``clip``
 _CLIP_BYTES = 1 << 12
 """A longer field ``clip`` is something else than start and end."""
 

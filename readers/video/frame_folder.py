@@ -35,6 +35,7 @@ from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
 FRAMES_CODEC = "frames"
 """`VideoInfo.codec` of the videos of `FrameFolderDataset`, whose frames `fetch_frames` reads."""
 
+# Reasons of bad samples.
 _EMPTY = "its folder holds no pictures"
 _CHANGED = "its folder has changed since it was indexed"
 _NUMBERS = re.compile(r"([0-9]+)")

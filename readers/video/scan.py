@@ -34,7 +34,7 @@ _SEARCHED_BYTES = 64  # longer than the headers of blocks and chunks before a pa
 
 # Containers whose time stamps are the times of presentation; others leave them out, or count packets.
 _TRUSTED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "flv"})
-_COUNTS = {"vp8": count_vp8, "vp9": count_vp9}
+_COUNTS = {"vp8": count_vp8, "vp9": count_vp9}  # codecs with packets that show no frame
 _INEXACT = frozenset({"h261"})  # decoded from single packets, 5 of 25 frames are right
 _NOT_CODED_BYTES = (
     19  # FFmpeg takes packets of MPEG-4 up to this size for pictures that are left out

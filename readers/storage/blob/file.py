@@ -15,6 +15,7 @@ from readers.storage.blob.mmap_pages import map_file
 from readers.storage.unreadable import is_transient, reason_of
 
 _CHANGED = "it has changed since it was indexed: open it again"
+"""Reason of an ESTALE, which `readers.storage.shards` shows for each sample."""
 
 
 class FileState(NamedTuple):

@@ -28,7 +28,7 @@ _libc.mmap.argtypes = (
     *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64),
 )
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-_MAP_FAILED = ctypes.c_void_p(-1).value
+_MAP_FAILED = ctypes.c_void_p(-1).value  # result of mmap(2) after an error
 
 
 _COPIED_BYTES = 1 << 20

@@ -15,6 +15,7 @@ _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
 _PAGE_MASK = -mmap.PAGESIZE
+"""madvise(2) and mincore(2) need addresses of whole pages."""
 _MERGE_BYTES = 1 << 14
 """Extents closer than four pages are requested together, which saves system calls."""
 _NUM_PROBES = 8

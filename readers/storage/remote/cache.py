@@ -51,8 +51,9 @@ _log = logging.getLogger(f"gpu_aug.{__name__}")
 
 # Backup programs skip folders with this file: https://bford.info/cachedir/
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# Blocks of remote files. Delete the folder at any time.\n"
+# Names of blocks and of their temporary files; other files in the folder are never touched.
 _ENTRY = re.compile(r"[0-9a-f]{32}")
-_UNFINISHED = re.compile(r"[0-9a-f]{32}\.new")
+_UNFINISHED = re.compile(r"[0-9a-f]{32}\.new")  # earlier versions use it as well
 _PATIENCE_SECONDS = 30.0
 """Time after which a block is fetched here although another process claims it: that one may have been stopped."""
 _ROOM_AFTER_EVICTION = 0.9

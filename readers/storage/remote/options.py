@@ -21,6 +21,7 @@ RENAME = (
     "obstore, which reads stores, cannot address a key with an empty part, '.' or '..' between slashes: copy the object to "
     "a key without, as by aws s3 mv"
 )
+"""Advice for such keys."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ _SILENCES = (
 """Words in the text of obstore's error -> what happened; the first match counts."""
 _PASSING = ("408", "425", "429")
 """Statuses of 4xx that may go away: a time-out, a request that came too early, too many requests."""
+# Parts of advice: the variables that obstore reads for each provider.
 _AWS = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN where they are temporary)"
 )
@@ -36,6 +37,7 @@ _AZURE = "AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN (or those of a se
 _PUBLIC = "or give anonymous=True for public data"
 _NEW_TOKEN = f"get new temporary credentials and set {_AWS}"
 _REGION = "set AWS_REGION to the region of the bucket"
+# Error code of S3 or Azure -> advice.
 _ADVICE = {
     "ExpiredToken": f"the session token has expired: {_NEW_TOKEN}",
     "ExpiredTokenException": f"the session token has expired: {_NEW_TOKEN}",

@@ -18,12 +18,14 @@ _BLOCK_BYTES = 1 << 16
 _SEARCHED_BYTES = 1 << 17
 """Bytes after a position in which a packet is searched: a unit of MPEG may hold several frames, of 64 KiB together."""
 
+# FFmpeg's name of a container -> function that yields the pieces of a stream.
 _WALKS: dict[str, Callable[..., Iterator[Piece]]] = {
     "mpegts": transport_stream.walk,
     "mpeg": program_stream.walk,
     "ogg": ogg.walk,
     "asf": asf.walk,
 }
+# FFmpeg's name of a container -> function that returns the numbers which that needs.
 _NAMED: dict[str, Callable[[Parsed, int, int], tuple[int, ...] | None]] = {
     "mpegts": transport_stream.describe,
     "mpeg": program_stream.describe,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from readers.storage.blob.mapped import Parsed
 
 _PACKET_BYTES = 188
+"""Length of a packet (2.4.3.2)."""
 _STRIDES = (188, 192, 204)
 """Bytes from packet to packet: plain, on discs, in broadcasts."""
 _SYNC = 0x47
