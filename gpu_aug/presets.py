@@ -1,6 +1,6 @@
 """Published recipes for training and evaluation; `make_preset`, which is Recipe.preset, returns them by name.
 
-They resize bilinearly, so that decoding does it; where a source resizes otherwise, it is said.
+They resize bilinearly, since decoding can do that; the docstrings name sources that resize otherwise.
 """
 
 from collections.abc import Callable

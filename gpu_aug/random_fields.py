@@ -40,7 +40,7 @@ def uniform_field(
     Args:
         key: uint32 [B, 2], on the host.
         shape: Shape of one sample's field. Its element at flat index i is a function of (key, i, stream).
-        device: Where the field shall lie.
+        device: Device of the result.
         stream: Another number gives other fields of the same key.
     """
     return (_words(key, math.prod(shape), device, stream) * 2.0**-24).view(len(key), *shape)
@@ -68,7 +68,7 @@ def poisson(u: Tensor, rate: Tensor, largest_rate: float) -> Tensor:
     Args:
         u: As ``uniform_field`` makes them, of any shape.
         rate: float64, from 0; broadcasts to ``u``.
-        largest_rate: What no rate exceeds, up to 600. It has no influence on the result.
+        largest_rate: An upper bound of the rates, at most 600. It limits the work and does not change the result.
 
     Returns:
         float32 of the shape of ``u``.

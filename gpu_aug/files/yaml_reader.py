@@ -50,7 +50,7 @@ class _ExcessError(Exception):
     """A document that is too large or too deep.
 
     Attributes:
-        line: Where that is found.
+        line: The line of the first value beyond the limit.
     """
 
     def __init__(self, why: str, line: int) -> None:
@@ -59,7 +59,7 @@ class _ExcessError(Exception):
 
 
 class _Composer(Composer):
-    """Stops at what is too large while it is read."""
+    """Stops as soon as a document is too large."""
 
     num_nodes = num_open = 0
 
@@ -74,14 +74,14 @@ class _Composer(Composer):
 
 
 class _Builder:
-    """Builds plain values of nodes, notes their lines, and stops where references fill the memory."""
+    """Builds plain values of nodes and notes their lines. Stops when references unfold to too many values."""
 
     def __init__(self, name: str, constructor: Any) -> None:
         self.lines: dict[Keys, int] = {}
         self._name, self._constructor, self._count = name, constructor, 0
 
     def build(self, node: Node, keys: Keys) -> Any:
-        """Return the value of a node, which stands at ``keys``."""
+        """Return the value of the node at ``keys``."""
         self._count += 1
         line = self.lines[keys] = _line(node)
         if why := excess(self._count, len(keys)):
@@ -107,7 +107,7 @@ class _Builder:
         return merged | values
 
     def _merged(self, node: Node, keys: Keys) -> dict[str, Any]:
-        """Return what stands behind <<, one dictionary or a list of them; the first ones count."""
+        """Return the merged dictionaries after <<; the first ones win."""
         merged: dict[str, Any] = {}
         for source in reversed(node.value if isinstance(node, SequenceNode) else [node]):
             if not isinstance(source, MappingNode):

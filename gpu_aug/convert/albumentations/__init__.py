@@ -52,7 +52,7 @@ def from_albumentations(source: Any, *, strict: bool = True) -> Recipe:
 
 
 def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | None, list[Line]]:
-    """As from_albumentations, but return None and a report where it raises."""
+    """Import like from_albumentations, but return None and a report instead of raising an error."""
     return _convert(source, strict=strict, report=True)
 
 

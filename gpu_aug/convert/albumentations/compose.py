@@ -96,7 +96,7 @@ class _Composer:
     def _sometimes(
         self, convert: Callable[..., list[Operation]], node: Node, path: str, forced: bool
     ) -> list[Operation]:
-        """Convert a container that is not done to every image, so that it must leave their type as it is."""
+        """Convert a container that some images pass by; its steps must not change the type of images."""
         outside, changing = self.output, "FromFloat" if self.walk.unit == 1 else "ToFloat"
         self.output = []
         inner = convert(node, path, forced)
@@ -173,7 +173,7 @@ class _Composer:
     def _with_boxes(
         self, name: str, args: dict[str, Any], found: Operation | Changed | None
     ) -> Operation | Changed | None:
-        """Return what was found, with a note where Albumentations' own boxes lie beside its picture."""
+        """Return the operation, with a note if Albumentations moves boxes otherwise than its picture."""
         far = {"SafeRotate": "half a pixel", "Affine": "a pixel"}.get(name)
         beside = name == "SafeRotate" or args.get("fit_output")
         if not (self._has_boxes and far and beside and isinstance(found, Operation)):
@@ -181,7 +181,7 @@ class _Composer:
         return Changed(found, f"boxes lie on the picture, and Albumentations' own {far} off")
 
     def _with_white_255(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Return values as they are written for uint8 images, as converters expect them."""
+        """Return arguments in the units of uint8 images, which converters expect."""
         if self.walk.unit == 255:
             return args
         return args | {

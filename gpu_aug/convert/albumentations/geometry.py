@@ -52,7 +52,7 @@ def resampling(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def padding(args: dict[str, Any]) -> dict[str, Any]:
-    """Return what lies beside images and masks, as keywords of PaddedCrop."""
+    """Return the padding of images and masks, as keywords of PaddedCrop."""
     border = args["border_mode"]
     if border not in _BORDERS:
         raise Refused(

@@ -59,7 +59,7 @@ def _from_object(transform: Any) -> Node:
     try:
         args = transform.to_dict_private()
     except (NotImplementedError, ValueError) as error:  # ValueError: a Lambda without a name
-        # What holds outside data is refused with the reason of its class, where there is one.
+        # A transform that holds data is refused with the reason of its class, if that has one.
         fault = "" if name in ALBUMENTATIONS else f"{error}"
         return Node(name, {"p": transform.p}, None, transform, fault, repr(transform))
     args.pop("__class_fullname__", None)
@@ -67,7 +67,7 @@ def _from_object(transform: Any) -> Node:
 
 
 def _settings(container: Any) -> dict[str, Any]:
-    """Return what a container is made with, beside its transforms."""
+    """Return the arguments of a container, without its transforms."""
     names = ("p", "n", "replace", "channels", "is_check_shapes", "seed")
     args = {name: getattr(container, name) for name in names if hasattr(container, name)}
     args["additional_targets"] = dict(getattr(container, "additional_targets", {}))

@@ -37,7 +37,7 @@ def from_torchvision(source: Any, *, strict: bool = True) -> Recipe | Views:
 
 
 def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | Views | None, list[Line]]:
-    """As from_torchvision, but return None and a report where it raises."""
+    """Import like from_torchvision, but return None and a report instead of raising an error."""
     return _convert(source, strict=strict, report=True)
 
 

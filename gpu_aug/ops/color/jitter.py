@@ -197,7 +197,7 @@ class RandomPhotometricDistort(Combinator):
         )
 
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
-        """All, but contrast once."""
+        """Choose all, and contrast at one of its two places."""
         gates = np.ones((len(gate), 6), bool)
         gates[:, 1] = drawn["contrast_place"] < 0.5
         gates[:, 4] = ~gates[:, 1]

@@ -52,7 +52,7 @@ def _length(value: Any) -> int:
 
 
 def _for_channels(field: str, value: Any, count: int) -> tuple[float, ...]:
-    """Return so many numbers, for as many or for one that stands for all."""
+    """Return ``count`` numbers, given as many or one for all."""
     values = [value] if validation.is_number(value) else value
     each = [values[0]] * count if validation.is_sequence(values, 1) else values
     return validation.numbers("Normalize", field, each, count=count, example="(0.5, 0.5, 0.5)")

@@ -60,7 +60,7 @@ class RandomResizedCrop(ToOneSize, Resampling):
     )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+        """Return ``start`` and ``shape``, int64 [B, 2], and the fixed ``resize``."""
         start, shape = np.empty_like(sizes, order="C"), np.empty_like(sizes, order="C")
         _first_that_fits(
             np.ascontiguousarray(sizes),

@@ -46,7 +46,7 @@ class Spatial(Operation, abstract=True):
     any_channels: ClassVar[bool] = True
 
     may_pad: ClassVar[bool] = False
-    """Whether a crop or a resampling is made to show what lies beside the image."""
+    """Whether a crop or a resampling can reach outside the image."""
 
     fill: Fill = 0.0
     fill_mask: MaskValue = 0
@@ -107,7 +107,7 @@ class ToOneSize(Operation, abstract=True):
 
 
 class Crop(Moving, abstract=True):
-    """Keeps a rectangle; where it leaves the image there is padding.
+    """Keeps a rectangle, padded outside the image.
 
     Its draw has ``start`` and ``shape``, int64 [B, 2]: top-left corner and size.
     """
