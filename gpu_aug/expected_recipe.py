@@ -5,6 +5,7 @@ from typing import Any
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.foreign.foreign import comes_from
 
+# Package of a pipeline -> the call that makes a recipe of it.
 _IMPORTED = {
     "albumentations": "Recipe.from_albumentations(pipeline)",
     "torchvision": "Recipe.from_torchvision(pipeline)",

@@ -21,6 +21,7 @@ DEPTHS: tuple[Depth, ...] = get_args(Depth)
 _LARGEST_STD = (
     2.0  # the standard deviation of values in [0, 1] is at most 0.5, and 1 keeps their scale
 )
+# Fields of operations with a value for each channel.
 _FILLS = ("fill", "value", "drop_value")
 
 

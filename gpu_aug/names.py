@@ -91,8 +91,10 @@ TIMM_LAW = (
 """Why policies of timm cannot be imported."""
 
 _MAGNITUDES = 31  # of RandAugment; timm counts from 0 to 10
+# timm's strings for policies, such as rand-m9-mstd0.5-inc1.
 _POLICY = re.compile(r"(rand|augmix|original|originalr|v0|v0r|3a)(-[a-z]+[\d.]*)*")
 
+# Argument of another library -> ours.
 _ARGUMENTS = {
     "always_apply": "p",
     **dict.fromkeys(("crop_size", "image_size", "img_size", "imgsz", "input_size"), "size"),

@@ -17,6 +17,7 @@ GRAY = "gray"
 UNSCALED = " unscaled"
 """The end of the word for a type whose values stay 0..255; the recipe multiplies by 255 itself."""
 
+# Kinds of images that are tensors.
 _PLANES = frozenset({"tensor", "image"})
 _ANY = frozenset({"array", "pillow", "tensor", "image"})
 
@@ -35,6 +36,7 @@ class _Conversion(NamedTuple):
     dtypes: Mapping[str, str] = MappingProxyType({})
 
 
+# Floating-point types of results.
 _FLOATS = ("float32", "float64")
 _CONVERSIONS = {
     "ToTensor": _Conversion(frozenset({"array", "pillow"}), "tensor", {"uint8": "float32"}),

@@ -22,6 +22,7 @@ from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 from gpu_aug.views import Views
 
+# SlowFast's mean and standard deviation.
 _VIDEO = Normalize((0.45, 0.45, 0.45), (0.225, 0.225, 0.225))
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from gpu_aug.ops.distributions.uniform import Uniforms
 from gpu_aug.upload import upload
 
+# The constants of Philox 4x32-10. Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _NUM_ROUNDS = 10

@@ -26,6 +26,7 @@ from gpu_aug.resampling.crops import compose_crops
 from gpu_aug.stages import check_range, num_decoded, num_single, possible_sizes
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 
+# Of recipe files and fingerprints; another number refuses all earlier ones.
 FORMAT_VERSION = 1
 
 

@@ -13,12 +13,16 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.image_kind import USUAL, ImageKind
 from gpu_aug.targets.targets import Targets, as_array
 
+# Keys of a sample.
 KEYS = (
     *("image", "images", "mask", "masks", "boxes", "box_labels"),
     *("keypoints", "keypoint_labels", "label", "extra"),
 )
+# Modes of Pillow images that are accepted beside those of 16 bits.
 _MODES = ("L", "LA", "RGB", "RGBA", "F")
+# Of 16 bits.
 _LARGEST = 65535
+# Depth -> the integer type of its images.
 _WHOLE = {8: torch.uint8, 16: torch.uint16, "float32": None}
 
 

@@ -14,6 +14,7 @@ from gpu_aug.recipe import Recipe
 Outcome = Literal["kept", "changed", "nothing to do", "refused", "foreign"]
 """Same meaning; a difference that the note names; no operation needed; no equivalent; called unchanged on the CPU."""
 
+# Characters of a step in a report: longer ones fill more than two lines of a terminal.
 _LONGEST = 160
 
 

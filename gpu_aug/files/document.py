@@ -14,6 +14,7 @@ from typing import Any
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.limits import MOST_BYTES, MOST_DEPTH, Keys, excess
 
+# Endings of recipe files.
 SUFFIXES = (".yaml", ".yml", ".json")
 
 

@@ -6,8 +6,8 @@ Keys = tuple[str | int, ...]
 MAX_PIXELS = 100_000_000
 """Pixels of an image: of those that are read, the Loader's default, and of those that the recipe of a file makes."""
 
-# A recipe with every operation once takes 19 kB, 5 levels and 1,033 values. Far more is a mistake or an attack, such as YAML
-# references that unfold to billions of values.
+# A recipe with every operation once takes 19 kB, 5 levels and 1,033 values. Far more is a mistake or an attack, such as
+# YAML references that unfold to billions of values.
 MOST_BYTES = 1 << 20
 MOST_DEPTH = 100
 _MOST_VALUES = 100_000

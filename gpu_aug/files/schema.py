@@ -36,6 +36,7 @@ Made = TypeVar("Made", Recipe, Views, Schedule)
 Functions = Mapping[str, Any]
 """Name in a file -> the function or module; files hold no code."""
 
+# Key of a recipe in a file -> the class of its fields.
 _TARGETS = {"boxes": BoxParams, "keypoints": KeypointParams}
 
 

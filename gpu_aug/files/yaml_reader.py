@@ -11,8 +11,11 @@ from ruamel.yaml.reader import ReaderError
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.limits import Keys, excess
 
+# Tags of YAML's own types begin with this.
 _TAG = "tag:yaml.org,2002:"
+# Types that become Python's; all others are refused, so that a file runs nothing.
 _SCALARS = tuple(f"{_TAG}{kind}" for kind in ("null", "bool", "int", "float"))
+# Types that stay text, such as a date.
 _TEXTS = tuple(f"{_TAG}{kind}" for kind in ("str", "timestamp", "value"))
 
 

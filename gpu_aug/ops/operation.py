@@ -17,6 +17,7 @@ from gpu_aug.ops.distributions.columns import Drawn, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.validation import Checks, probability, take_checks
 
+# Integers in brackets, in a repr.
 _NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
 _most_pixels: ContextVar[float] = ContextVar("most pixels", default=np.inf)
 """Set while a recipe file is read: files come from elsewhere, and one line must not allocate all memory. Code is not limited."""

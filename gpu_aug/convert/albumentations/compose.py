@@ -29,13 +29,19 @@ from gpu_aug.output import GRAY
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BoxParams
 
+# Containers whose children are all applied, in order.
 _SEQUENCES = ("Compose", "ReplayCompose", "Sequential")
+# Transforms that need no operation.
 _NOTHING = ("NoOp", "ToTensorV2")
 _TYPES = ("FromFloat", "ToFloat", "ToTensorV2")  # also words of Recipe.output
+# The reason for refusing a conversion within a choice.
 _SOME_ONLY = "it changes the type of some images only"
+# Transforms whose mirrored borders also copy boxes and keypoints in Albumentations.
 _COPYING = ("Affine", "Pad", "PadIfNeeded", "Rotate", "SafeRotate", "ShiftScaleRotate")
+# Crops with a border if `pad_if_needed`, likewise.
 _CROPS = ("CenterCrop", "Crop", "RandomCrop")
 _MIRRORED = (2, 4)  # cv2.BORDER_REFLECT, BORDER_REFLECT_101
+# Arguments in the units of the image's type.
 _VALUES = ("fill", "drop_value", "max_pixel_value")
 _NEAREST = (None, 0, 6)  # cv2.INTER_NEAREST, INTER_NEAREST_EXACT: converters tell them apart
 

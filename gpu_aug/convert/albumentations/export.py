@@ -57,8 +57,10 @@ CHOSEN: dict[str, list[dict[str, Any]]] = {
 }
 """Operation -> arguments to try where fields and arguments do not correspond one to one."""
 
+# cv2's numbers.
 _INTERPOLATIONS = {"nearest_floor": 0, "bilinear": 1, "bicubic": 2, "area": 3, "nearest": 6}
 _BORDERS = {"constant": 0, "edge": 1, "symmetric": 2, "reflect": 4}  # cv2.BORDER_*
+# Shape and normalisation of boxes -> Albumentations' name.
 _FORMATS = {meant: name for name, meant in BOX_ALIASES.items()}
 
 

@@ -227,6 +227,7 @@ refuses(
     "Morphological",
     nearest="A.MedianBlur(), which changes images alone",
 )
+# The reason for refusing drawings of weather.
 _UNLIKE = "it paints {} with lines, discs and polygons in 8 bits, which no operation here does"
 refuses(
     ALBUMENTATIONS,

@@ -18,6 +18,7 @@ _INTERPOLATIONS = {
     5: "bilinear",
     6: "nearest",
 }
+# cv2's numbers of border modes.
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
 
 

@@ -8,6 +8,7 @@ from gpu_aug.convert.registry import ALBUMENTATIONS
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.foreign.albumentations_steps import build_transform, short_name
 
+# Key of a Compose's processors -> the argument that makes it.
 _PROCESSORS = {"bboxes": "bbox_params", "keypoints": "keypoint_params"}
 
 

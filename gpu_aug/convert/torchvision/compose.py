@@ -23,10 +23,15 @@ from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BOX_FORMATS, BoxParams, KeypointParams
 from gpu_aug.views import Views
 
+# Containers whose children are all applied, in order.
 _SEQUENCES = ("Compose", "Sequential", "ModuleList", "list", "tuple")
+# Transforms that need no operation.
 _NOTHING = ("Identity",)
+# Transforms with several results, which become views.
 _CROPS = ("FiveCrop", "TenCrop")
+# Transforms that work in 8 bits in a recipe.
 _POLICIES = ("AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide")
+# The order of torchvision's five crops.
 _CORNERS = ("top_left", "top_right", "bottom_left", "bottom_right", "center")
 
 

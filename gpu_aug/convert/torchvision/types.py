@@ -10,6 +10,7 @@ from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
 from gpu_aug.ops.operation import Operation
 from gpu_aug.output import GRAY, UNSCALED
 
+# Types that a recipe, which computes in float32, can return.
 _FLOATS = ("float32", "float64")
 
 

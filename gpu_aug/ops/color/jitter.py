@@ -17,7 +17,9 @@ from gpu_aug.ops.operation import Operation
 
 __all__ = ["Brightness", "ColorJitter", "Contrast", "Hue", "RandomPhotometricDistort", "Saturation"]
 
+# The adjustments, as the drawn order counts them.
 FACTORS = ("brightness", "contrast", "saturation", "hue")
+# All orders of the four adjustments.
 _ORDERS = np.array(list(permutations(range(4))), np.int64)
 
 

@@ -20,6 +20,7 @@ from gpu_aug.ops.operation import Operation, WithProbability
 
 __all__ = ["AutoContrast", "Equalize", "Posterize"]
 
+# Values of 8 bits.
 _LEVELS = np.arange(256)
 
 

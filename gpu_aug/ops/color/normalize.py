@@ -8,6 +8,7 @@ from gpu_aug.ops.operation import Operation
 
 __all__ = ["Normalize", "ToDtype"]
 
+# Of ImageNet's training images, as torchvision's weights use them.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 

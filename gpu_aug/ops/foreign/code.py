@@ -11,7 +11,9 @@ import numpy as np
 
 from gpu_aug.ops.foreign.source import describe_source, without_address
 
+# Levels of objects in objects: deeper ones, such as cycles, are cut off.
 _DEEPEST = 8
+# Code of these packages is described by its public name, so that an upgrade does not change fingerprints.
 _LIBRARIES = {"albumentations", "kornia", "numpy", "torch", "torchvision", *sys.stdlib_module_names}
 
 

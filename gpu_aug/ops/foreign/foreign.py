@@ -20,6 +20,7 @@ from gpu_aug.ops.validation import fault
 __all__ = ["Foreign"]
 
 _SEED_PARTS = (2.0**30, 2.0**32)  # int64 holds seeds below 2**62
+# Transforms that mix the images of a batch.
 _MIXING = ("CutMix", "MixUp", "Mosaic")
 
 

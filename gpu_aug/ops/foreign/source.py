@@ -21,6 +21,7 @@ from hashlib import sha256
 from types import CodeType
 from typing import Any
 
+# Names in the normalized source.
 _NAME = re.compile(r"[^\W\d]\w*")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _LAYOUT = (tokenize.NL, tokenize.COMMENT, tokenize.ENDMARKER)  # tokens without meaning

@@ -20,6 +20,7 @@ from gpu_aug.ops.geometric.spatial import Pair, ToOneSize
 __all__ = ["RandomResizedCrop"]
 
 _NUM_TRIES = 10  # torchvision's number, for RandomResizedCrop
+# torchvision's default.
 _RATIO = (3 / 4, 4 / 3)
 
 _int64: Any = np.int64  # compiled code makes plain whole numbers with it
