@@ -127,7 +127,7 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
         )
         form = "[3, H, W]" if is_tensor else "[H, W, 3]"
         raise TargetsError(
-            f"{where} must have the shape {form}, one channel for gray images, and a first axis more "
+            f"{where} must have the shape {form}, one channel for gray images, and one more first axis "
             f"for clips, got {shape}{alpha}"
         )
     if x.is_floating_point():
@@ -240,7 +240,7 @@ def _with_channels_last(kind: ImageKind, x: Tensor, where: str, *, first: bool) 
     if x.ndim not in (3, 4) or x.shape[-1] != channels or 0 in x.shape:
         form = f"[{channels}, H, W]" if first else f"[H, W, {channels}]"
         raise TargetsError(
-            f"{where} must have the shape {form}, and a first axis more for clips, for {channels=}, got {shape}: "
+            f"{where} must have the shape {form}, and one more first axis for clips, for {channels=}, got {shape}: "
             "give the number of channels that it has, or another image"
         )
     return x

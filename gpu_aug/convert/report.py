@@ -151,5 +151,5 @@ class Walk:
             listed = "".join(f"\n  {line.path}: {line.note}" for line in foreign)
             warnings.warn(
                 f"steps of the {library} pipeline are kept as they are and run on the CPU:{listed}",
-                stacklevel=4,
+                stacklevel=4,  # the caller of Recipe.from_torchvision
             )

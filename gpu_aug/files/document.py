@@ -89,7 +89,7 @@ def parse_json(text: str, name: str = "<text>") -> Document:
     except KeyError as error:
         [key] = error.args
         line = text.count("\n", 0, text.rfind(json.dumps(key))) + 1
-        raise RecipeError(f"{name}:{line}: the key {key!r} stands here a second time") from None
+        raise RecipeError(f"{name}:{line}: the key {key!r} is repeated") from None
     except ValueError as error:
         line, what = getattr(error, "lineno", 1), getattr(error, "msg", error)
         raise RecipeError(f"{name}:{line}: the file cannot be read as JSON: {what}") from None

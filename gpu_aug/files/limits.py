@@ -17,12 +17,12 @@ def excess(num_values: int, depth: int) -> str:
     """Return the error for a number of values and their depth, or "" if they are allowed."""
     if depth > MOST_DEPTH:
         return (
-            f"the file is too deep for a recipe: values stand in each other more than {MOST_DEPTH} deep: take out "
-            "levels, and in YAML references (*name) to what they stand in"
+            f"the file is too deep for a recipe: values are nested more than {MOST_DEPTH} deep: remove levels, and in "
+            "YAML references (*name) to a value that contains them"
         )
     if num_values > _MOST_VALUES:
         return (
-            f"the file is too large for a recipe: it holds more than {_MOST_VALUES} values: take out values, and "
-            "in YAML references (*name), each of which counts as all that it refers to"
+            f"the file is too large for a recipe: it holds more than {_MOST_VALUES} values: remove values, and in YAML "
+            "references (*name), each of which counts as all values that it refers to"
         )
     return ""

@@ -104,7 +104,7 @@ class _Builder:
                 continue
             key = self._key(key_node)
             if key in values:
-                raise self._fault(key_node, f"the key {key!r} stands here a second time")
+                raise self._fault(key_node, f"the key {key!r} is repeated")
             values[key] = self.build(value_node, (*keys, key))
             self.lines[(*keys, key)] = _line(key_node)
         return merged | values

@@ -147,7 +147,7 @@ def check_temporal(operations: tuple[Operation, ...]) -> None:
         for child in inner:
             if isinstance(child, Temporal):
                 raise RecipeError(
-                    f"{type(child).__name__} must stand in the recipe itself, got it inside "
+                    f"{type(child).__name__} must be a step of the recipe itself, got it inside "
                     f"{type(operation).__name__}: frames are chosen before anything else; put it beside "
                     "the others, with a p of its own"
                 )

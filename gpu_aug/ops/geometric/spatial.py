@@ -5,7 +5,7 @@ Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j
 """
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -100,7 +100,7 @@ class Reorient(Moving, abstract=True):
 class ToOneSize(Operation, abstract=True):
     """An operation whose results all have the size of its field ``size``."""
 
-    size: tuple[int, int]
+    size: Any
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         return np.array([self.size])
