@@ -22,9 +22,10 @@ from gpu_aug.targets.targets import BoxParams, KeypointParams, Targets
 from gpu_aug.transform import Transform
 from gpu_aug.views import Views
 
-# Without handlers of the user nothing is printed, warnings neither.
+# Without a handler of the user nothing is printed, not even warnings.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
+# Names above that are not of this package.
 _OTHERS = ("Any", "ModuleType", "TYPE_CHECKING")
 __all__ = sorted(  # operations are listed in the __all__ of their file
     name
@@ -32,7 +33,7 @@ __all__ = sorted(  # operations are listed in the __all__ of their file
     if not name.startswith("_") and name not in _OTHERS and not isinstance(value, ModuleType)
 )
 
-if not TYPE_CHECKING:  # else every name would be right
+if not TYPE_CHECKING:  # type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
         if name == "convert":  # many modules, which few programs need

@@ -64,9 +64,12 @@ def _side_given_twice(cls: Any, args: tuple[Any, ...]) -> str:
     """Return what is wrong with Resize(224, 224), whose second value would be another argument; "" if nothing is."""
     if len(args) < 2 or not all(isinstance(value, Integral) for value in args[:2]):
         return ""
-    first, second, *_ = [*signature(cls).parameters.values(), None, None]
-    # A small padding after a size is meant as such: RandomCrop(32, 4).
-    if not second or first.name != "size" or (second.name == "padding" and 2 * args[1] < args[0]):
+    parameters = [*signature(cls).parameters.values()]
+    if len(parameters) < 2 or parameters[0].name != "size":
+        return ""
+    second = parameters[1]
+    is_small_padding = second.name == "padding" and 2 * args[1] < args[0]  # RandomCrop(32, 4)
+    if is_small_padding:
         return ""
     name, (height, width) = cls.__name__, args[:2]
     by_name = f", or give {second.name} by name" * (second.kind is not Parameter.KEYWORD_ONLY)
@@ -87,9 +90,8 @@ def _wrong_arguments(
         reason = error
     else:
         return ""
-    by_place, by_name = [], []
-    for key, parameter in call.parameters.items():
-        (by_name if parameter.kind is Parameter.KEYWORD_ONLY else by_place).append(key)
+    by_name = [key for key, one in call.parameters.items() if one.kind is Parameter.KEYWORD_ONLY]
+    by_place = [key for key in call.parameters if key not in by_name]
     takes = [*by_place, f"and by name {', '.join(by_name)}"] if by_name else by_place
     unknown = next((key for key in kwargs if key not in call.parameters), "")
     way = ""

@@ -21,16 +21,16 @@ def slot_numbers(
     *,
     view: int,
 ) -> Iterator[Uniforms]:
-    """Draw the numbers of each slot of the operations, in turn.
+    """Draw the uniform numbers of each slot of the operations.
 
     Args:
-        operations: All of a recipe.
+        operations: The operations of a recipe.
         seed: Not negative.
         epoch: Not negative.
         indices: Sample indices in the dataset, int64 [B].
-        groups: The number of the group of samples that are mixed with each other, int64 [B]; slots that say so
-            draw by it in place of the index.
-        view: Which of several views of each sample is drawn.
+        groups: Number of the group of samples that are mixed with each other, int64 [B]; slots that are shared by a group
+            draw by it instead of the index.
+        view: Number of the view.
 
     Returns:
         Float64 [B, n] for each slot.
@@ -63,7 +63,7 @@ def draw_operations(
             temporal.append(operation.draw(next(numbers), sizes))
             continue
         params, sizes = operation.draw_leaves(numbers, sizes)
-        # Arrays of their own: an operation may give broadcast views, which torch does not take without a warning.
+        # Copies: an operation may return broadcast views, of which torch warns.
         drawn += [{name: np.array(leaf[name]) for name in leaf} for leaf in params]
     return tuple(drawn), tuple(temporal)
 

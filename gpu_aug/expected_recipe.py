@@ -1,28 +1,29 @@
-"""The way from something that is no recipe, such as a Compose, to a recipe; for every argument that takes one."""
+"""Errors for arguments that should be a recipe, with the call that makes one, such as Recipe.from_albumentations."""
 
 from typing import Any
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.foreign.foreign import comes_from
 
+# Package of a pipeline -> the call that makes a recipe of it.
 _IMPORTED = {
     "albumentations": "Recipe.from_albumentations(pipeline)",
     "torchvision": "Recipe.from_torchvision(pipeline)",
     "kornia": "Recipe([pipeline]), which keeps a module of Kornia as one step",
 }
-_MOST_NAMED = 80  # characters of what was given
+_MOST_NAMED = 80  # characters of the argument; a longer message is not read
 
 
 def require_recipe(given: Any, *allowed: type, name: str = "recipe") -> None:
-    """Refuse what is no recipe, with the call that makes one of it.
+    """Raise an error that names the right call, unless an argument is a recipe.
 
     Args:
         given: An argument.
-        allowed: What it may be: Recipe, and Views or Schedule where the function takes them.
-        name: What the argument is called.
+        allowed: Its allowed types: Recipe, and Views or Schedule where the function takes them.
+        name: The name of the argument.
 
     Raises:
-        RecipeError: It is something else.
+        RecipeError: It has another type.
     """
     if not isinstance(given, allowed):
         listed = " or ".join(one.__name__ for one in allowed)
@@ -35,7 +36,7 @@ def is_pipeline(given: Any) -> bool:
 
 
 def way_to_recipe(given: Any) -> str:
-    """Return what is wrong with something that is no recipe, and the call that makes one of it.
+    """Return what was given instead of a recipe, and the call that makes a recipe of it.
 
     Args:
         given: A pipeline of another library, operations, a file, a function, or anything else.
@@ -57,7 +58,7 @@ def way_to_recipe(given: Any) -> str:
 
 
 def _library(given: Any) -> str:
-    """Return whose pipeline something is, "" for none of those that can be imported."""
+    """Return the library of a pipeline, or "" if it is not a pipeline that can be imported."""
     if own := next((library for library in _IMPORTED if comes_from(library, given)), ""):
         return own
     modules = comes_from("torch", given) and hasattr(given, "children")

@@ -1,4 +1,4 @@
-"""The temporal operations of a recipe: the speed of clips, and the order of their frames."""
+"""The drawn speed of clips and the order of their frames."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int
         num_frames: Frames of a clip.
 
     Returns:
-        int64 [B, num_frames], 0 <= frame < num_frames; frames may be missing and come repeatedly.
+        int64 [B, num_frames], 0 <= frame < num_frames; frames may be missing or repeated.
     """
     order = np.tile(np.arange(num_frames), (len(draws), 1))
     for operation, params in zip(recipe.temporal_operations, draws.temporal, strict=True):

@@ -1,4 +1,4 @@
-"""Pausing the garbage collector, which several threads may do at once."""
+"""Pause the garbage collector; several threads may do so at the same time."""
 
 import gc
 import os
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
 
-_lock = RLock()  # a collection that begins while it is held may come back to it
+_lock = RLock()  # reentrant: a collection that begins while it is held may run code that pauses
 _num_pauses = 0
 _resumes = False
 
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Collect no garbage in a with block, nor until the blocks of all other threads have ended.
+    """Pause the garbage collector until the end of this with block and of those of all other threads.
 
-    A collector that the program has turned off stays off.
+    If the program has turned the collector off, it stays off.
     """
     pause_gc()
     try:
@@ -25,7 +25,7 @@ def paused_gc() -> Iterator[None]:
 
 
 def pause_gc() -> None:
-    """Collect no garbage until `resume_gc` was called as often as this function."""
+    """Pause the garbage collector until `resume_gc` was called as often as this function."""
     global _num_pauses, _resumes
     with _lock:
         if not _num_pauses:

@@ -1,4 +1,4 @@
-"""ImageKind: how many channels images have, and how many bits their values; and which operations take them."""
+"""ImageKind: the number of channels and bits of images, and the check that operations take them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,16 @@ from gpu_aug.ops.temporal import Temporal
 Depth = Literal[8, 16, "float32"]
 DEPTHS: tuple[Depth, ...] = get_args(Depth)
 
-_LARGEST_STD = 2.0  # values in [0, 1] have at most 0.5; 1 leaves their scale as it is
+_LARGEST_STD = (
+    2.0  # the standard deviation of values in [0, 1] is at most 0.5, and 1 keeps their scale
+)
+# Fields of operations with a value for each channel.
 _FILLS = ("fill", "value", "drop_value")
 
 
 @dataclass(frozen=True, slots=True)
 class ImageKind:
-    """What images are.
+    """The number of channels and the depth of images.
 
     Args:
         channels: Channels of an image, at least 1: 1 is gray, 3 is RGB, 4 is RGBA.
@@ -68,10 +71,10 @@ class ImageKind:
         return torch.uint8 if self.depth == 8 else torch.float32
 
     def require_fits(self, operations: Sequence[Operation]) -> None:
-        """Refuse operations that do not take such images.
+        """Check that operations take such images.
 
         Raises:
-            RecipeError: There is one; it is named.
+            RecipeError: An operation does not; it is named.
         """
         for operation in operations:
             if isinstance(operation, Combinator):
@@ -80,7 +83,7 @@ class ImageKind:
                 raise RecipeError(problem)
 
     def problem(self, operation: Operation) -> str:
-        """Return why an operation cannot be carried out on such images, "" where it can."""
+        """Return why an operation does not take such images, or "" if it does."""
         return (
             self._problem_of_channels(operation)
             or self._problem_of_depth(operation)
@@ -132,7 +135,7 @@ class ImageKind:
 
 
 def problem_of_range(operation: Operation) -> str:
-    """Return what is wrong with a Normalize for 0..255, since images lie in [0, 1]; "" for any other operation."""
+    """Return the error for a Normalize with values for 0..255, since images lie in [0, 1]; "" for all others."""
     if not isinstance(operation, Normalize):
         return ""
     if max(operation.mean) <= 1 and max(operation.std) <= _LARGEST_STD:

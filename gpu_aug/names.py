@@ -56,7 +56,7 @@ ALIASES = {
     "ToGray": "Grayscale",
     "VideoSequential": "Recipe",
 }
-"""Name in torchvision, Kornia, Albumentations or timm -> the name of the same or the nearest here."""
+"""Name in torchvision, Kornia, Albumentations or timm -> the same or the nearest name of gpu_aug."""
 
 MOVED = {
     "Bordered": "gpu_aug.ops.geometric.warps.WarpWithBorder",
@@ -81,18 +81,20 @@ NEEDLESS = (
 """Conversions that need no step here: images come decoded, in RGB, and leave as tensors."""
 
 REFUSED: dict[str, str] = {}
-"""Name of a class that the importers refuse, whatever it is called with -> why; they fill it."""
+"""Class of another library that converters refuse with any arguments -> the reason; gpu_aug.convert fills it."""
 
 TIMM_LAW = (
     "timm carries out each operation that it has drawn with a chance of its own, one half, may draw its "
     "magnitude from a normal law, and has SolarizeAdd, which RandAugment of torchvision and of a "
     "recipe do not"
 )
-"""Why the policies of timm have no equal."""
+"""Why policies of timm cannot be imported."""
 
 _MAGNITUDES = 31  # of RandAugment; timm counts from 0 to 10
+# timm's strings for policies, such as rand-m9-mstd0.5-inc1.
 _POLICY = re.compile(r"(rand|augmix|original|originalr|v0|v0r|3a)(-[a-z]+[\d.]*)*")
 
+# Argument of another library -> ours.
 _ARGUMENTS = {
     "always_apply": "p",
     **dict.fromkeys(("crop_size", "image_size", "img_size", "imgsz", "input_size"), "size"),
@@ -108,9 +110,9 @@ _ARGUMENTS = {
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like ``name``, or None.
+    """Return the known name nearest to ``name``, or None.
 
-    An equal of another library comes first, then the same letters without "Random", then a misspelling.
+    A name of another library is looked up first, then the same letters without "Random", then a misspelling.
     """
     names = sorted(known)
     alias = ALIASES.get(name) or _ARGUMENTS.get(name)
@@ -126,12 +128,12 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return what to write instead of ``name``, a phrase for the end of an error; empty if unknown."""
+    """Return what to write instead of ``name``, for the end of an error; "" if unknown."""
     if name in MOVED:
         return f"it is now {MOVED[name]}"
     if name in NEEDLESS:
         return "images come decoded in RGB and leave as tensors, so leave it out"
-    import_module("gpu_aug.convert")  # whose import takes long, and fills REFUSED
+    import_module("gpu_aug.convert")  # fills REFUSED; here, because the import takes long
     if name in REFUSED:
         return f"it has no equal here: {REFUSED[name]}"
     near = closest(name, known)
@@ -139,7 +141,7 @@ def hint(name: str, known: Iterable[str]) -> str:
 
 
 def policy_reason(config: str) -> str:
-    """Return why a policy such as "rand-m9-mstd0.5-inc1" is refused; empty if it is none of timm's."""
+    """Return why a policy of timm such as "rand-m9-mstd0.5-inc1" is refused; "" for other text."""
     if not _POLICY.fullmatch(config):
         return ""
     kind, *settings = config.split("-")
@@ -151,7 +153,7 @@ def policy_reason(config: str) -> str:
 
 
 def nearest_policy(num_ops: int, magnitude: float) -> str:
-    """Return the RandAugment that is most like timm's, whose magnitude goes from 0 to 10."""
+    """Return the RandAugment nearest to one of timm, where the magnitude goes from 0 to 10."""
     number = min(round(magnitude / 10 * (_MAGNITUDES - 1)), _MAGNITUDES - 1)
     return f"gpu_aug.RandAugment({num_ops}, {number})"
 

@@ -1,8 +1,8 @@
 """The type of the images that `Recipe.transform` returns, where an imported pipeline converts them.
 
 A recipe has no step for a conversion such as ToTensor: a Loader decides the type of its batches itself. A transform
-stands in the place of the pipeline, so `Recipe.output` keeps the conversions, in order, as words. What they make of an
-image depends on what is given, as in the pipeline: v2.ToDtype leaves a Pillow image alone.
+stands in the place of the pipeline, so `Recipe.output` keeps the conversions, in order, as words. Their effect depends on
+the given image, as in the pipeline: v2.ToDtype leaves a Pillow image alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,18 @@ GRAY = "gray"
 UNSCALED = " unscaled"
 """The end of the word for a type whose values stay 0..255; the recipe multiplies by 255 itself."""
 
+# Kinds of images that are tensors.
 _PLANES = frozenset({"tensor", "image"})
 _ANY = frozenset({"array", "pillow", "tensor", "image"})
 
 
 class _Conversion(NamedTuple):
-    """One word.
+    """The meaning of one word.
 
     Attributes:
-        takes: The kinds of images that it changes; others pass.
-        kind: What they become, "" where they stay.
-        dtypes: Type before -> type after; others stay. "*" stands for all types.
+        takes: The kinds of images that it converts; it leaves others alone.
+        kind: Their kind afterwards; "" if it does not change.
+        dtypes: Type before -> type after; "*" stands for all types. Other types do not change.
     """
 
     takes: frozenset[str]
@@ -35,6 +36,7 @@ class _Conversion(NamedTuple):
     dtypes: Mapping[str, str] = MappingProxyType({})
 
 
+# Floating-point types of results.
 _FLOATS = ("float32", "float64")
 _CONVERSIONS = {
     "ToTensor": _Conversion(frozenset({"array", "pillow"}), "tensor", {"uint8": "float32"}),

@@ -1,6 +1,6 @@
 """Published recipes for training and evaluation; `make_preset`, which is Recipe.preset, returns them by name.
 
-They resize bilinearly, so that decoding does it; where a source resizes otherwise, it is said.
+They resize bilinearly, since decoding can do that; the docstrings name sources that resize otherwise.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 from gpu_aug.views import Views
 
+# SlowFast's mean and standard deviation.
 _VIDEO = Normalize((0.45, 0.45, 0.45), (0.225, 0.225, 0.225))
 
 

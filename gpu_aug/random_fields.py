@@ -14,6 +14,7 @@ from torch import Tensor
 from gpu_aug.ops.distributions.uniform import Uniforms
 from gpu_aug.upload import upload
 
+# The constants of Philox 4x32-10. Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _NUM_ROUNDS = 10
@@ -40,7 +41,7 @@ def uniform_field(
     Args:
         key: uint32 [B, 2], on the host.
         shape: Shape of one sample's field. Its element at flat index i is a function of (key, i, stream).
-        device: Where the field shall lie.
+        device: Device of the result.
         stream: Another number gives other fields of the same key.
     """
     return (_words(key, math.prod(shape), device, stream) * 2.0**-24).view(len(key), *shape)
@@ -68,7 +69,7 @@ def poisson(u: Tensor, rate: Tensor, largest_rate: float) -> Tensor:
     Args:
         u: As ``uniform_field`` makes them, of any shape.
         rate: float64, from 0; broadcasts to ``u``.
-        largest_rate: What no rate exceeds, up to 600. It has no influence on the result.
+        largest_rate: An upper bound of the rates, at most 600. It limits the work and does not change the result.
 
     Returns:
         float32 of the shape of ``u``.

@@ -26,6 +26,7 @@ from gpu_aug.resampling.crops import compose_crops
 from gpu_aug.stages import check_range, num_decoded, num_single, possible_sizes
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 
+# Of recipe files and fingerprints; another number refuses all earlier ones.
 FORMAT_VERSION = 1
 
 
@@ -128,12 +129,12 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @property
     def decode_size(self) -> tuple[int, int] | None:
-        """(height, width) of every image after the decode stage; None where they differ."""
+        """(height, width) of every image after the decode stage; None if they differ."""
         return _only(self._sizes[len(self.decode_operations)])
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """(height, width) of the final images; None where they differ."""
+        """(height, width) of the final images; None if they differ."""
         return _only(self._sizes[-1])
 
     @property
@@ -187,9 +188,9 @@ class Recipe(metaclass=FriendlyArgumentErrors):
     ) -> Draws:
         """Draw the parameters of every operation for a batch of B samples.
 
-        A sample's draw depends on (seed, epoch, its index, its size, view) and on nothing else. Only
-        the choice between operations that mix images is drawn by position, once for all images that
-        are mixed with each other: so none of them reads what another alternative made.
+        A sample's draw depends only on (seed, epoch, its index, its size, view). One thing is drawn by position: the choice
+        between operations that mix images, once for all images that are mixed with each other, so that they all make the
+        same choice.
 
         Args:
             seed: Not negative.
@@ -234,7 +235,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @property
     def _target_params(self) -> dict[str, BoxParams | KeypointParams]:
-        """Return what was said of boxes and keypoints, if anything."""
+        """The parameters of boxes and keypoints that were given, by name."""
         given = {"boxes": self.boxes, "keypoints": self.keypoints}
         return {name: params for name, params in given.items() if params is not None}
 
@@ -247,7 +248,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         return described | ({"output": list(self.output)} if self.output else {})
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the recipe to a YAML file where the path ends with .yaml or .yml, else to JSON.
+        """Write the recipe as YAML if the path ends with .yaml or .yml, and as JSON otherwise.
 
         A function or module in it is written by its name, and given again to ``load``.
 
@@ -258,7 +259,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 in hex over what differs from the defaults, format version included."""
+        """SHA-256 in hex over the values that differ from their defaults, and the format version."""
         described = {
             "version": FORMAT_VERSION,
             "operations": [operation.differences() for operation in self.operations],

@@ -13,12 +13,16 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.image_kind import USUAL, ImageKind
 from gpu_aug.targets.targets import Targets, as_array
 
+# Keys of a sample.
 KEYS = (
     *("image", "images", "mask", "masks", "boxes", "box_labels"),
     *("keypoints", "keypoint_labels", "label", "extra"),
 )
+# Modes of Pillow images that are accepted beside those of 16 bits.
 _MODES = ("L", "LA", "RGB", "RGBA", "F")
+# Of 16 bits.
 _LARGEST = 65535
+# Depth -> the integer type of its images.
 _WHOLE = {8: torch.uint8, 16: torch.uint16, "float32": None}
 
 
@@ -39,7 +43,7 @@ class Sample:
 
 
 def read_sample(sample: Any, number: int, kind: ImageKind = USUAL) -> Sample:
-    """Check a sample, whose images are of a kind, and bring it into one form."""
+    """Check a sample with images of a kind, and convert it to one form."""
     where = f"sample {number}"
     if not isinstance(sample, Mapping):
         raise TargetsError(f"{where} must be a dictionary, got {type(sample).__name__}")
@@ -109,11 +113,11 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
         x = torch.from_numpy(np.ascontiguousarray(array))
     shape = list(x.shape)
     if is_tensor and x.ndim >= 3:
-        # [3, H, W] is the custom of tensors; [H, W, 3] is taken where it is the only reading.
+        # Tensors are usually [3, H, W]; [H, W, 3] is accepted if [3, H, W] is impossible.
         if shape[-3] in (1, 3):
             x = x.movedim(-3, -1)
         elif shape[-1] not in (1, 3):
-            x = x.movedim(-3, -1)  # named wrong below
+            x = x.movedim(-3, -1)  # refused below, in the order of the error's text
     x = x[..., None] if x.ndim == 2 else x
     if x.ndim not in (3, 4) or x.shape[-1] not in (1, 3) or 0 in x.shape:
         alpha = (
@@ -123,7 +127,7 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
         )
         form = "[3, H, W]" if is_tensor else "[H, W, 3]"
         raise TargetsError(
-            f"{where} must have the shape {form}, one channel for gray images, and a first axis more "
+            f"{where} must have the shape {form}, one channel for gray images, and one more first axis "
             f"for clips, got {shape}{alpha}"
         )
     if x.is_floating_point():
@@ -168,7 +172,7 @@ def _read_targets(sample: Mapping[str, Any], where: str) -> Targets:
 
 
 def _way_to_rgb(image: Any) -> str:
-    """Return how a Pillow image of another mode becomes one that is taken, and what is lost."""
+    """Return how to convert a Pillow image of another mode, and what is lost."""
     if image.mode[0] in "IF":  # I, I;16, F: convert() would cut everything above 255 off
         return (
             "divide its values by the largest possible one, such as np.asarray(image) / 4095 of 12 bits, or give "
@@ -184,19 +188,19 @@ def _times(frame: Tensor) -> str:
 
 
 def read_pixels(kind: ImageKind, image: Any, where: str) -> tuple[Tensor, bool]:
-    """Check an image, or a clip, of a kind.
+    """Check an image, or a clip, of a kind, and convert it.
 
     Args:
-        kind: What it must be.
+        kind: Its required kind.
         image: An array or Pillow image [H, W, C], or a tensor [C, H, W]; of one channel [H, W] as well. A clip has a
             first axis more.
-        where: Its name for people.
+        where: Its name in errors.
 
     Returns:
         [n, H, W, C], uint8 or float32, contiguous; and whether it is a clip.
 
     Raises:
-        TargetsError: It is something else.
+        TargetsError: It is of another kind.
     """
     x = _with_channels_last(kind, _as_tensor(image, where), where, first=isinstance(image, Tensor))
     is_clip = x.ndim == 4
@@ -236,14 +240,14 @@ def _with_channels_last(kind: ImageKind, x: Tensor, where: str, *, first: bool) 
     if x.ndim not in (3, 4) or x.shape[-1] != channels or 0 in x.shape:
         form = f"[{channels}, H, W]" if first else f"[H, W, {channels}]"
         raise TargetsError(
-            f"{where} must have the shape {form}, and a first axis more for clips, for {channels=}, got {shape}: "
+            f"{where} must have the shape {form}, and one more first axis for clips, for {channels=}, got {shape}: "
             "give the number of channels that it has, or another image"
         )
     return x
 
 
 def _as_values(kind: ImageKind, x: Tensor, where: str) -> Tensor:
-    """Return uint8 as it is, uint16 in [0, 1], and floats."""
+    """Return uint8 unchanged, uint16 divided to [0, 1], and floats as float32."""
     whole = _WHOLE[kind.depth]
     got = str(x.dtype).removeprefix("torch.")
     if x.dtype == whole:

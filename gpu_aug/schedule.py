@@ -1,4 +1,4 @@
-"""Schedule: recipes that take turns, by epoch."""
+"""Schedule: a recipe for each range of epochs."""
 
 import hashlib
 from bisect import bisect_right
@@ -21,14 +21,14 @@ from gpu_aug.views import Views
 
 @dataclass(frozen=True, init=False)
 class Schedule(metaclass=FriendlyArgumentErrors):
-    """Which recipe is used in which epoch, such as one without Mosaic in the last epochs.
+    """A recipe for each range of epochs, such as one without Mosaic for the last epochs.
 
     Args:
         recipes: From which epoch on, counted from 0, which recipe, or which views, are used. One of them begins with
             epoch 0. All have the same number of views.
 
     Raises:
-        RecipeError: No recipes, something that is not a recipe, an epoch that is none, or none for epoch 0.
+        RecipeError: No recipes, something that is not a recipe, an invalid epoch, or no recipe for epoch 0.
 
     Example:
         >>> train = Recipe([RandomResizedCrop(64), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()])
@@ -76,7 +76,7 @@ class Schedule(metaclass=FriendlyArgumentErrors):
         return self.recipes[bisect_right(self.first_epochs, epoch) - 1]
 
     def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
-        """Say for every recipe how the fused engine carries it out; see Recipe.explain."""
+        """Return, for every recipe, how the fused engine carries it out; see Recipe.explain."""
         return "\n".join(
             f"from epoch {epoch}: {recipe.explain(device=device, exact=exact)}"
             for epoch, recipe in zip(self.first_epochs, self.recipes, strict=True)
@@ -99,7 +99,7 @@ class Schedule(metaclass=FriendlyArgumentErrors):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 in hex over the epochs and the fingerprints of the recipes; one recipe alone keeps its own."""
+        """SHA-256 in hex over the epochs and the fingerprints of the recipes; that of a single recipe is the recipe's own."""
         if len(self) == 1:
             return self.recipes[0].fingerprint
         parts = zip(self.first_epochs, self.recipes, strict=True)

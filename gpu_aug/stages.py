@@ -10,7 +10,9 @@ from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.geometric.spatial import Crop, Resample, Spatial
 from gpu_aug.ops.operation import Operation, sizes_after
 
-_ANY_SIZES = np.array([[211, 307], [503, 401]])  # two sizes that no operation keeps by chance
+_ANY_SIZES = np.array(
+    [[211, 307], [503, 401]]
+)  # primes, so that no operation keeps a size by chance
 
 
 def num_decoded(operations: Sequence[Operation]) -> int:
@@ -21,7 +23,7 @@ def num_decoded(operations: Sequence[Operation]) -> int:
     resampled = padded = False
     for number, operation in enumerate(operations):
         resamples = isinstance(operation, Resample)
-        # A border that is resampled would lie on the nearest whole pixel.
+        # Decoding rounds the border between image and padding to a full pixel.
         if not suits_decoding(operation) or (resamples and (resampled or padded)):
             return number
         if resampled:
@@ -32,7 +34,7 @@ def num_decoded(operations: Sequence[Operation]) -> int:
 
 
 def suits_decoding(operation: Operation) -> bool:
-    """Whether an operation can be part of the decode stage: always done, bilinear, black beside."""
+    """Whether an operation can be part of the decode stage: always applied, bilinear, padded with black."""
     if getattr(operation, "p", 1.0) != 1:
         return False
     if isinstance(operation, Resample):
@@ -73,10 +75,10 @@ def num_single(operations: Sequence[Operation], sizes: Sequence[NDArray[np.int64
 
 
 def check_range(leaves: Sequence[Operation]) -> None:
-    """Refuse operations that need values in [0, 1] after operations that leave this range.
+    """Check that operations which need values in [0, 1] come before Normalize and the like.
 
     Raises:
-        RecipeError: There is such a leaf.
+        RecipeError: One comes after.
     """
     normalized = False
     for leaf in leaves:

@@ -1,4 +1,4 @@
-"""Views: several recipes, each of which makes one image of the same sample."""
+"""Views: several recipes for several images of the same sample."""
 
 import hashlib
 from collections.abc import Sequence
@@ -22,8 +22,7 @@ from gpu_aug.recipe import FORMAT_VERSION, Recipe
 class Views(metaclass=FriendlyArgumentErrors):
     """Several images of every sample, each with its own recipe, as in multi-crop training.
 
-    Every view draws for itself, even if two recipes are equal. Which frames a clip is made of is drawn
-    once for all views.
+    Every view has its own draws, even if two recipes are equal. The frames of a clip are drawn once for all views.
 
     Raises:
         RecipeError: No recipes, something that is not a recipe, or recipes that differ in what they do to
@@ -78,7 +77,7 @@ class Views(metaclass=FriendlyArgumentErrors):
         return tuple(replace(draws, temporal=drawn[0].temporal) for draws in drawn)
 
     def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
-        """Say for every view how the fused engine carries it out; see Recipe.explain."""
+        """Return, for every view, how the fused engine carries it out; see Recipe.explain."""
         return "\n".join(
             f"view {number}: {recipe.explain(device=device, exact=exact)}"
             for number, recipe in enumerate(self.recipes)
@@ -120,6 +119,6 @@ class Views(metaclass=FriendlyArgumentErrors):
 
 
 def _view(recipe: Recipe) -> Any:
-    """Return the list of operations, or a dictionary where more was said."""
+    """Return the list of operations, or a dictionary if the recipe has more than operations."""
     view = {name: part for name, part in recipe.to_dict().items() if name != "version"}
     return view["operations"] if len(view) == 1 else view

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | Views | None, list[Line]]:
-    """Import a pipeline of either library, and say what became of each step.
+    """Import a pipeline of either library, with a report on each step.
 
     Args:
         source: What ``from_albumentations`` or ``from_torchvision`` takes.

@@ -14,14 +14,14 @@ from gpu_aug.ops.operation import Operation
 
 
 def as_one(operations: list[Operation]) -> Operation:
-    """Return one operation that does all of these, in order."""
+    """Return one operation that applies all of these, in order."""
     if not operations:
         return Identity()
     return operations[0] if len(operations) == 1 else RandomApply(operations, 1.0)
 
 
 def sometimes(operations: list[Operation], p: float) -> list[Operation]:
-    """Return what does all of these with probability ``p``."""
+    """Return operations that apply all of these with probability ``p``."""
     if not operations or p == 0:
         return []
     return operations if p == 1 else [RandomApply(operations, p)]
@@ -30,7 +30,7 @@ def sometimes(operations: list[Operation], p: float) -> list[Operation]:
 def choice(
     children: list[list[Operation]], weights: Sequence[float], p: float = 1.0
 ) -> list[Operation]:
-    """Return what does one of the children; those that do nothing lower the probability of all."""
+    """Return operations that apply one of the children. Children that do nothing lower the probability of the others."""
     kept = [(as_one(c), w) for c, w in zip(children, weights, strict=True) if c and w]
     if not kept:
         return []
@@ -42,7 +42,7 @@ def choice(
 
 
 def times_255(value: Any) -> Any:
-    """Return numbers in [0, 1], alone or in containers, as they are written for uint8 images."""
+    """Return numbers in [0, 1], alone or in containers, in the units of uint8 images."""
     if isinstance(value, dict):
         return {key: times_255(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -54,7 +54,7 @@ def times_255(value: Any) -> Any:
 def within_8_bits(operation: Operation) -> list[Operation]:
     """Return an operation on 8-bit images; after bicubic resampling values are cut to what 8 bits hold.
 
-    The bicubic kernel has negative weights: beside an edge it leaves [0, 1].
+    The bicubic kernel has negative weights, so values next to an edge leave [0, 1].
     """
     overshoots = any(
         getattr(leaf, "interpolation", None) == "bicubic" and not leaf.leaves_unit_range
@@ -78,7 +78,7 @@ def rounded_once(operations: list[Operation]) -> list[Operation]:
 
 
 def probe(run: Callable[[NDArray[Any], dict[str, NDArray[Any]], int], object], takes: str) -> None:
-    """Run a transform that is not ours a few times, to find now what would fail later.
+    """Run a transform of another library a few times, so that it fails now and not in training.
 
     Raises:
         RecipeError: It fails, or changes the image's size.

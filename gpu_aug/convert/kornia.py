@@ -49,7 +49,7 @@ def export_leaf(operation: Operation) -> Any:
     """Return the module that means the same as one operation.
 
     Raises:
-        RecipeError: There is none; the reason and the nearest are named.
+        RecipeError: No module means the same. The reason and the nearest module are named.
     """
     make = _MODULES.get(type(operation))
     if make is not None:

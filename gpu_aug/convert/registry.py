@@ -1,4 +1,4 @@
-"""The transforms of other libraries that have an equivalent here, and why others have none."""
+"""The tables of converters, and the reasons for refusing transforms without an equivalent."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -11,7 +11,7 @@ from gpu_aug.ops.operation import Operation
 
 @dataclass(frozen=True)
 class Changed:
-    """The operation that a transform becomes, where users must know that something is not the same."""
+    """The operation that a transform becomes, with a note on what differs."""
 
     operation: Operation
     note: str
@@ -21,10 +21,10 @@ THREE_EQUAL = "images keep three channels, which are equal: take images[:, :1] f
 """The note of steps that make images of one channel."""
 
 Converter = Callable[[Any], Operation | Changed | None]
-"""What describes one transform in, the operation that means the same out; None where it does nothing.
+"""Takes the description of one transform and returns the operation that means the same, or None if it does nothing.
 
-For Albumentations it gets the constructor's arguments as a dictionary, as ``to_dict`` writes them
-(``p`` among them); for torchvision the transform itself.
+A converter of Albumentations gets the constructor's arguments as a dictionary, as ``to_dict`` writes them (``p`` among them); one of
+torchvision gets the transform itself.
 """
 
 ALBUMENTATIONS: dict[str, Converter] = {}
@@ -37,11 +37,11 @@ C = TypeVar("C", bound=Converter)
 
 
 class Refused(RecipeError):  # noqa: N818 - a verdict more than an error
-    """A transform has no equal here.
+    """A transform has no equivalent operation.
 
     Attributes:
-        reason: Why, in words that finish "NAME cannot be imported: ...".
-        nearest: What comes nearest, an expression or a sentence; empty where nothing does.
+        reason: The end of "NAME cannot be imported: ...".
+        nearest: The nearest alternative, an expression or a sentence; "" if there is none.
     """
 
     def __init__(self, reason: str, nearest: str = "") -> None:
@@ -61,7 +61,7 @@ def converts(table: dict[str, Converter], *names: str) -> Callable[[C], C]:
 
 
 def alike(make: type[Operation], **theirs: str) -> Converter:
-    """Return the converter of a class of Albumentations all of whose arguments mean what an operation's fields mean.
+    """Return a converter for a class of Albumentations with the arguments of an operation.
 
     Args:
         make: The operation.
@@ -72,12 +72,12 @@ def alike(make: type[Operation], **theirs: str) -> Converter:
 
 
 def _ascending(value: Any) -> Any:
-    """Return a range with the smaller end first, as Albumentations draws alike from both; other values as they are."""
+    """Return a range with the smaller end first, since Albumentations accepts both orders; other values unchanged."""
     return tuple(sorted(value)) if isinstance(value, list | tuple) else value
 
 
 def refuses(table: dict[str, Converter], reason: str, *names: str, nearest: str = "") -> None:
-    """Register that the classes of these names have no equal."""
+    """Register classes, by name, that have no equivalent operation."""
 
     def refuse(_: Any) -> Operation | Changed | None:
         raise Refused(reason, nearest)

@@ -12,8 +12,9 @@ from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 
 Outcome = Literal["kept", "changed", "nothing to do", "refused", "foreign"]
-"""Kept with its meaning; kept with a remark; needs no operation; has no equal; runs as it is, on the CPU."""
+"""Same meaning; a difference that the note names; no operation needed; no equivalent; called unchanged on the CPU."""
 
+# Characters of a step in a report: longer ones fill more than two lines of a terminal.
 _LONGEST = 160
 
 
@@ -22,7 +23,7 @@ class Line:
     """One step of a pipeline.
 
     Attributes:
-        path: Where it stands, such as ``Compose > OneOf > GlassBlur``.
+        path: Its place in the pipeline, such as ``Compose > OneOf > GlassBlur``.
         source: The step as its library prints it.
         outcome: The outcome for this step.
         note: The operation it became, or the reason and what comes nearest.
@@ -42,10 +43,10 @@ class Walk:
     """A walk through a pipeline: the current position, and the results so far.
 
     Attributes:
-        strict: Whether a step without an equal is an error at the end; else it is kept as it is.
+        strict: Whether a step without an equivalent is an error at the end; otherwise it runs unchanged.
         lines: One for each step, in order.
-        unit: What white is at this place of the pipeline: 255.0 or 1.0.
-        normalized: Whether values have left [0, 1].
+        unit: The value of white at this step of the pipeline: 255.0 or 1.0.
+        normalized: Whether values can lie outside [0, 1] at this step.
     """
 
     strict: bool
@@ -54,7 +55,7 @@ class Walk:
     normalized: bool = False
 
     def add(self, path: str, source: str, outcome: Outcome, note: str = "") -> None:
-        """Note what became of a step."""
+        """Add a line for a step."""
         text = " ".join(source.split())
         short = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
         self.lines.append(Line(path, short, outcome, note))
@@ -66,7 +67,7 @@ class Walk:
         convert: Callable[[], Operation | Changed | None],
         foreign: Callable[[], Operation] | None = None,
     ) -> Operation | None:
-        """Convert one step, or note why that cannot be."""
+        """Convert one step, or note why it cannot be converted."""
         try:
             found = convert()
             operation = found.operation if isinstance(found, Changed) else found
@@ -87,7 +88,7 @@ class Walk:
         return operation
 
     def refuse(self, path: str, source: str, reason: str, nearest: str = "") -> None:
-        """Note that a step has no equal here."""
+        """Add a line for a step without an equivalent operation."""
         self.add(path, source, "refused", str(Refused(reason, nearest)))
 
     def _refuse(
@@ -119,7 +120,7 @@ class Walk:
             )
 
     def blame(self, operations: list[Operation], error: RecipeError) -> None:
-        """Note which step does not fit those before it, where the recipe as a whole was refused."""
+        """Find the step that does not fit those before it, after the recipe was refused, and note it."""
         path, source = self.lines[0].path.partition(" > ")[0] if self.lines else "pipeline", ""
         for number, operation in enumerate(operations):
             try:
@@ -139,7 +140,7 @@ class Walk:
         self.add(path, source, "refused", str(error))
 
     def finish(self, library: str) -> None:
-        """Raise one error that lists all refusals; else warn of the steps that are kept as they are."""
+        """Raise one error that lists all refusals, or warn of the steps that run unchanged on the CPU."""
         refused = [line for line in self.lines if line.outcome == "refused"]
         if refused:
             steps = "1 step" if len(refused) == 1 else f"{len(refused)} steps"
@@ -150,5 +151,5 @@ class Walk:
             listed = "".join(f"\n  {line.path}: {line.note}" for line in foreign)
             warnings.warn(
                 f"steps of the {library} pipeline are kept as they are and run on the CPU:{listed}",
-                stacklevel=4,
+                stacklevel=4,  # the caller of Recipe.from_torchvision
             )

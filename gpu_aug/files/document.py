@@ -14,6 +14,7 @@ from typing import Any
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.limits import MOST_BYTES, MOST_DEPTH, Keys, excess
 
+# Endings of recipe files.
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -33,7 +34,7 @@ class Document:
 
     @cached_property
     def lines(self) -> dict[Keys, int]:
-        """The line, from 1, on which each value begins; of a value in a dictionary, that of its key."""
+        """The line, from 1, on which each value begins; for a value in a dictionary, the line of its key."""
         from gpu_aug.files.yaml_reader import read_yaml
 
         try:
@@ -42,9 +43,9 @@ class Document:
             return {}
 
     def fault(self, keys: Keys, text: str) -> RecipeError:
-        """Return the error "file:line: text" for a value; of a missing one, for what should hold it.
+        """Return the error "file:line: text" for a value, or for its container if the value is missing.
 
-        A document without a name is no file, and the error is the text alone.
+        Without the name of a file the error is the text alone.
         """
         if not self.name:
             return RecipeError(text)
@@ -57,7 +58,7 @@ def read_document(path: str | PathLike[str]) -> Document:
     """Read a file that ends with .json, .yaml or .yml; any other is JSON if it starts with { or [.
 
     Raises:
-        RecipeError: It cannot be read, is neither, or has a key twice. ``file:line`` stands first.
+        RecipeError: It cannot be read, is neither, or has a key twice. The text begins with ``file:line``.
     """
     path = Path(path)
     try:
@@ -82,13 +83,13 @@ def read_document(path: str | PathLike[str]) -> Document:
 
 
 def parse_json(text: str, name: str = "<text>") -> Document:
-    """Read JSON text; ``name`` stands for the file in errors."""
+    """Read JSON text; errors call the file ``name``."""
     try:
         value = json.loads(text, object_pairs_hook=_as_dictionary)
     except KeyError as error:
         [key] = error.args
         line = text.count("\n", 0, text.rfind(json.dumps(key))) + 1
-        raise RecipeError(f"{name}:{line}: the key {key!r} stands here a second time") from None
+        raise RecipeError(f"{name}:{line}: the key {key!r} is repeated") from None
     except ValueError as error:
         line, what = getattr(error, "lineno", 1), getattr(error, "msg", error)
         raise RecipeError(f"{name}:{line}: the file cannot be read as JSON: {what}") from None
@@ -115,14 +116,14 @@ def _as_dictionary(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, name: str = "<text>") -> Document:
-    """Read YAML text; ``name`` stands for the file in errors."""
+    """Read YAML text; errors call the file ``name``."""
     from gpu_aug.files.yaml_reader import read_yaml
 
     return Document(name, read_yaml(text, name)[0], text)
 
 
 def write_document(value: Any, path: str | PathLike[str]) -> None:
-    """Write plain values as YAML where the path ends with .yaml or .yml, else as JSON."""
+    """Write plain values as YAML if the path ends with .yaml or .yml, and as JSON otherwise."""
     path = Path(path)
     if path.suffix.lower() in (".yaml", ".yml"):
         from ruamel.yaml import YAML

@@ -34,8 +34,9 @@ from gpu_aug.views import Views
 Made = TypeVar("Made", Recipe, Views, Schedule)
 
 Functions = Mapping[str, Any]
-"""Name -> the function or module that a file names; files hold no code."""
+"""Name in a file -> the function or module; files hold no code."""
 
+# Key of a recipe in a file -> the class of its fields.
 _TARGETS = {"boxes": BoxParams, "keypoints": KeypointParams}
 
 
@@ -236,7 +237,7 @@ def _recipe(
 
 
 def _first_wrong(operations: list[Operation]) -> int | None:
-    """Return the number of the operation that does not fit those before it."""
+    """Return the number of the first operation that does not fit those before it."""
     for number in range(len(operations)):
         try:
             Recipe(operations[: number + 1])

@@ -11,8 +11,11 @@ from ruamel.yaml.reader import ReaderError
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.limits import Keys, excess
 
+# Tags of YAML's own types begin with this.
 _TAG = "tag:yaml.org,2002:"
+# Types that become Python's; all others are refused, so that a file runs nothing.
 _SCALARS = tuple(f"{_TAG}{kind}" for kind in ("null", "bool", "int", "float"))
+# Types that stay text, such as a date.
 _TEXTS = tuple(f"{_TAG}{kind}" for kind in ("str", "timestamp", "value"))
 
 
@@ -50,7 +53,7 @@ class _ExcessError(Exception):
     """A document that is too large or too deep.
 
     Attributes:
-        line: Where that is found.
+        line: The line of the first value beyond the limit.
     """
 
     def __init__(self, why: str, line: int) -> None:
@@ -59,7 +62,7 @@ class _ExcessError(Exception):
 
 
 class _Composer(Composer):
-    """Stops at what is too large while it is read."""
+    """Stops as soon as a document is too large."""
 
     num_nodes = num_open = 0
 
@@ -74,14 +77,14 @@ class _Composer(Composer):
 
 
 class _Builder:
-    """Builds plain values of nodes, notes their lines, and stops where references fill the memory."""
+    """Builds plain values of nodes and notes their lines. Stops when references unfold to too many values."""
 
     def __init__(self, name: str, constructor: Any) -> None:
         self.lines: dict[Keys, int] = {}
         self._name, self._constructor, self._count = name, constructor, 0
 
     def build(self, node: Node, keys: Keys) -> Any:
-        """Return the value of a node, which stands at ``keys``."""
+        """Return the value of the node at ``keys``."""
         self._count += 1
         line = self.lines[keys] = _line(node)
         if why := excess(self._count, len(keys)):
@@ -101,13 +104,13 @@ class _Builder:
                 continue
             key = self._key(key_node)
             if key in values:
-                raise self._fault(key_node, f"the key {key!r} stands here a second time")
+                raise self._fault(key_node, f"the key {key!r} is repeated")
             values[key] = self.build(value_node, (*keys, key))
             self.lines[(*keys, key)] = _line(key_node)
         return merged | values
 
     def _merged(self, node: Node, keys: Keys) -> dict[str, Any]:
-        """Return what stands behind <<, one dictionary or a list of them; the first ones count."""
+        """Return the merged dictionaries after <<; the first ones win."""
         merged: dict[str, Any] = {}
         for source in reversed(node.value if isinstance(node, SequenceNode) else [node]):
             if not isinstance(source, MappingNode):

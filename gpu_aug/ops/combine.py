@@ -34,7 +34,7 @@ def checked(name: str, _field: str, operations: Any) -> tuple[Operation, ...]:
     """Return the operations of a combinator as a tuple.
 
     Raises:
-        RecipeError: There is none, or something else among them.
+        RecipeError: The list is empty, or holds something else.
     """
     if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
         raise RecipeError(
@@ -55,13 +55,13 @@ def _one_each(operation: Any) -> int:
 
 
 class Combinator(Operation, abstract=True):
-    """An operation made of others. Its children stand in the order in which they are carried out."""
+    """An operation made of others, which are carried out in the order of its children."""
 
     operations: Sequence[Operation]
 
     @property
     def children(self) -> tuple[Operation, ...]:
-        """The operations it combines; one that may run at several points of the order is listed for each of them."""
+        """The combined operations; one that may run at several places of the order is listed for each place."""
         return tuple(self.operations)
 
     @abstractmethod
@@ -85,13 +85,13 @@ class Combinator(Operation, abstract=True):
 
     @property
     def slots_by_group(self) -> tuple[bool, ...]:
-        """The choice between operations that mix images, which read each other before it."""
+        """By group only the choice between operations that mix images: partners must read each other's input."""
         mixes = any(leaf.group > 1 for leaf in self.leaves)
         inner = chain.from_iterable(child.slots_by_group for child in self.children)
         return (mixes, *inner)
 
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
-        """Draw every child, and close the gates of children that were not chosen."""
+        """Draw every child, and close the gates of those that were not chosen."""
         gates = self.choose(*self.draw_columns(next(numbers)))
         drawn: list[Params] = []
         for child, gate in zip(self.children, gates.T, strict=True):
@@ -271,7 +271,7 @@ class RandomOrder(Combinator):
 
     @property
     def children(self) -> tuple[Operation, ...]:
-        """All operations, once for each time that they may be done."""
+        """All operations, once for each place in the order."""
         return tuple(self.operations) * self._most
 
     @property

@@ -17,14 +17,15 @@ from gpu_aug.ops.distributions.columns import Drawn, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.validation import Checks, probability, take_checks
 
+# Integers in brackets, in a repr.
 _NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
 _most_pixels: ContextVar[float] = ContextVar("most pixels", default=np.inf)
-"""Set while a file is read: a line of a file must not take all memory, and who writes code knows what it does."""
-_MANY = 5  # pairs of sides and triples of colours stay what they are
+"""Set while a recipe file is read: files come from elsewhere, and one line must not allocate all memory. Code is not limited."""
+_MANY = 5  # pairs of sides and triples of colours are printed in full
 
 
 def describe(value: Any) -> str:
-    """Return the call that makes a dataclass, without the fields that have their default, in brief."""
+    """Return the call that makes a dataclass, without fields that have their default."""
     given = [
         f"{field.name}={in_brief(repr(_rounded(getattr(value, field.name))))}"
         for field in fields(value)
@@ -34,7 +35,7 @@ def describe(value: Any) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Return a value as it was meant: 0.19999999999999996, which is 1 - 0.8, prints as 0.2."""
+    """Return a value without rounding noise, for printing: 1 - 0.8, which is 0.19999999999999996, becomes 0.2."""
     if isinstance(value, float):
         short = float(f"{value:.15g}")
         return short if len(repr(short)) < len(repr(value)) - 4 else value
@@ -44,7 +45,7 @@ def _rounded(value: Any) -> Any:
 
 
 def in_brief(text: str) -> str:
-    """Tell many whole numbers that follow each other as the first and the last: ``256..320``."""
+    """Shorten consecutive integers in a text to the first and the last: ``256..320``."""
     return _NUMBERS.sub(_as_range, text)
 
 
@@ -57,14 +58,14 @@ def _as_range(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Operation(metaclass=FriendlyArgumentErrors):
-    """One step of a recipe. Subclasses are frozen dataclasses whose fields are plain values.
+    """One step of a recipe. Subclasses are frozen dataclasses with plain values as fields.
 
     An operation only draws; the engines carry it out. Parameters are in pixel units: sizes and corners are (height, width)
     and (top, left), and pixel centres lie at +0.5. Image values are float32 in [0, 1] until Normalize.
 
-    The type of a field says what is allowed, as in
+    The type of a field declares its allowed values, as in
     ``sigma: Annotated[Range, validation.Interval(low=0, example="(0.1, 2.0)")]``; a field of type ``Literal`` must be one of
-    its choices, and one of type ``bool`` becomes True or False. ``random`` lists what is drawn.
+    its choices, and one of type ``bool`` becomes True or False. ``random`` lists the drawn parameters.
 
     Example:
         >>> HorizontalFlip(p=0.3).to_dict()
@@ -84,13 +85,13 @@ class Operation(metaclass=FriendlyArgumentErrors):
     """Whether it treats all channels alike, so that images may have any number of them; else they are RGB."""
 
     rounds_to_8_bits: ClassVar[bool] = False
-    """Whether values after it are whole 1/255, or are made of such, so that images of more bits would lose them."""
+    """Whether it rounds to multiples of 1/255, so that images of more bits would lose precision."""
 
     group: ClassVar[int] = 1
     """How many neighbouring positions of an epoch's order it mixes: 1, 2 or 4."""
 
     random: ClassVar[Random] = {}
-    """What is drawn, and from how many uniform numbers. With a field ``p``, one more in front of them is the gate."""
+    """The drawn parameters and their columns of uniform numbers. With a field ``p``, one number before them draws the gate."""
 
     is_gated: ClassVar[bool] = True
     """Whether ``p``, if there is such a field, is the share of the images that are changed."""
@@ -115,7 +116,7 @@ class Operation(metaclass=FriendlyArgumentErrors):
 
     @property
     def moves_pixels_only(self) -> bool:
-        """Whether every output value is an input value or a whole 1/255: uint8 stays exact."""
+        """Whether every output value is an input value or a multiple of 1/255, so that uint8 stays exact."""
         return False
 
     @property
@@ -135,7 +136,7 @@ class Operation(metaclass=FriendlyArgumentErrors):
             sizes: int64 [B, 2], height and width of each image as it reaches this operation.
 
         Returns:
-            Arrays with first axis B. ``apply``, bool [B], says which images are changed at all.
+            Arrays with first axis B. ``apply``, bool [B], is the gate: only these images are changed.
         """
         gate, drawn = self.draw_columns(u)
         params = {"apply": gate} | self.parameters(drawn, sizes)
@@ -143,7 +144,7 @@ class Operation(metaclass=FriendlyArgumentErrors):
         return params
 
     def draw_columns(self, u: Uniforms) -> tuple[NDArray[np.bool_], Drawn]:
-        """Return the gate, bool [B], which is open without a field ``p``, and what the columns of ``random`` became."""
+        """Return the gate, bool [B], all open without a field ``p``, and the values of the columns of ``random``."""
         gate = np.ones(len(u), bool)
         if self._has_gate:
             gate = u[:, 0] < self.p  # type: ignore[attr-defined]
@@ -156,12 +157,12 @@ class Operation(metaclass=FriendlyArgumentErrors):
         return gate, drawn
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return the parameters of a draw: by default what was drawn.
+        """Return the parameters of a draw, by default the values of the columns.
 
         An entry ``apply``, bool [B], closes the gate of further images.
 
         Args:
-            drawn: What the columns of ``random`` became.
+            drawn: Values of the columns of ``random``.
             sizes: int64 [B, 2], height and width of each image as it reaches this operation.
         """
         return drawn
@@ -268,7 +269,7 @@ def sizes_after(operation: Operation, sizes: Sizes) -> Sizes:
 
 @contextmanager
 def limit_pixels(most: float) -> Iterator[None]:
-    """Refuse operations whose images have more pixels, also in the middle, in recipes that are made in a with block."""
+    """Refuse recipes made in a with block if an image, also between two operations, has more pixels."""
     token = _most_pixels.set(most)
     try:
         yield

@@ -24,13 +24,13 @@ SPEED_UNIT = 1 << 16
 class Temporal(Operation, abstract=True):
     """An operation that moves the frames of a clip in time, and leaves their pixels alone.
 
-    It is carried out while frames are chosen, before any is decoded, so engines see nothing of it and all
-    do the same. Wherever it stands in a recipe, only its order among operations of its kind matters.
+    It is carried out while frames are chosen, before decoding, so it does not depend on the engine. Its place in a recipe
+    matters only relative to other operations of its kind.
     """
 
     @property
     def leaves(self) -> tuple[Operation, ...]:
-        """None: engines have nothing to do."""
+        """No leaves, since engines have nothing to do."""
         return ()
 
     @abstractmethod
@@ -68,13 +68,12 @@ class TemporalReverse(Temporal):
 
 @dataclass(frozen=True)
 class FrameDrop(Temporal):
-    """Lose frames; a lost one is replaced by the last one before it that was not lost.
+    """Drop frames; each is replaced by the last frame before it that was not dropped.
 
-    The first frame is never lost. The clip keeps its length: it stands still, as a player does that misses
-    frames.
+    The first frame is never dropped, and the clip keeps its length, as when a player freezes.
 
     Args:
-        dropout_prob: Chance of each frame of a clip to be lost, below 1.
+        dropout_prob: Probability of dropping each frame of a clip, below 1.
         p: Share of the clips.
 
     Source: the distribution of DropRandomFrames in https://github.com/okankop/vidaug, where the clip becomes
@@ -94,7 +93,7 @@ class FrameDrop(Temporal):
         return {"key": (drawn["key"] * 2.0**32).astype(np.int64)}
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
-        """The last frame that is left, for each."""
+        """Return, for each frame, the last one that was not dropped."""
         [numbers] = uniforms(0, 0, params["key"], [num_frames], slots=SLOTS["frames that are lost"])
         lost = (numbers < self.dropout_prob) & params["apply"][:, None]
         return np.maximum.accumulate(np.where(lost, 0, np.arange(num_frames)), axis=1)
@@ -108,7 +107,7 @@ def _draw_speed(u: Uniforms, ends: tuple[float, float]) -> Sizes:
 
 @dataclass(frozen=True)
 class SpeedJitter(Temporal):
-    """Play the clip faster or slower: from one frame to the next it goes a random factor further.
+    """Play the clip faster or slower: frames lie a random factor further apart.
 
     Where frames are chosen from a video, the stride (or the time from frame to frame) is multiplied, and
     times between frames are rounded down; the clip lasts longer or shorter, and begins where all of it
@@ -133,22 +132,22 @@ class SpeedJitter(Temporal):
     ] = (0.5, 2.0)
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
-        """None but its own: the speed was taken care of when frames were chosen."""
+        """Return the given order: the speed acts when frames are chosen."""
         return np.tile(np.arange(num_frames), (len(params["speed"]), 1))
 
 
 def check_temporal(operations: tuple[Operation, ...]) -> None:
-    """Refuse operations on time within combinators.
+    """Check that no combinator contains an operation on time.
 
     Raises:
-        RecipeError: There is one.
+        RecipeError: One does.
     """
     for operation in operations:
         inner = operation.children if isinstance(operation, Combinator) else ()
         for child in inner:
             if isinstance(child, Temporal):
                 raise RecipeError(
-                    f"{type(child).__name__} must stand in the recipe itself, got it inside "
+                    f"{type(child).__name__} must be a step of the recipe itself, got it inside "
                     f"{type(operation).__name__}: frames are chosen before anything else; put it beside "
                     "the others, with a p of its own"
                 )

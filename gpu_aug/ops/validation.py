@@ -25,7 +25,7 @@ def fault(operation: str, field: str, got: object, allowed: str) -> RecipeError:
 
 
 def height_width(operation: str, field: str, value: Any) -> tuple[int, int]:
-    """Return (height, width) for one whole number (a square) or a pair of them."""
+    """Return (height, width) for one integer (a square) or a pair of integers."""
     values = [value, value] if is_whole(value) else value
     if not is_sequence(values, 2) or not all(is_whole(side) and side > 0 for side in values):
         raise fault(
@@ -70,7 +70,7 @@ def flag(_operation: str, _field: str, value: Any) -> bool:
 
 
 def optional(check: Check) -> Check:
-    """Return a check that leaves None as it is."""
+    """Return a check that also accepts None."""
     return lambda operation, field, value: None if value is None else check(operation, field, value)
 
 
@@ -113,7 +113,7 @@ def interval(
 
 
 def choice(operation: str, field: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return one of the words that are allowed."""
+    """Return an allowed word."""
     if not isinstance(value, str) or value not in allowed:
         listed = [*map(repr, allowed)]
         words = " or ".join(listed) if len(listed) == 2 else f"one of {', '.join(listed)}"
@@ -143,7 +143,7 @@ def mask_value(operation: str, field: str, value: Any) -> int:
 def whole(
     operation: str, field: str, value: Any, *, low: int, high: float = math.inf, example: str
 ) -> int:
-    """Return a whole number from ``low`` to ``high``."""
+    """Return an integer from ``low`` to ``high``."""
     if not is_whole(value) or not low <= value <= high:
         raise fault(
             operation, field, value, f"a whole number {_bounds(low, high)}, for example {example}"
@@ -154,7 +154,7 @@ def whole(
 def whole_interval(
     operation: str, field: str, value: Any, *, low: int, high: float = math.inf, example: str
 ) -> tuple[int, int]:
-    """Return (smallest, largest) of whole numbers from ``low`` to ``high``; one number is both."""
+    """Return (smallest, largest), integers from ``low`` to ``high``; one number stands for both."""
     ends = (value, value) if is_whole(value) else value
     if (
         not is_sequence(ends, 2)
@@ -214,7 +214,7 @@ def is_number(value: object) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    """Whether ``value`` is a whole number by type."""
+    """Whether ``value`` is an integer by type; True and False are not."""
     return not isinstance(value, bool) and isinstance(value, Integral)
 
 

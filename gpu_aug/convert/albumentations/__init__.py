@@ -46,23 +46,25 @@ def from_albumentations(source: Any, *, strict: bool = True) -> Recipe:
         RecipeError: One sentence for each transform that has no equal here: where it stands, why,
             and what comes nearest.
     """
-    recipe, _ = _convert(source, strict=strict, report=False)
+    walk = Walk(strict)
+    recipe = _build(source, walk)
+    walk.finish("Albumentations")
     assert recipe is not None
     return recipe
 
 
 def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | None, list[Line]]:
-    """As from_albumentations, but return None and a report where it raises."""
-    return _convert(source, strict=strict, report=True)
-
-
-def _convert(source: Any, *, strict: bool, report: bool) -> tuple[Recipe | None, list[Line]]:
+    """Import like from_albumentations, but return None and a report instead of raising an error."""
     walk = Walk(strict)
-    with limit_pixels(MAX_PIXELS if isinstance(source, str | PathLike) else inf):
-        recipe = build_recipe(as_node(_opened(source)), walk)
-    if not report or recipe is not None:
+    recipe = _build(source, walk)
+    if recipe is not None:
         walk.finish("Albumentations")
     return recipe, walk.lines
+
+
+def _build(source: Any, walk: Walk) -> Recipe | None:
+    with limit_pixels(MAX_PIXELS if isinstance(source, str | PathLike) else inf):
+        return build_recipe(as_node(_opened(source)), walk)
 
 
 def _opened(source: Any) -> Any:

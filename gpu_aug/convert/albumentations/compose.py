@@ -29,13 +29,19 @@ from gpu_aug.output import GRAY
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BoxParams
 
+# Containers whose children are all applied, in order.
 _SEQUENCES = ("Compose", "ReplayCompose", "Sequential")
+# Transforms that need no operation.
 _NOTHING = ("NoOp", "ToTensorV2")
 _TYPES = ("FromFloat", "ToFloat", "ToTensorV2")  # also words of Recipe.output
+# The reason for refusing a conversion within a choice.
 _SOME_ONLY = "it changes the type of some images only"
+# Transforms whose mirrored borders also copy boxes and keypoints in Albumentations.
 _COPYING = ("Affine", "Pad", "PadIfNeeded", "Rotate", "SafeRotate", "ShiftScaleRotate")
+# Crops with a border if `pad_if_needed`, likewise.
 _CROPS = ("CenterCrop", "Crop", "RandomCrop")
 _MIRRORED = (2, 4)  # cv2.BORDER_REFLECT, BORDER_REFLECT_101
+# Arguments in the units of the image's type.
 _VALUES = ("fill", "drop_value", "max_pixel_value")
 _NEAREST = (None, 0, 6)  # cv2.INTER_NEAREST, INTER_NEAREST_EXACT: converters tell them apart
 
@@ -96,7 +102,7 @@ class _Composer:
     def _sometimes(
         self, convert: Callable[..., list[Operation]], node: Node, path: str, forced: bool
     ) -> list[Operation]:
-        """Convert a container that is not done to every image, so that it must leave their type as it is."""
+        """Convert a container that some images pass by; its steps must not change the type of images."""
         outside, changing = self.output, "FromFloat" if self.walk.unit == 1 else "ToFloat"
         self.output = []
         inner = convert(node, path, forced)
@@ -173,7 +179,7 @@ class _Composer:
     def _with_boxes(
         self, name: str, args: dict[str, Any], found: Operation | Changed | None
     ) -> Operation | Changed | None:
-        """Return what was found, with a note where Albumentations' own boxes lie beside its picture."""
+        """Return the operation, with a note if Albumentations moves boxes otherwise than its picture."""
         far = {"SafeRotate": "half a pixel", "Affine": "a pixel"}.get(name)
         beside = name == "SafeRotate" or args.get("fit_output")
         if not (self._has_boxes and far and beside and isinstance(found, Operation)):
@@ -181,7 +187,7 @@ class _Composer:
         return Changed(found, f"boxes lie on the picture, and Albumentations' own {far} off")
 
     def _with_white_255(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Return values as they are written for uint8 images, as converters expect them."""
+        """Return arguments in the units of uint8 images, which converters expect."""
         if self.walk.unit == 255:
             return args
         return args | {

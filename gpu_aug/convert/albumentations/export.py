@@ -55,10 +55,12 @@ CHOSEN: dict[str, list[dict[str, Any]]] = {
     ],
     "WebP": [{"compression_type": "webp"}],
 }
-"""Operation -> arguments to try, where a field says it in another way."""
+"""Operation -> arguments to try where fields and arguments do not correspond one to one."""
 
+# cv2's numbers.
 _INTERPOLATIONS = {"nearest_floor": 0, "bilinear": 1, "bicubic": 2, "area": 3, "nearest": 6}
 _BORDERS = {"constant": 0, "edge": 1, "symmetric": 2, "reflect": 4}  # cv2.BORDER_*
+# Shape and normalisation of boxes -> Albumentations' name.
 _FORMATS = {meant: name for name, meant in BOX_ALIASES.items()}
 
 
@@ -124,7 +126,7 @@ class _Exporter:
         return A.Sequential(self._children(operation, path), p=operation.p)
 
     def _one_of(self, operation: OneOf, path: str) -> Any:
-        """Children are always done there once they are chosen, so p below 1 goes into a container."""
+        """Return the children of a choice. Albumentations always applies the chosen one, so a p below 1 becomes a container."""
         import albumentations as A
 
         weights = list(operation.weights or [1.0] * len(operation.operations))
@@ -165,7 +167,7 @@ def export_leaf(operation: Operation) -> Any:
     """Return the transform that is imported as ``operation``.
 
     Raises:
-        RecipeError: There is none; the nearest is named, and in which fields it differs.
+        RecipeError: No transform means the same. The nearest is named, with the fields that differ.
     """
     import albumentations as A
 

@@ -5,12 +5,12 @@ from typing import Any
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, alike, converts, refuses
 from gpu_aug.ops.blur.blurs import Blur, MedianBlur, MotionBlur, RandomGaussianBlur
 from gpu_aug.ops.blur.edges import Emboss, RingingOvershoot, Sharpen, UnsharpMask
+from gpu_aug.ops.blur.kernels import Sampling
 from gpu_aug.ops.imported.filters import (
     AdvancedBlur,
     ChromaticAberration,
     Defocus,
     GlassBlur,
-    Sampling,
     ZoomBlur,
 )
 from gpu_aug.ops.imported.noise import ISONoise, SaltAndPepper, ShotNoise, Spatter, Superpixels
@@ -227,6 +227,7 @@ refuses(
     "Morphological",
     nearest="A.MedianBlur(), which changes images alone",
 )
+# The reason for refusing drawings of weather.
 _UNLIKE = "it paints {} with lines, discs and polygons in 8 bits, which no operation here does"
 refuses(
     ALBUMENTATIONS,

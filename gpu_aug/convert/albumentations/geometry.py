@@ -18,6 +18,7 @@ _INTERPOLATIONS = {
     5: "bilinear",
     6: "nearest",
 }
+# cv2's numbers of border modes.
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
 
 
@@ -52,7 +53,7 @@ def resampling(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def padding(args: dict[str, Any]) -> dict[str, Any]:
-    """Return what lies beside images and masks, as keywords of PaddedCrop."""
+    """Return the padding of images and masks, as keywords of PaddedCrop."""
     border = args["border_mode"]
     if border not in _BORDERS:
         raise Refused(

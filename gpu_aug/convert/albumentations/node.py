@@ -8,6 +8,7 @@ from gpu_aug.convert.registry import ALBUMENTATIONS
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.foreign.albumentations_steps import build_transform, short_name
 
+# Key of a Compose's processors -> the argument that makes it.
 _PROCESSORS = {"bboxes": "bbox_params", "keypoints": "keypoint_params"}
 
 
@@ -59,7 +60,7 @@ def _from_object(transform: Any) -> Node:
     try:
         args = transform.to_dict_private()
     except (NotImplementedError, ValueError) as error:  # ValueError: a Lambda without a name
-        # What holds outside data is refused with the reason of its class, where there is one.
+        # A transform that holds data is refused with the reason of its class, if that has one.
         fault = "" if name in ALBUMENTATIONS else f"{error}"
         return Node(name, {"p": transform.p}, None, transform, fault, repr(transform))
     args.pop("__class_fullname__", None)
@@ -67,7 +68,7 @@ def _from_object(transform: Any) -> Node:
 
 
 def _settings(container: Any) -> dict[str, Any]:
-    """Return what a container is made with, beside its transforms."""
+    """Return the arguments of a container, without its transforms."""
     names = ("p", "n", "replace", "channels", "is_check_shapes", "seed")
     args = {name: getattr(container, name) for name in names if hasattr(container, name)}
     args["additional_targets"] = dict(getattr(container, "additional_targets", {}))

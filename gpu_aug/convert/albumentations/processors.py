@@ -7,7 +7,9 @@ from gpu_aug.convert.report import Walk
 from gpu_aug.errors import RecipeError
 from gpu_aug.targets.targets import BOX_ALIASES, BoxParams, KeypointParams
 
+# Targets of a recipe -> the key of their labels in a sample.
 _LABELS = {"boxes": "box_labels", "keypoints": "keypoint_labels"}
+# Arguments of BboxParams that drop or cut boxes.
 _FILTERS = (
     "min_area",
     "min_visibility",

@@ -13,7 +13,9 @@ from gpu_aug.ops.operation import Operation
 
 # OpenCV warps with INTER_AREA as with INTER_LINEAR.
 _INTERPOLATIONS = {0: "nearest", 1: "bilinear", 2: "bicubic", 3: "bilinear"}
+# cv2's numbers of border modes.
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
+# cv2's names of its numbers, for reasons of refusals.
 _NAMES = {3: "cv2.INTER_AREA", 4: "cv2.INTER_LANCZOS4"}
 
 refuses(

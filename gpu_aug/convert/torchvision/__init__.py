@@ -31,21 +31,17 @@ def from_torchvision(source: Any, *, strict: bool = True) -> Recipe | Views:
         RecipeError: One sentence for each transform that has no equal here: where it stands, why,
             and what comes nearest.
     """
-    result, _ = _convert(source, strict=strict, report=False)
+    walk = Walk(strict)
+    result = build(source, walk)
+    walk.finish("torchvision")
     assert result is not None
     return result
 
 
 def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | Views | None, list[Line]]:
-    """As from_torchvision, but return None and a report where it raises."""
-    return _convert(source, strict=strict, report=True)
-
-
-def _convert(
-    source: Any, *, strict: bool, report: bool
-) -> tuple[Recipe | Views | None, list[Line]]:
+    """Import like from_torchvision, but return None and a report instead of raising an error."""
     walk = Walk(strict)
     result = build(source, walk)
-    if not report or result is not None:
+    if result is not None:
         walk.finish("torchvision")
     return result, walk.lines

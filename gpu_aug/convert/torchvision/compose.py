@@ -23,10 +23,15 @@ from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BOX_FORMATS, BoxParams, KeypointParams
 from gpu_aug.views import Views
 
+# Containers whose children are all applied, in order.
 _SEQUENCES = ("Compose", "Sequential", "ModuleList", "list", "tuple")
+# Transforms that need no operation.
 _NOTHING = ("Identity",)
+# Transforms with several results, which become views.
 _CROPS = ("FiveCrop", "TenCrop")
+# Transforms that work in 8 bits in a recipe.
 _POLICIES = ("AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide")
+# The order of torchvision's five crops.
 _CORNERS = ("top_left", "top_right", "bottom_left", "bottom_right", "center")
 
 
@@ -130,7 +135,7 @@ class _Composer:
         return within_8_bits(operation) if in_8_bits else [operation]
 
     def _follow_output(self, transform: Any, name: str) -> None:
-        """Note what a transform does to the type of images."""
+        """Add the words for a transform's change of the type of images to the output."""
         makes_three = name == "RGB" or (name == "Normalize" and len(transform.mean) == 3)
         if makes_three and GRAY in self.output:
             self.output.remove(GRAY)
@@ -138,7 +143,7 @@ class _Composer:
             self.output += output_words(transform, name)
 
     def _expanded(self, transform: Any, path: str) -> list[Any] | None:
-        """Return what a transform stands for, if it stands for others, none of them where it is refused."""
+        """Return the transforms that a compound one stands for, [] if it is refused, or None if it is not compound."""
         try:
             return expand(transform)
         except Refused as refused:
@@ -309,7 +314,7 @@ def _over_255(normalize: Any) -> Any:
 
 
 def _with_white_255(transform: Any) -> Any:
-    """Return a transform whose values are written for uint8 images, as converters expect them."""
+    """Return a transform with values in the units of uint8 images, which converters expect."""
     changed = copy(transform)
     for name in ("fill", "_fill", "threshold", "value"):
         if getattr(transform, name, None) is not None:

@@ -1,6 +1,6 @@
 """Compound transforms (of torchvision's weights, timm and users), expanded to torchvision's basic ones.
 
-Neither is imported here: classes are told by the names of their modules, settings by their attributes.
+Neither library is imported: classes are recognised by the names of their modules, settings by their attributes.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Expander = Callable[[Any], list[Any]]
 
 
 def expand(transform: Any) -> list[Any] | None:
-    """Return the transforms of torchvision that do the same, in order; None of any other.
+    """Return the transforms of torchvision that do the same, in order, or None for an unknown transform.
 
     Raises:
         Refused: It is timm's, and torchvision has no equal.

@@ -35,7 +35,7 @@ def resampling(transform: Any) -> dict[str, Any]:
 
 
 def padding(transform: Any) -> dict[str, Any]:
-    """Return what lies beside images and masks, as keywords of PaddedCrop."""
+    """Return the padding of images and masks, as keywords of PaddedCrop."""
     mode = getattr(transform, "padding_mode", "constant")
     if mode != "constant":
         return {"padding_mode": mode}

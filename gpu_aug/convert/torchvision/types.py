@@ -10,17 +10,18 @@ from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
 from gpu_aug.ops.operation import Operation
 from gpu_aug.output import GRAY, UNSCALED
 
+# Types that a recipe, which computes in float32, can return.
 _FLOATS = ("float32", "float64")
 
 
 def follow(transform: Any, name: str, state: str, kind: str) -> str:
-    """Return what images are after a transform: "pil", "uint8", "float" or "float255".
+    """Return the form of images after a transform: "pil", "uint8", "float" or "float255".
 
     Args:
         transform: The transform.
         name: The name of its class.
-        state: What they are before it.
-        kind: What a Pillow image is before it: "pillow", "tensor" or "image".
+        state: Their form before it.
+        kind: The kind of a Pillow image before it: "pillow", "tensor" or "image".
     """
     if name in ("PILToTensor", "ToImage"):
         return "uint8" if state == "pil" else state
@@ -60,7 +61,7 @@ def _to_pil(transform: Any, state: str, _kind: str) -> None:
 
 
 def _nothing(_transform: Any, _state: str, _kind: str) -> None:
-    """Images are what the loader makes of them."""
+    """Accept a conversion that keeps the picture."""
 
 
 CONVERSIONS: dict[str, Callable[[Any, str, str], None]] = {
@@ -68,11 +69,11 @@ CONVERSIONS: dict[str, Callable[[Any, str, str], None]] = {
     **dict.fromkeys(("ToDtype", "ConvertImageDtype"), _to_dtype),
     "ToPILImage": _to_pil,
 }
-"""Class name -> what raises Refused where a conversion would change the picture."""
+"""Class name -> a function that raises Refused if the conversion would change the picture."""
 
 
 def output_words(transform: Any, name: str) -> list[str]:
-    """Return what a transform does to the type of images, in the words of `Recipe.output`."""
+    """Return a transform's changes of the type of images, in the words of `Recipe.output`."""
     if name in ("ToDtype", "ConvertImageDtype"):
         by_kind = _dtypes(transform)
         if len(set(by_kind.values())) == 1:
@@ -89,7 +90,7 @@ def output_words(transform: Any, name: str) -> list[str]:
 
 
 def _dtype_of(transform: Any, kind: str) -> str | None:
-    """Return the type that images become, None if they keep theirs.
+    """Return the type that images get, or None if it does not change.
 
     A Pillow image that nothing has converted would pass ToDtype. A pipeline without a conversion is therefore read as
     one for tensors, of the class whose type changes.
@@ -159,4 +160,4 @@ TARGETS: dict[str, Callable[[Any], Operation | None]] = {
         "it holds a function, which a recipe cannot look into", "BatchFunction(function)"
     ),
 }
-"""Class name -> what converts it, whatever type images have."""
+"""Class name -> its converter, for images of any type."""

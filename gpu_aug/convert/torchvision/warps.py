@@ -13,6 +13,7 @@ from gpu_aug.ops.geometric.perspective import RandomPerspective
 from gpu_aug.ops.geometric.rotate import RandomRotation
 from gpu_aug.ops.operation import Operation
 
+# Pillow's numbers of interpolations.
 _PILLOW = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 
 

@@ -1,4 +1,4 @@
-"""Operations that bring edges out, or leave rings beside them."""
+"""Operations that enhance edges or add rings to them."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -164,7 +164,7 @@ class UnsharpMask(Operation):
 
 @dataclass(frozen=True)
 class RingingOvershoot(Filter):
-    """Cut off high frequencies sharply, which leaves rings beside edges, and clamp to [0, 1].
+    """Cut off high frequencies sharply, which adds rings to edges, and clamp to [0, 1].
 
     Args:
         kernel_size: Odd width of the kernel in pixels, or its smallest and largest value, odd too.

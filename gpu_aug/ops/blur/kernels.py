@@ -16,7 +16,7 @@ __all__ = ["Filter", "SeparableFilter"]
 
 Kernels = NDArray[np.float64]
 
-# The sampling methods of OpenCV that 8-bit operations take as they are.
+# The sampling methods of OpenCV that 8-bit operations pass on.
 Sampling = Literal[
     "nearest", "nearest_exact", "bilinear", "bilinear_exact", "bicubic", "area", "lanczos"
 ]
@@ -25,8 +25,8 @@ Sampling = Literal[
 class Filter(Operation, abstract=True):
     """A convolution with one kernel per image, the same for all channels.
 
-    Beside the image it is mirrored without its last pixel (dcb|abcd|cba), as often as a kernel
-    that is larger than the image needs. ``clamps`` says whether the result is clamped to [0, 1].
+    The border of the image is mirrored without the last pixel (dcb|abcd|cba), repeatedly if the kernel is larger than the
+    image. ``clamps`` tells whether the result is clamped to [0, 1].
     """
 
     clamps: ClassVar[bool] = False

@@ -17,7 +17,9 @@ from gpu_aug.ops.operation import Operation
 
 __all__ = ["Brightness", "ColorJitter", "Contrast", "Hue", "RandomPhotometricDistort", "Saturation"]
 
+# The adjustments, as the drawn order counts them.
 FACTORS = ("brightness", "contrast", "saturation", "hue")
+# All orders of the four adjustments.
 _ORDERS = np.array(list(permutations(range(4))), np.int64)
 
 
@@ -197,7 +199,7 @@ class RandomPhotometricDistort(Combinator):
         )
 
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
-        """All, but contrast once."""
+        """Choose all, and contrast at one of its two places."""
         gates = np.ones((len(gate), 6), bool)
         gates[:, 1] = drawn["contrast_place"] < 0.5
         gates[:, 4] = ~gates[:, 1]

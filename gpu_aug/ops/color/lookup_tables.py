@@ -20,6 +20,7 @@ from gpu_aug.ops.operation import Operation, WithProbability
 
 __all__ = ["AutoContrast", "Equalize", "Posterize"]
 
+# Values of 8 bits.
 _LEVELS = np.arange(256)
 
 
@@ -111,7 +112,7 @@ class Equalize(HistogramTable, WithProbability):
     method: Literal["pil", "opencv", "inclusive"] = "pil"
 
     def tables(self, histograms: Tensor) -> Tensor:
-        """Spread the cumulated histogram; a channel of one tone stays as it is."""
+        """Spread the cumulated histogram; a channel of one tone is unchanged."""
         total = histograms.sum(dim=2, keepdim=True)
         below = histograms.cumsum(dim=2)
         used = histograms > 0
@@ -137,7 +138,7 @@ class AutoContrast(HistogramTable, WithProbability):
     """
 
     def tables(self, histograms: Tensor) -> Tensor:
-        """Stretch and cut fractions off; a channel of one tone stays as it is."""
+        """Stretch and cut fractions off; a channel of one tone is unchanged."""
         used = histograms > 0
         low, high = used.byte().argmax(dim=2, keepdim=True), last_used(used)
         scale = per_level((high - low).clamp(min=1).double())

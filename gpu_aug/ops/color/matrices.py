@@ -30,7 +30,9 @@ __all__ = [
     "ToSepia",
 ]
 
+# All orders of the channels, as matrices.
 _SHUFFLES = np.eye(3)[np.array(list(permutations(range(3))))]
+# Source: Albumentations ToSepia.
 _SEPIA = np.array([[0.393, 0.769, 0.189], [0.349, 0.686, 0.168], [0.272, 0.534, 0.131]])
 
 

@@ -8,6 +8,7 @@ from gpu_aug.ops.operation import Operation
 
 __all__ = ["Normalize", "ToDtype"]
 
+# Of ImageNet's training images, as torchvision's weights use them.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -52,7 +53,7 @@ def _length(value: Any) -> int:
 
 
 def _for_channels(field: str, value: Any, count: int) -> tuple[float, ...]:
-    """Return so many numbers, for as many or for one that stands for all."""
+    """Return ``count`` numbers, given as many or one for all."""
     values = [value] if validation.is_number(value) else value
     each = [values[0]] * count if validation.is_sequence(values, 1) else values
     return validation.numbers("Normalize", field, each, count=count, example="(0.5, 0.5, 0.5)")

@@ -1,4 +1,4 @@
-"""Random columns: which uniform numbers of a sample become which parameter of an operation's draw."""
+"""Random columns: the uniform numbers that make each parameter of an operation's draw."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -13,11 +13,11 @@ from gpu_aug.random_fields import keys
 __all__ = ["Column", "Drawn", "Integer", "Key", "Law", "Numbers", "Random", "Uniform"]
 
 Count = int | Callable[[Any], int]
-"""How many uniform numbers a sample takes, or a function of the operation that returns that."""
+"""Number of uniform numbers per sample, or a function of the operation that returns it."""
 
 
 class Column(ABC):
-    """How uniform numbers of a sample become one parameter.
+    """Turns uniform numbers of a sample into one parameter.
 
     Args:
         count: How many numbers; see `Count`.
@@ -108,7 +108,7 @@ class Integer(Law):
 
 
 Random = Mapping[str, Column]
-"""Name of a parameter -> the uniform numbers it is made of, in the order of these numbers."""
+"""Name of a parameter -> its column, in the order of the uniform numbers."""
 
 Drawn = dict[str, NDArray[Any]]
-"""What the columns of an operation became, by name; the first axis is the batch."""
+"""Name of a column -> its values; the first axis is the batch."""

@@ -8,6 +8,7 @@ import torch
 from gpu_aug.ops.distributions.uniform import Uniforms
 
 _HALF_STEP = 2.0**-33  # uniform numbers are multiples of 2**-32; the middle of a step is never 0
+# For shapes from 0.05 to 100 the logarithms are then exact to 2e-14; after 8 steps one of shape 0.2 is off by 0.2.
 _NUM_STEPS = 12
 _TINY = 1e-9  # below it the law is a power to all digits
 

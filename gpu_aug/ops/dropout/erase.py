@@ -21,6 +21,7 @@ __all__ = ["Erasing", "RandomErasing"]
 _NUM_TRIES = 10  # torchvision's number
 
 Paint = float | tuple[float, float, float] | Literal["random", "random_uniform", "normal"]
+# Names of random fills; see `Holes.paint`.
 PAINTS = ("random", "random_uniform", "normal")
 
 

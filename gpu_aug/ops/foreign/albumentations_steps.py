@@ -13,7 +13,7 @@ from gpu_aug.ops.foreign.code import describe_class, describe_code
 
 
 def leaves_of(transform: Any) -> list[Any]:
-    """Return the transforms that a transform is made of; itself, where it is no Compose or the like."""
+    """Return the transforms within a Compose or another container; a single transform is returned itself."""
     if all(base.__name__ != "BaseCompose" for base in type(transform).__mro__):
         return [transform]
     return [leaf for child in transform.transforms for leaf in leaves_of(child)]
@@ -34,7 +34,7 @@ def changes_values_only(leaf: Any) -> bool:
 
 
 def with_code(transform: Any, described: dict[str, Any]) -> dict[str, Any]:
-    """Add to a transform's own description what `is_code` in it does, and leave the modules of that out."""
+    """Add digests of the user's code to a transform's description, and leave out the names of its modules."""
     leaves = [leaf for leaf in leaves_of(transform) if is_code(leaf)]
     if not leaves:
         return described
@@ -66,7 +66,7 @@ def _without(modules: set[str], described: Any) -> Any:
 
 
 def short_name(full: str) -> str:
-    """Return ``A.save``'s name of a class; one of another package keeps its module's name."""
+    """Return the name that ``A.save`` writes for a class; classes of other packages keep their module."""
     return full.rpartition(".")[2] if full.startswith("albumentations.") else full
 
 

@@ -11,17 +11,18 @@ import numpy as np
 
 from gpu_aug.ops.foreign.source import describe_source, without_address
 
+# Levels of objects in objects: deeper ones, such as cycles, are cut off.
 _DEEPEST = 8
+# Code of these packages is described by its public name, so that an upgrade does not change fingerprints.
 _LIBRARIES = {"albumentations", "kornia", "numpy", "torch", "torchvision", *sys.stdlib_module_names}
 
 
 def describe_code(value: Any, depth: int = 0) -> Any:
     """Return what a function or an object does, as plain values ready for JSON.
 
-    Of a function: a digest of its source (see `describe_source`), with its defaults and the variables it closes
-    over. Of an object: its class, and attributes. Functions and classes of libraries are told by their public names.
-    What a function reads by a global name is looked into where it is a function or class of the same module. No
-    module of the user's is named, nor anything that another version of Python says in another way.
+    A function is described by the digest of its source (see `describe_source`), its defaults and the variables that it closes
+    over; an object by its class and attributes; functions and classes of libraries by their public names. The description
+    contains no name of a user's module and nothing that depends on the version of Python.
     """
     if depth > _DEEPEST:
         return "..."
@@ -77,7 +78,7 @@ def _describe_object(value: Any, depth: int) -> Any:
     if inspect.isfunction(inner) and inner.__module__ != cls.__module__:
         return describe_code(
             inner, depth + 1
-        )  # decorated, as by functools.cache, which its source says
+        )  # decorated, as by functools.cache; the source contains the decorator
     described = [describe_class(cls)]
     if isinstance(value, Enum):
         return [*described, value.name]
@@ -103,7 +104,7 @@ def _is_library(module: str) -> bool:
 
 
 def _public_name(code: Any) -> str:
-    """Return where a library's class or function lies, without the private modules within."""
+    """Return the dotted name of a library's class or function, up to the first private module."""
     parts = code.__module__.split(".")
     private = next((at for at, part in enumerate(parts) if part.startswith("_")), len(parts))
     return ".".join([*parts[:private], code.__qualname__])

@@ -20,17 +20,18 @@ from gpu_aug.ops.validation import fault
 __all__ = ["Foreign"]
 
 _SEED_PARTS = (2.0**30, 2.0**32)  # int64 holds seeds below 2**62
+# Transforms that mix the images of a batch.
 _MIXING = ("CutMix", "MixUp", "Mosaic")
 
 
 class Foreign(Operation, abstract=True):
-    """A step that is not ours. It must keep the images' size, and is carried out as it is.
+    """A user function or a transform of another library, called unchanged. It must keep the size of images.
 
     Its draw is ``seed``, int64 [B], from which the step's own randomness is seeded for each sample.
     """
 
-    # Engines reach it with values that differ by their own tolerances; where they fall on two sides
-    # of a rounding to 8 bits, they leave it with whole 1/255 between them.
+    # The engines' inputs differ within their tolerances. If they lie on two sides of a rounding to 8 bits, the results differ
+    # by 1/255.
     tolerance: ClassVar[float] = 1.0
 
     random: ClassVar[Random] = {"seed": Numbers(2)}
@@ -48,15 +49,15 @@ class Foreign(Operation, abstract=True):
 
     @property
     def spatial(self) -> bool | None:
-        """Whether it moves pixels; None where that is not known."""
+        """Whether it moves pixels; None if that is unknown."""
         return None
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Return all that its results depend on, as JSON values, for the fingerprint."""
+        """Return everything that its results depend on, as JSON values, for the fingerprint."""
 
     def check_targets(self) -> None:
-        """Raise where boxes, keypoints or masks would not follow the image.
+        """Check that boxes, keypoints and masks still fit the image after it.
 
         Raises:
             TargetsError: It moves pixels, or may do so.
@@ -86,7 +87,7 @@ class Foreign(Operation, abstract=True):
 
 
 class Named(Foreign, abstract=True):
-    """A step that is not ours of which a file holds a name, and no code."""
+    """A foreign step that recipe files hold by name, without its code."""
 
     given_by_name: ClassVar[str]
     """The field that a file names only, and that ``Recipe.load(path, functions=...)`` fills."""
@@ -122,18 +123,18 @@ class Named(Foreign, abstract=True):
 
 
 def comes_from(package: str, value: object) -> bool:
-    """Whether a class of this package is among those of ``value``, which need not be importable."""
+    """Whether ``value`` is an instance of a class of a package, which need not be installed."""
     return any(base.__module__.partition(".")[0] == package for base in type(value).__mro__)
 
 
 def check_single(steps: Iterable[Any]) -> None:
-    """Refuse steps that would silently mean something else on a single image.
+    """Check that steps mean the same on single images as on a batch.
 
     Args:
-        steps: Modules or transforms, with all that they are made of.
+        steps: Modules or transforms, with all modules within.
 
     Raises:
-        RecipeError: One mixes the images of its batch, or draws once for its batch.
+        RecipeError: A step mixes the images of its batch, or draws once per batch.
     """
     for step in steps:
         name = type(step).__name__
@@ -152,5 +153,5 @@ def check_single(steps: Iterable[Any]) -> None:
 
 
 def _asks(step: Any) -> bool:
-    """Whether a user can say ``same_on_batch``; modules without chance have it of themselves."""
+    """Whether ``same_on_batch`` is an argument; modules without randomness set it themselves."""
     return "same_on_batch" in signature(type(step)).parameters

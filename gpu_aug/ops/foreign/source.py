@@ -1,4 +1,14 @@
-"""The source of a function or class in a form that is the same under every version of Python."""
+r"""The digest of the source of a user's function or class, for the fingerprint of a recipe.
+
+The digest changes when the code changes. It stays when a comment, the layout, the module or the version of Python changes. Syntax
+trees and bytecode differ between versions of Python, so the digest is that of the tokens, with a line for each line of code and tabs
+for its depth:
+
+    >>> normalized("def darken(images):  # float32\n    'Halve them.'\n    return images*0.5\n")
+    'def darken ( images ) :\n\treturn images * 0.5'
+
+The functions and classes of its module that the code names decide what it does, so their lines are hashed as well.
+"""
 
 import ast
 import inspect
@@ -11,44 +21,45 @@ from hashlib import sha256
 from types import CodeType
 from typing import Any
 
+# Names in the normalized source.
 _NAME = re.compile(r"[^\W\d]\w*")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_LAYOUT = (tokenize.NL, tokenize.COMMENT, tokenize.ENDMARKER)
+_LAYOUT = (tokenize.NL, tokenize.COMMENT, tokenize.ENDMARKER)  # tokens without meaning
 _STEPS = {
     getattr(tokenize, f"{kind}_{end}", None): step
     for kind in ("FSTRING", "TSTRING")
     for end, step in (("START", 1), ("END", -1))
 }
-"""How much deeper a token leads into an f-string; before Python 3.12 all of it was one token."""
+"""Token of the start or end of an f-string -> the change of depth. Before Python 3.12 an f-string was one token; `_tokens` makes it
+one again."""
 
 
 def describe_source(code: Any) -> dict[str, str]:
     """Return a digest of the source of a function or class, and of those in its module that it names.
 
-    Comments, docstrings, blank space, the name of the module and the version of Python do not count. Where there is no
-    source, as of what ``exec`` made, it is a digest of the bytecode, which depends on the version of Python and says so.
+    Code without a source, such as that of ``exec``, gets a digest of its bytecode under another key, with the version of Python.
     """
-    own = _source(code)
+    own = _normalized_source(code)
     if not own:
         version = ".".join(map(str, sys.version_info[:2]))
         return {"bytecode": f"Python {version}: {_digest(_bytecode(code))}"}
-    found, waiting = {code: own}, list(_named(code, own))
+    sources, waiting = {code: own}, list(_named_code(code, own))
     while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found[one] = _source(one)  # of a namedtuple there is none
-            waiting += _named(one, found[one])
-    del found[code]
-    return {"source": _digest("\n".join([own, *sorted(filter(None, found.values()))]))}
+        named = waiting.pop()
+        if named not in sources:
+            sources[named] = _normalized_source(named)  # "" for a namedtuple, which has no source
+            waiting += _named_code(named, sources[named])
+    del sources[code]
+    return {"source": _digest("\n".join([own, *sorted(filter(None, sources.values()))]))}
 
 
 def normalized(text: str) -> str:
-    """Return source without comments, docstrings and blank space; tabs say how deep a line stands."""
+    """Return source without comments, docstrings and blank space, indented by tabs."""
     return "\n".join(_lines(text))
 
 
-def _source(code: Any) -> str:
-    """Return the normalized source of a function or class, empty where there is none."""
+def _normalized_source(code: Any) -> str:
+    """Return the normalized source of a function or class, or "" if it has none."""
     try:
         return normalized(_text(code))
     except (OSError, TypeError, SyntaxError, tokenize.TokenError):
@@ -56,25 +67,26 @@ def _source(code: Any) -> str:
 
 
 def _lines(text: str) -> Iterator[str]:
+    """Yield the logical lines, without those that are a docstring; the first one has depth 0."""
     words: list[str] = []
-    depth, depth_before, is_text = 0, -1, True
-    for kind, word in _words(text):
+    depth, first_depth, is_docstring = 0, -1, True
+    for kind, word in _tokens(text):
         if kind in (tokenize.INDENT, tokenize.DEDENT):
             depth += 1 if kind == tokenize.INDENT else -1
         elif kind != tokenize.NEWLINE:
             words.append(word)
-            is_text = is_text and kind == tokenize.STRING
+            is_docstring = is_docstring and kind == tokenize.STRING
         else:
-            depth_before = depth if depth_before < 0 else depth_before
-            if words and not is_text:  # else a docstring
-                yield "\t" * (depth - depth_before) + " ".join(words)
-            words, is_text = [], True
+            first_depth = depth if first_depth < 0 else first_depth
+            if words and not is_docstring:
+                yield "\t" * (depth - first_depth) + " ".join(words)
+            words, is_docstring = [], True
 
 
-def _words(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (kind, text) of the tokens that count; an f-string is one operator, as it stands."""
+def _tokens(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (kind, text) of the tokens with a meaning; an f-string is one token of the kind OP, with its own layout."""
     lines = list(io.StringIO(text))
-    nested, start = 0, (0, 0)
+    nested, start = 0, (0, 0)  # depth in f-strings, and where the outermost one begins
     for kind, word, begin, end, _ in tokenize.generate_tokens(iter([*lines, ""]).__next__):
         step = _STEPS.get(kind, 0)
         if step > 0 and not nested:
@@ -83,11 +95,12 @@ def _words(text: str) -> Iterator[tuple[int, str]]:
         if step < 0 and not nested:
             yield tokenize.OP, _between(lines, start, end)
         elif not nested and kind not in _LAYOUT:
-            formats = kind == tokenize.STRING and "f" in word.partition(word[-1])[0].lower()
-            yield tokenize.OP if formats else kind, word
+            is_f_string = kind == tokenize.STRING and "f" in word.partition(word[-1])[0].lower()
+            yield tokenize.OP if is_f_string else kind, word
 
 
 def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    """Return the text from one (row, column) to another; rows count from 1."""
     rows = lines[start[0] - 1 : end[0]]
     rows[-1] = rows[-1][: end[1]]
     rows[0] = rows[0][start[1] :]
@@ -95,23 +108,23 @@ def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> 
 
 
 def _text(code: Any) -> str:
-    """Return the source of a function or class; of a lambda without what stands around it.
+    """Return the source of a function or class; of a lambda, its expression alone.
 
     Raises:
-        OSError: There is none.
+        OSError: It has no source.
     """
     compiled: CodeType | None = getattr(code, "__code__", None)
     if compiled is None or compiled.co_name != "<lambda>":
         return inspect.getsource(compiled or code)
     text = "".join(inspect.findsource(compiled)[0])
-    found = [node for node in ast.walk(ast.parse(text)) if _is_lambda_of(compiled, node)]
-    if not found:
+    lambdas = [node for node in ast.walk(ast.parse(text)) if _is_lambda_of(compiled, node)]
+    if not lambdas:
         raise OSError("the lambda is not in its source")
-    return f"({ast.get_source_segment(text, found[-1])})"  # the innermost one
+    return f"({ast.get_source_segment(text, lambdas[-1])})"  # the innermost one
 
 
 def _is_lambda_of(compiled: CodeType, node: ast.AST) -> bool:
-    """Whether all that was compiled stands in the body of this lambda."""
+    """Whether a node is a lambda whose body contains all positions of the compiled code."""
     if not isinstance(node, ast.Lambda) or node.lineno != compiled.co_firstlineno:
         return False
     body = node.body
@@ -120,11 +133,14 @@ def _is_lambda_of(compiled: CodeType, node: ast.AST) -> bool:
     return all(
         first <= (line, column) and (end_line, end_column) <= last
         for line, end_line, column, end_column in compiled.co_positions()
-        if line and end_line and column is not None and end_column  # 0: it is no code of the user's
+        if line
+        and end_line
+        and column is not None
+        and end_column  # 0 or None: code that Python adds
     )
 
 
-def _named(code: Any, text: str) -> Iterator[Callable[..., Any]]:
+def _named_code(code: Any, text: str) -> Iterator[Callable[..., Any]]:
     """Yield the functions and classes of its module that a function or class names."""
     module = code.__module__
     known = getattr(code, "__globals__", None) or getattr(sys.modules.get(module), "__dict__", {})
@@ -136,6 +152,7 @@ def _named(code: Any, text: str) -> Iterator[Callable[..., Any]]:
 
 
 def _bytecode(code: Any) -> str:
+    """Return what a function, or the methods of a class, compile to."""
     if inspect.isclass(code):
         parts = [part for _, part in sorted(vars(code).items()) if inspect.isfunction(part)]
         return "\n".join([code.__qualname__, *map(_bytecode, parts)])
@@ -148,7 +165,7 @@ def _bytecode(code: Any) -> str:
 
 
 def without_address(text: str) -> str:
-    """Return what an object prints, without where it lies in memory."""
+    """Return the repr of an object without its address in memory."""
     return _ADDRESS.sub("", text)
 
 

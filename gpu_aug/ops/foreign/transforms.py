@@ -25,7 +25,7 @@ Takes = Literal["uint8", "float32"]
 
 
 class _Taking(Foreign, abstract=True):
-    """A transform that gets images as ``takes`` says."""
+    """A transform whose input has the type ``takes``."""
 
     takes: str
 
@@ -50,8 +50,8 @@ def _albumentations(operation: str, field: str, value: Any) -> Any:
 class AlbumentationsTransform(_Taking):
     """A transform or a Compose of Albumentations, called unchanged on the CPU.
 
-    Its randomness is seeded per sample, and where it holds code of yours torch's, Python's and NumPy's is, too; its
-    own ``p`` says how often it is done. Boxes, keypoints and masks do not follow it.
+    Its randomness is seeded per sample; if it holds code of yours, so are the generators of torch, Python and NumPy. Its own
+    ``p`` decides how often it is applied. Boxes, keypoints and masks do not follow it.
 
     Args:
         transform: Any transform that keeps the image's size.
@@ -120,7 +120,7 @@ class KorniaModule(Named):
         module: Keeps the image's size.
         name: Name in a recipe file; without it the recipe cannot be saved.
         spatial: Whether it moves pixels, which boxes, keypoints and masks would not follow. None:
-            Kornia's class says it, where there is one.
+            Known from the class for modules of Kornia.
     """
 
     given_by_name: ClassVar[str] = "module"

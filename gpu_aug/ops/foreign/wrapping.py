@@ -1,4 +1,4 @@
-"""How a step that is not ours becomes an operation of a recipe."""
+"""Wrap functions and transforms of other libraries as operations of a recipe."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ def as_operation(step: Any, what: str) -> Operation:
     """Return ``step`` if it is an operation, or wrapped into one.
 
     Transforms of Albumentations, modules of Kornia, transforms of torchvision and functions are
-    wrapped; they are carried out as they are.
+    wrapped and called unchanged.
 
     Raises:
-        RecipeError: It can be no step of a recipe; ``what`` names it in the error.
+        RecipeError: It cannot be a step of a recipe; the error calls it ``what``.
     """
     if isinstance(step, Operation):
         return step
@@ -46,7 +46,7 @@ def as_operation(step: Any, what: str) -> Operation:
 
 
 def _reason(step: Any) -> str:
-    """Return more about a step that is none: a policy's name, or a class without its brackets."""
+    """Return a hint for what cannot be a step: the name of a policy of timm, or a class that was not called."""
     if isinstance(step, str):
         reason = policy_reason(step)
         return f": {reason}" if reason else ""

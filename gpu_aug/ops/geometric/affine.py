@@ -44,7 +44,7 @@ def _shears(operation: str, field: str, value: Any) -> tuple[float, ...]:
 
 
 def _shares(operation: str, field: str, value: Any) -> tuple[float, ...]:
-    """Return two shares from 0 to 1; None is none at all."""
+    """Return two shares from 0 to 1; None is (0, 0)."""
     shares = validation.numbers(operation, field, value or (0, 0), count=2, example="(0.1, 0.1)")
     if not all(0 <= share <= 1 for share in shares):
         raise validation.fault(
@@ -263,7 +263,7 @@ def affine_matrices(
 
 
 def _fitted(matrix: Matrices, sizes: Sizes) -> Params:
-    """Return ``matrix`` and ``shape`` so that the whole image is seen, with Albumentations' rounding."""
+    """Return ``matrix`` and ``shape`` that show the full image, with Albumentations' rounding."""
     height, width = sizes.T.astype(np.float64)
     zero, one = np.zeros_like(height), np.ones_like(height)
     corners = np.stack(
@@ -279,7 +279,7 @@ def _fitted(matrix: Matrices, sizes: Sizes) -> Params:
     fitted = matrix.copy()
     fitted[:, :2, 2] -= low
     shape = (high - low + 1)[:, ::-1].astype(np.int64)
-    # Albumentations gives back an image that its matrix leaves as it is.
+    # Albumentations returns the image itself if the matrix changes nothing.
     same = np.abs(fitted - np.eye(3)).reshape(-1, 9).max(axis=1) <= 1e-8
     return {"matrix": fitted, "shape": np.where(same[:, None], sizes, shape)}
 

@@ -59,7 +59,7 @@ class RandomCrop(ToOneSize, PaddedCrop):
         return self.padding is not None
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, negative where a border is added, beside the fixed ``shape``."""
+        """Return ``start``, negative where a border is added, and the fixed ``shape``."""
         left, top, right, bottom = self.padding or (0, 0, 0, 0)  # type: ignore[misc]
         room = sizes - self.size + np.array([top + bottom, left + right])
         inside = whole_below(drawn["place"], np.maximum(room, 0) + 1)

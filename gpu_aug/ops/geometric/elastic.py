@@ -151,7 +151,7 @@ def smoothed(
 ) -> Tensor:
     """Convolve with a symmetric kernel along y and one along x, in float64.
 
-    In float64, so that neither the batch nor the device shows in the result rounded to float32.
+    In float64, so that the result in float32 depends neither on the batch nor on the device.
 
     Args:
         planes: float64 [B, H, W].

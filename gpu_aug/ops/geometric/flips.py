@@ -1,4 +1,4 @@
-"""Operations that mirror images, turn them by quarters, or leave them as they are."""
+"""Operations that mirror images, turn them by quarters, or change nothing."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -147,6 +147,6 @@ class Identity(Reorient):
     tolerance: ClassVar[float] = 0.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Close every gate."""
+        """Return closed gates."""
         names = ("apply", "transpose", "top_bottom", "left_right")
         return {name: np.zeros(len(sizes), bool) for name in names}

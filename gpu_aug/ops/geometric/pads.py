@@ -54,7 +54,7 @@ class Pad(PaddedCrop):
 
 
 def _sides(operation: str, field: str, value: Any) -> tuple[int | None, int | None] | None:
-    """Return (height, width) of which each may be None."""
+    """Return (height, width), either of which may be None."""
     if value is None:
         return None
     values = (value, value) if validation.is_whole(value) else value

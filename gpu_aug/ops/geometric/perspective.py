@@ -68,7 +68,7 @@ class RandomPerspective(WarpWithBorder, Warp):
 
 @dataclass(frozen=True)
 class Perspective(WarpWithBorder, Warp):
-    """Move the corners at random, and warp the quadrilateral between them to the whole image.
+    """Move the corners at random, and warp the quadrilateral between them to the full image.
 
     Args:
         scale: Range of the standard deviation of the corners' jitter, as a share of the sides; one

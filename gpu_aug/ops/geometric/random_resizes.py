@@ -1,4 +1,4 @@
-"""Operations that resample whole images by a random factor or to a random length."""
+"""Operations that resample full images by a random factor or to a random length."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

@@ -20,6 +20,7 @@ from gpu_aug.ops.geometric.spatial import Pair, ToOneSize
 __all__ = ["RandomResizedCrop"]
 
 _NUM_TRIES = 10  # torchvision's number, for RandomResizedCrop
+# torchvision's default.
 _RATIO = (3 / 4, 4 / 3)
 
 _int64: Any = np.int64  # compiled code makes plain whole numbers with it
@@ -60,7 +61,7 @@ class RandomResizedCrop(ToOneSize, Resampling):
     )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+        """Return ``start`` and ``shape``, int64 [B, 2], and the fixed ``resize``."""
         start, shape = np.empty_like(sizes, order="C"), np.empty_like(sizes, order="C")
         _first_that_fits(
             np.ascontiguousarray(sizes),

@@ -1,4 +1,4 @@
-"""Operations that resize whole images, and the base of all operations that change the size."""
+"""Operations that resize full images, and the base of all operations that change the size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ class Resampling(Resample, abstract=True):
 
 @dataclass(frozen=True)
 class FullImageResize(Resampling, abstract=True):
-    """Resamples the whole image."""
+    """Resamples the full image."""
 
     def _resize_all(self, sizes: Sizes, resize: Any) -> Params:
         return self._params(np.zeros_like(sizes), sizes, resize)
@@ -107,7 +107,7 @@ class FullImageResize(Resampling, abstract=True):
 
 @dataclass(frozen=True)
 class Resize(FullImageResize):
-    """Resample the whole image.
+    """Resample the full image.
 
     Args:
         size: (height, width) of the result; one number is the length of the shorter side; None
@@ -204,7 +204,7 @@ class MaxSize(FullImageResize, abstract=True):
         else:
             hw = self.max_size_hw  # type: ignore[attr-defined]
             each = [side / sizes[:, axis] for axis, side in enumerate(hw) if side is not None]
-            # The side that would become too large decides, or too small.
+            # The side whose limit is reached first decides.
             factors = self._pick_factor(np.stack(each), axis=0)[None]
         choices: Sizes = np.maximum(np.rint(sizes * factors[:, :, None]), 1).astype(np.int64)
         return choices
@@ -261,7 +261,7 @@ def letterbox(
 ) -> tuple[Operation, Operation]:
     """Return the two operations that fit an image into a size and pad the rest.
 
-    A recipe takes them as they are: ``Recipe([letterbox(640), Normalize()])``.
+    A recipe accepts the list as one step: ``Recipe([letterbox(640), Normalize()])``.
 
     Args:
         size: (height, width) of the result; one number is a square.

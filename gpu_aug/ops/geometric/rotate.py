@@ -69,7 +69,7 @@ class RandomRotation(WarpWithBorder, Warp):
         matrix = about(center, turns(-np.radians(angle)))
         if not self.expand:
             return {"matrix": matrix}
-        # torchvision keeps the middle in the middle, and then turns about the centre.
+        # torchvision first moves the middle of the image to that of the result, then turns about the centre.
         shape = _expanded(matrix, sizes)
         if self.center is None:  # it turns pictures by quarters without its rule for sizes
             shape = np.where((angle % 180 == 90)[:, None], sizes[:, ::-1], shape)
@@ -129,7 +129,7 @@ class Rotate(WarpWithBorder, Warp):
 
 @dataclass(frozen=True)
 class SafeRotate(WarpWithBorder, Warp):
-    """Rotate, and scale the whole rotated image back to the size that it had.
+    """Rotate, and scale the full rotated image to the old size.
 
     Width and height are scaled apart, so that a picture that is not square is distorted.
 
@@ -169,7 +169,7 @@ class SafeRotate(WarpWithBorder, Warp):
 
 
 def _expanded(matrix: Matrices, sizes: Sizes) -> Sizes:
-    """Return the sizes that torchvision gives to whole rotated images, in its float32."""
+    """Return the sizes of full rotated images as torchvision computes them, in float32."""
     half = sizes[:, ::-1] / 2
     signs = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]])
     corners = np.concatenate([half[:, None] * signs, np.ones((len(sizes), 4, 1))], axis=2)

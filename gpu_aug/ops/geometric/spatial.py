@@ -5,7 +5,7 @@ Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j
 """
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ class Spatial(Operation, abstract=True):
     any_channels: ClassVar[bool] = True
 
     may_pad: ClassVar[bool] = False
-    """Whether a crop or a resampling is made to show what lies beside the image."""
+    """Whether a crop or a resampling can reach outside the image."""
 
     fill: Fill = 0.0
     fill_mask: MaskValue = 0
@@ -100,14 +100,14 @@ class Reorient(Moving, abstract=True):
 class ToOneSize(Operation, abstract=True):
     """An operation whose results all have the size of its field ``size``."""
 
-    size: tuple[int, int]
+    size: Any
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         return np.array([self.size])
 
 
 class Crop(Moving, abstract=True):
-    """Keeps a rectangle; where it leaves the image there is padding.
+    """Keeps a rectangle, padded outside the image.
 
     Its draw has ``start`` and ``shape``, int64 [B, 2]: top-left corner and size.
     """

@@ -85,7 +85,7 @@ class RandomSizedCrop(ToOneSize, Resampling):
     w2h_ratio: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+        """Return ``start`` and ``shape``, int64 [B, 2], and the fixed ``resize``."""
         height = drawn["height"]
         wanted = np.stack([height, (height * self.w2h_ratio).astype(np.int64)], axis=1)
         shape = np.clip(wanted, 1, sizes)
@@ -125,6 +125,10 @@ class CropAndPad(Resampling):
         mask_interpolation: See Resampling.
 
     Source: Albumentations CropAndPad.
+
+    Example:
+        >>> Recipe([CenterCrop(96), CropAndPad(px=(-8, 8))]).size
+        (96, 96)
     """
 
     tolerance: ClassVar[float] = 0.01

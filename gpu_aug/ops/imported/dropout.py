@@ -223,7 +223,7 @@ class PixelDropout(Operation):
             recipe; None draws a colour per image, a whole number of 1/255 per channel.
         p: Share of the images that are changed.
 
-    Masks, boxes and keypoints stay as they are.
+    Masks, boxes and keypoints are unchanged.
 
     Source: Albumentations PixelDropout. Which pixels is a function of the drawn ``key``.
     """

@@ -168,6 +168,7 @@ class ShotNoise(Operation):
         return uniform_field(params["key"], (3, *size), device)
 
 
+# Ranges of Spatter, in the order of their uniform numbers.
 _SPATTERED = ("mean", "std", "gauss_sigma", "cutout_threshold", "intensity")
 
 

@@ -99,7 +99,7 @@ class HistogramStretch(HistogramTable, WithProbability):
     p: float = 0.5
 
     def tables(self, histograms: Tensor) -> Tensor:
-        """Stretch between the ends; a channel without room between them stays as it is."""
+        """Stretch between the ends; a channel whose ends meet is unchanged."""
         histograms = histograms.clone()
         histograms[:, :, 255] = 0  # the source leaves it out
         if self.ignore is not None:

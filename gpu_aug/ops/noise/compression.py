@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.blur.kernels import above_zero, whole_range
+from gpu_aug.ops.blur.kernels import Sampling, above_zero, whole_range
 from gpu_aug.ops.distributions.columns import Law, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Range, Sizes, Uniforms, whole_between
-from gpu_aug.ops.imported.filters import Sampling
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["JPEG", "Downscale", "WebP"]

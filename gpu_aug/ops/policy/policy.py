@@ -27,7 +27,7 @@ Interpolation = Literal["nearest", "bilinear"]
 
 
 class Policy(Operation, abstract=True):
-    """An operation whose leaves are, per stage, all that its space may ask for.
+    """An operation with one leaf per stage and operation of its space.
 
     At most one of a stage is active in an image. All colour operations work in 8 bit, as
     torchvision's do on uint8, its rounding included. Masks, boxes and keypoints follow.

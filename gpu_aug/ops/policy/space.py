@@ -15,11 +15,13 @@ from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.spatial import Blend, Fill, Interpolation, Matrices, Warp
 from gpu_aug.ops.operation import Operation
 
+# Operations that blend the image with another one, by a factor.
 BLENDS = ("Brightness", "Color", "Contrast", "Sharpness")
 ROUND_UP = 0.503
 """Added before rounding down. Halves are common among bilinear values, and engines disagree about
 them by float32 noise; values three thousandths below a half are not."""
 
+# Operations that are one matrix on positions.
 _WARPS = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 
 
@@ -103,7 +105,9 @@ class Space:
         return np.broadcast_to(levels, (len(sizes), num_bins))
 
 
+# Operations with a magnitude to either side.
 _SIGNED = (*_WARPS, *BLENDS)
+# Operations without a magnitude.
 _PLAIN = dict.fromkeys(("AutoContrast", "Equalize"))
 
 
@@ -121,6 +125,7 @@ def _space(
     }
 
 
+# Largest magnitudes in torchvision. Shifts are shares of a side, or pixels above 1.
 _RAND = _space((8, 4), 0.3, 150.0 / 331.0, 30.0, 0.9)
 _MIX = _space((4, 4), 0.3, 1.0 / 3.0, 30.0, 0.9)
 

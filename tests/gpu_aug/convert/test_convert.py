@@ -642,3 +642,20 @@ def test_policies_on_floats_are_refused():
     with pytest.raises(RecipeError, match=r"RandAugment.* other rules on floats"):
         from_torchvision(v2.Compose([v2.ToImage(), to_float, v2.RandAugment()]))
     from_torchvision(v2.Compose([v2.ToImage(), v2.RandAugment(), to_float]))
+
+
+def unchanged(image, **_):
+    """Return the image."""
+    return image
+
+
+def test_the_warning_of_foreign_steps_names_the_line_of_the_caller():
+    """Both libraries, called as methods of Recipe."""
+    pipelines = (
+        (Recipe.from_albumentations, A.Compose([A.Lambda(image=unchanged, name="unchanged")])),
+        (Recipe.from_torchvision, v2.Compose([v2.Lambda(unchanged)])),
+    )
+    for load, pipeline in pipelines:
+        with pytest.warns(UserWarning, match="run on the CPU") as caught:
+            load(pipeline, strict=False)
+        assert [one.filename for one in caught] == [__file__]

@@ -94,7 +94,7 @@ def test_views_in_a_file(tmp_path):
         ("- name: HorizontalFlip\n  p: 1.5", 4, "HorizontalFlip p must be a probability"),
         ("- OneOf:\n  - HorizontalFlip\n  - Grayscal", 5, "did you mean Grayscale"),
         ("- OneOf:\n    operations:\n    - HorizontalFlip: 2", 5, "HorizontalFlip p must be"),
-        ("- name: CenterCrop\n  size: 3\n  size: 4", 5, "the key 'size' stands here a second time"),
+        ("- name: CenterCrop\n  size: 3\n  size: 4", 5, "the key 'size' is repeated"),
         ("- CenterCrop: 8\n- Normalize\n- ColorJitter: 0.4", 5, "ColorJitter must come before"),
         ("- 3", 3, "an operation must be a name"),
         ("- {CenterCrop: 1, HorizontalFlip: 1}", 3, "an operation must be a name"),
@@ -125,7 +125,7 @@ def test_errors_name_the_line(tmp_path, lines, line, message):
     [
         ('{"version": 1,\n"operations": [{"name": "Flip"}]}', 2, "operation must be"),
         ('{"version": 1,\n"operations": [\n{"name": "HorizontalFlip",\n"p": 3}]}', 4, "p must be"),
-        ('{"version": 1,\n"version": 1}', 2, "a second time"),
+        ('{"version": 1,\n"version": 1}', 2, "is repeated"),
         ('{"version": 1\n"operations": []}', 2, "cannot be read as JSON: .*delimiter"),
         ('{"version": 1,}', 1, "cannot be read as JSON: "),
         ("not json", 1, "cannot be read as JSON"),

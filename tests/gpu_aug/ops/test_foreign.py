@@ -1,5 +1,6 @@
 """Steps that are not ours: transforms, modules and functions of the user in a recipe."""
 
+import doctest
 import functools
 import importlib.util
 import random
@@ -34,6 +35,7 @@ from gpu_aug import (
 )
 from gpu_aug.engines.seeded import seeded
 from gpu_aug.errors import EngineError, TargetsError
+from gpu_aug.ops.foreign import source
 from gpu_aug.ops.foreign.code import describe_code
 from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.targets import Targets
@@ -475,3 +477,8 @@ def test_steps_that_need_a_batch_are_refused(step, message):
     """On single images they mix an image with itself, or draw for each image: nobody would notice."""
     with pytest.raises(RecipeError, match=message):
         Recipe([CenterCrop(8), step()])
+
+
+def test_the_example_of_a_normalized_source_is_right():
+    """It explains what the fingerprint of a function is made of."""
+    assert doctest.testmod(source) == (0, 1)

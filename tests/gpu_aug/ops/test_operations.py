@@ -310,11 +310,11 @@ FLIPS = [HorizontalFlip(1), VerticalFlip(1), Grayscale(1)]
         (lambda: SpeedJitter((0, 1)), "SpeedJitter speed must be .* above 0"),
         (
             lambda: Recipe([OneOf([TemporalReverse(), HorizontalFlip()])]),
-            "TemporalReverse must stand in the recipe itself, got it inside OneOf",
+            "TemporalReverse must be a step of the recipe itself, got it inside OneOf",
         ),
         (
             lambda: Recipe([RandomApply([RandomApply([FrameDrop()])])]),
-            "FrameDrop must stand in the recipe itself, got it inside RandomApply",
+            "FrameDrop must be a step of the recipe itself, got it inside RandomApply",
         ),
         (lambda: RandomAffine(9, interpolation="lanczos"), "nearest"),
         (lambda: RandomAffine(9, padding_mode="wrap"), "edge"),
