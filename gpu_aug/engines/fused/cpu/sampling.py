@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_aug.compiled.jit import inner
+from gpu_aug.compiled.jit import inner, load_i32
 from gpu_aug.engines.fused.compile.program import Border, Kind
 from gpu_aug.engines.fused.cpu.lines import read_bytes, read_floats
-from gpu_aug.engines.fused.cpu.memory import Integer, Real, bytes_at, floats_at, ints_at, load_le32
+from gpu_aug.engines.fused.cpu.memory import Integer, Real, bytes_at, floats_at, ints_at
 from gpu_aug.engines.fused.cpu.points import (
     Between,
     find,
@@ -273,7 +273,7 @@ def _take(
     columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
     taps = ints_at(spare + 16 * width, count)
     for x in range(count):
-        taps[x] = load_le32(address + np.int64(lines[x]) * stride + np.int64(columns[x]) * 3)
+        taps[x] = load_i32(address + np.int64(lines[x]) * stride + np.int64(columns[x]) * 3)
     for channel in range(3):
         values = floats_at(line + 4 * channel * width, count)
         shift = np.uint32(8 * channel)
@@ -291,10 +291,10 @@ def _gather(
     c, d = ints_at(spare + 24 * width, count), ints_at(spare + 28 * width, count)
     for x in range(count):
         at = address + np.int64(lines[x]) * stride + np.int64(columns[x]) * 3
-        a[x] = load_le32(at)
-        b[x] = load_le32(at + 3)
-        c[x] = load_le32(at + stride)
-        d[x] = load_le32(at + stride + 3)
+        a[x] = load_i32(at)
+        b[x] = load_i32(at + 3)
+        c[x] = load_i32(at + stride)
+        d[x] = load_i32(at + stride + 3)
 
 
 @inner
