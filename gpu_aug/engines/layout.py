@@ -31,13 +31,18 @@ def to_unit_(x: Tensor) -> Tensor:
     return x.div_(torch.full((), 255.0, device=x.device))
 
 
+def to_levels(x: Tensor) -> Tensor:
+    """Return the nearest of 0 to 255 of values in [0, 1], as floats; new memory."""
+    return x.mul(255).round_().clamp_(0, 255)
+
+
 def write(x: Tensor, out: Tensor) -> None:
     """Copy values, uint8 or float32 in [0, 1], to ``out``, changing type and layout.
 
     Both are [b, 3, H, W] in any memory format.
     """
     if out.dtype == torch.uint8 and x.dtype != torch.uint8:
-        x = x.mul(255).round_().clamp_(0, 255)
+        x = to_levels(x)
     elif x.dtype == torch.uint8 and out.dtype != torch.uint8:
         x = to_unit_(x.float())
     if x.stride()[1:] == out.stride()[1:]:

@@ -28,7 +28,7 @@ from gpu_aug.ops.color.matrices import ColorMatrix
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.ops.policy.space import ROUND_UP, PolicyWarp
 
-GRAY = (0.299, 0.587, 0.114)
+GRAY = (0.299, 0.587, 0.114)  # ITU-R BT.601, as torchvision and OpenCV weigh
 SCALE, CONTRAST, HUE = int(Stage.SCALE), int(Stage.CONTRAST), int(Stage.HUE)
 
 
@@ -162,7 +162,7 @@ def _write_steps(
 def _write_factors(
     order: Any, factors: Any, used: Any, first: int, codes: Any, values: Any
 ) -> None:
-    """Write the stages from ``first`` on; it is compiled, for numpy let go of Python's lock a dozen times."""
+    """Write the stages from ``first`` on; compiled, because NumPy would release Python's lock a dozen times."""
     for row in range(len(order)):
         for place in range(order.shape[1]):
             step = order[row, place]
@@ -182,7 +182,7 @@ def _write_factors(
 
 @stages.register
 def _policy_warp(operation: PolicyWarp) -> Stages | None:
-    """What follows the warp itself: rounding down."""
+    """Return the stage that follows the warp itself: rounding down."""
     if operation.interpolation != "bilinear":
         return None
 
@@ -245,7 +245,7 @@ def _holes(operation: Holes) -> Stages | None:
 
 
 def _plain(code: Stage, name: str | None = None) -> Stages:
-    """A stage with one drawn argument, or none."""
+    """Return a stage with one drawn argument, or none."""
 
     def write(params: Params, columns: Columns) -> None:
         columns.codes[:, 0] = code
@@ -258,7 +258,7 @@ def _plain(code: Stage, name: str | None = None) -> Stages:
 def _fixed_matrix(
     matrix: NDArray[np.float64], shift: NDArray[np.float64], *, limits: tuple[float, float]
 ) -> Stages:
-    """A matrix that is the same for all images."""
+    """Return the stage of a matrix that is the same for all images."""
     arguments = np.concatenate([np.column_stack([matrix, shift]).ravel(), np.repeat(limits, 3)])
     code = Stage.SCALE if np.array_equal(matrix, np.diag(np.diag(matrix))) else Stage.MATRIX
 
