@@ -45,6 +45,7 @@ _OURS = re.compile(
 # this takes 20 ms in all, `ast` 70 ms. A test compares both. A line of a text that looks like an import does no harm:
 # the entry then depends on one more module.
 _IMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+)?import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+# The versions that decide about the code.
 _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.version_info[:2])
 # Numba's settings that change the code of a function; environment variables set them.
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")

@@ -189,6 +189,7 @@ store_i64 = _store(types.int64)
 store_be64 = _store(types.uint64, swapped=True)
 """Write eight bytes to an address, which need not be aligned, the number's highest byte first."""
 
+# The lowest and the highest bit of each byte of a word.
 _LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 
 

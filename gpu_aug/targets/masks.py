@@ -1,6 +1,6 @@
 """Masks: integers [M, H, W] through every spatial operation, nearest, once, for every engine.
 
-What an image gets beside itself, a mask gets too: its own last pixels mirrored or repeated, or a
+A mask gets the same border as its image: its own last pixels mirrored or repeated, or a
 constant. Pixels are chosen in float64: the source of a pixel is the one that its centre falls into.
 """
 
@@ -16,7 +16,7 @@ from gpu_aug.resampling.grid import displaced, sources
 Masks = NDArray[Any]
 Size = tuple[int, int]
 
-_CPU = torch.device("cpu")
+_CPU = torch.device("cpu")  # all targets are moved on the host
 
 
 def cut(
@@ -106,7 +106,7 @@ def _gather(
     """Take the pixels that the points (x, y), [H, W] each, fall into; NaN is beside the image."""
     _, height, width = masks.shape
     known = np.isfinite(x) & np.isfinite(y)
-    limit = 2.0**40  # whole numbers beyond would not fit
+    limit = 2.0**40  # larger coordinates would not fit into int64
     column = np.floor(np.clip(np.where(known, x, -1), -limit, limit)).astype(np.int64)
     row = np.floor(np.clip(np.where(known, y, -1), -limit, limit)).astype(np.int64)
     taken: Masks = masks[:, fold(row, height, padding_mode), fold(column, width, padding_mode)]

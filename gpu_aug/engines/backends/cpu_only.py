@@ -33,7 +33,7 @@ Dtype = Literal["uint8", "float32"]
 
 F = TypeVar("F", bound=Callable[..., Image])
 
-_CPU = torch.device("cpu")
+_CPU = torch.device("cpu")  # all images here are NumPy arrays
 _COLORS = {"rain": (238, 238, 175), "mud": (20, 42, 63)}  # Albumentations' defaults
 
 

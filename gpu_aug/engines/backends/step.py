@@ -76,7 +76,7 @@ def _keep_torch(_: OnTargets, x: Tensor, _params: Params) -> Tensor:
 
 
 def module(call: Any, **fixed: Tensor) -> TorchStep:
-    """Call a Kornia module with the drawn parameters as they are, kept on the host."""
+    """Return a step that calls a Kornia module with the drawn parameters, which stay on the host."""
 
     def apply(x: Tensor, params: Params) -> Tensor:
         tensors = {name: host(values) for name, values in params.items()} | fixed
@@ -169,7 +169,7 @@ def _keep_numpy(_: OnTargets, image: Image, _params: Params, _row: int) -> Image
 
 
 def transform(call: Any, *names: str) -> NumpyStep:
-    """Call a transform with the named parameters as they were drawn."""
+    """Return a step that calls a transform with the named parameters as they were drawn."""
 
     def apply(image: Image, params: Params, row: int) -> Image:
         return inject(call, image, **{name: params[name][row] for name in names})
@@ -186,7 +186,7 @@ def albumentations_transform(name: str) -> Any:
 
 
 def inject(call: Any, image: Image, **params: Any) -> Image:
-    """Call a transform with these parameters."""
+    """Return an image changed by a transform with these parameters."""
     result: Image = call.apply_with_params(params, image=image)["image"]
     return result
 

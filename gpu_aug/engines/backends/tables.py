@@ -31,7 +31,7 @@ from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.upload import upload
 
 _ONE = 2.0**32  # sums are of multiples of 1 / _ONE; see `statistics_torch`
-_CPU = torch.device("cpu")
+_CPU = torch.device("cpu")  # of images that are NumPy arrays
 
 
 @prepare_torch.register

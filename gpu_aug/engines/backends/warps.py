@@ -26,6 +26,7 @@ from gpu_aug.upload import upload
 
 Size = tuple[int, int]
 
+# torch's grid_sample has one mirroring; `_normalization` makes it the one or the other.
 _PADDING = {
     "constant": "zeros",
     "edge": "border",
@@ -33,17 +34,17 @@ _PADDING = {
     "symmetric": "reflection",
 }
 
-_CPU = torch.device("cpu")
+_CPU = torch.device("cpu")  # of images that are NumPy arrays
 
-_INTERPOLATIONS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}
+_INTERPOLATIONS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}  # nearest is ours
 
 _LARGE = 512  # pixels a side, up to which OpenCV's warpPerspective is exact enough, and several times as fast
 
-_FAR = 2.0**24  # beyond it OpenCV's whole numbers might end
+_FAR = 2.0**24  # larger coordinates might not fit into OpenCV's integers
 
 
 Sampler = Callable[[Image, tuple[float, ...]], Image]
-"""Image and the constant beside it in, resampled image out."""
+"""Takes an image and the constant of its border, and returns the resampled image."""
 
 
 @torch_step

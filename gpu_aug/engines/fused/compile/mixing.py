@@ -10,6 +10,7 @@ from gpu_aug.engines.fused.compile.pending import Pending, Rows
 from gpu_aug.engines.fused.compile.program import Mix
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp
 
+# A reason to split; see `Pending.split`.
 _READS_OTHERS = "{name} reads other images as they are before it"
 
 

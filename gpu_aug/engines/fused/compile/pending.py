@@ -31,7 +31,7 @@ RunProgram = Callable[[Program, Any, Any, Any], None]
 CLEAN, PADDED, WARPED = range(3)
 """States of a map: moves by whole pixels that show the view alone; the same with a border beside it; a warp, or two."""
 
-_IDENTITY = np.eye(3)
+_IDENTITY = np.eye(3)  # the map of an empty program
 
 
 class Pending:

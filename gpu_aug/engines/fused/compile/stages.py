@@ -29,6 +29,7 @@ from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.ops.policy.space import ROUND_UP, PolicyWarp
 
 GRAY = (0.299, 0.587, 0.114)  # ITU-R BT.601, as torchvision and OpenCV weigh
+# Plain integers for the compiled function.
 SCALE, CONTRAST, HUE = int(Stage.SCALE), int(Stage.CONTRAST), int(Stage.HUE)
 
 
@@ -62,6 +63,7 @@ class Stages(NamedTuple):
     fixed: bool = False
 
 
+# Of operations that change no values.
 NO_STAGES = Stages(0, lambda _params, _columns: None)
 
 
@@ -139,6 +141,7 @@ def _jitter_step(operation: JitterStep) -> Stages:
     return Stages(1, write)
 
 
+# A jitter step of factor f is f * plain + (1 - f) * gray.
 _PLAIN_MATRIX = np.eye(3, 4).ravel()
 _GRAY_MATRIX = np.tile((*GRAY, 0), 3)
 _CODES = np.array([Stage.SCALE, Stage.CONTRAST, Stage.MATRIX, Stage.HUE], np.int32)

@@ -17,6 +17,7 @@ from gpu_aug.engines.fused.triton.sample import load_at, sample
 
 
 def _offsets(dtype, *names):
+    """Return offsets in a record, in words; Triton reads constants of modules only as constexpr."""
     return (tl.constexpr(offset) for offset in record.offsets(dtype, *names))
 
 

@@ -56,19 +56,21 @@ FAR = 2.0**22
 HAS_NEAR, HAS_EXACT, HAS_FLOATS, HAS_MIX, HAS_COLOUR, HAS_HOLES, HAS_RARE = 1, 2, 4, 8, 16, 32, 64
 """NEAR; kinds whose points are found in float64; a float32 source; a mix; MATRIX, CONTRAST or HUE; HOLES; another stage
 than these and SCALE."""
+# The feature of each stage, and the same as a tuple, which compiled functions can index.
 _OF_STAGES = dict.fromkeys(Stage, HAS_RARE) | {
     **dict.fromkeys((Stage.NOTHING, Stage.SCALE), 0),
     **dict.fromkeys((Stage.MATRIX, Stage.CONTRAST, Stage.HUE), HAS_COLOUR),
     Stage.HOLES: HAS_HOLES,
 }
 _FEATURES = tuple(_OF_STAGES[stage] for stage in Stage)
+# Plain integers for the compiled function.
 _CONTRAST = int(Stage.CONTRAST)
 _WHOLE, _NEAREST, _BILINEAR = map(int, Kind)
 _CONSTANT, _REFLECT, _SYMMETRIC = (
     int(border) for border in (Border.CONSTANT, Border.REFLECT, Border.SYMMETRIC)
 )
 _UNITS = 2.0**32  # see `RECORD`
-_WORD_BYTES = 4
+_WORD_BYTES = 4  # records are arrays of int32
 
 _record_at = record_at(RECORD)
 

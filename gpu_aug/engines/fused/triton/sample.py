@@ -15,12 +15,14 @@ import triton.language as tl
 from gpu_aug.engines.fused.compile.program import Border, Kind
 from gpu_aug.engines.fused.triton.record import ANCHOR, FAR, HAS_EXACT, HAS_NEAR, NEAR
 
+# Triton reads constants of modules only as constexpr.
 _, _NEAREST, _BILINEAR = (tl.constexpr(int(kind)) for kind in Kind)
 _CONSTANT, _EDGE, _REFLECT, _SYMMETRIC, _TWICE = (tl.constexpr(int(border)) for border in Border)
 
 _NEAR, _FAR, _ANCHOR = tl.constexpr(NEAR), tl.constexpr(FAR), tl.constexpr(ANCHOR)
 _HAS_NEAR, _HAS_EXACT = tl.constexpr(HAS_NEAR), tl.constexpr(HAS_EXACT)
 
+# See `unit`, and the lower word of AFFINE of which 24 bits are read.
 _PER_STEP = tl.constexpr(1 / 255)
 _PER_FRACTION = tl.constexpr(2.0**-24)
 

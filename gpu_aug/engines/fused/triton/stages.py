@@ -9,6 +9,7 @@ import triton.language as tl
 from gpu_aug.engines.fused.compile.program import NUM_VALUES, Stage
 from gpu_aug.engines.fused.triton.sample import unit
 
+# Triton reads constants of modules only as constexpr.
 (
     NOTHING,
     SCALE,
@@ -29,6 +30,7 @@ WIDTH = tl.constexpr(NUM_VALUES)
 _ROUNDER = tl.constexpr(1.5 * 2**23)
 """Added to a float32 below 2**22 and taken away again, it rounds to a whole number, ties to even."""
 
+# Philox 4x32-10, as in `gpu_aug.draws`; a noise is its upper 24 bits.
 _PHILOX_A = tl.constexpr(0xD2511F53)
 _PHILOX_B = tl.constexpr(0xCD9E8D57)
 _PHILOX_KEY_A = tl.constexpr(0x9E3779B9)
