@@ -26,7 +26,7 @@ from gpu_aug.targets.soft_labels import soft_labels
 from gpu_aug.targets.targets import Targets, as_array
 from gpu_aug.views import Views
 
-_MOST_SEEDS = 2**63 - 1
+_MOST_SEEDS = 2**63 - 1  # the largest limit that torch.randint takes
 
 
 def apply(
@@ -52,18 +52,18 @@ def apply(
     A sample is a dictionary with ``image`` or ``images``, and any of the other keys:
 
     - ``image``: [H, W, 3], [H, W, 1] or [H, W] as an array or a Pillow image, [3, H, W], [1, H, W] or [H, W]
-      as a tensor; uint8, or float in [0, 1] (taken as float32). A clip has a first axis more, and what
-      the recipe does to its time is done to the frames it has. Gray images become three equal channels.
+      as a tensor; uint8, or float in [0, 1] (taken as float32). A clip has one more axis in front; operations on time
+      choose among its frames. Gray images become three equal channels.
     - ``images``: More images of the sample, of one size: a list, or a dictionary of names. All get the
       same draws.
     - ``mask``, ``masks``: whole numbers or bool, [H, W] and [M, H, W].
     - ``boxes``, ``box_labels``, ``keypoints``, ``keypoint_labels``: see Targets, BoxParams and
       KeypointParams.
-    - ``label``: A class number or soft label, for recipes that mix images; passed on by others.
-    - ``extra``: Anything; passed on.
+    - ``label``: A class number or soft label, for recipes that mix images; others return it unchanged.
+    - ``extra``: Anything; it is returned unchanged.
 
     Args:
-        recipe: What to do. A sample's result depends on (seed, epoch, its index) and, where images are
+        recipe: One recipe, or Views. A sample's result depends on (seed, epoch, its index) and, where images are
             mixed, on its neighbours: samples 2k and 2k + 1 are a pair, 4k to 4k + 3 are four.
         samples: Samples of any sizes.
         engine: "fused", "kornia" or "albumentations"; "auto" chooses as the Loader does.

@@ -23,18 +23,19 @@ from gpu_aug.resampling.crops import Crops, columns_of
 Params = dict[str, NDArray[Any]]
 """The drawn parameters of one operation: name -> array whose first axis is the batch."""
 
-_SLOTS_PER_VIEW = 1 << 16
+_SLOTS_PER_VIEW = 1 << 16  # more than any recipe has operations; stored runs depend on it
 
 SLOTS = {
     "operations of views": range(1 << 30),
     "starts of clips": range(1 << 30, (1 << 30) + 1),
     "frames that are lost": range(1 << 31, (1 << 31) + 1),
 }
-"""Who draws from which of the 2**32 slots of a sample. Nothing else draws; stored runs depend on the numbers."""
+"""The slots, of the 2**32 of a sample, that each kind of draw takes. Nothing else draws; stored runs depend on the numbers."""
 
 # The partners of a row: one in its pair of positions, three in its four; see Draws.
 _GROUPS, _AHEAD = np.array([2, 4, 4, 4]), np.array([1, 1, 2, 3])
 
+# The constants of Philox 4x32-10; see the source above.
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _KEY_STEPS = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 _NUM_ROUNDS = 10
@@ -146,7 +147,7 @@ def _replaced_params(
 
 
 def find_partners(positions: NDArray[np.int64], length: int | None = None) -> NDArray[np.int64]:
-    """Find the rows that each row may be mixed with, int64 [B, 4]; see Draws.
+    """Return the rows that each row may be mixed with, int64 [B, 4]; see Draws.
 
     Positions 2k and 2k + 1 are a pair, 4k to 4k + 3 are four; the last ones of an epoch may be fewer.
 
@@ -166,10 +167,10 @@ def find_partners(positions: NDArray[np.int64], length: int | None = None) -> ND
 
 
 def slots_of_view(view: int) -> range:
-    """Return the slots from which the operations of a view draw.
+    """Return the slots that the operations of a view draw from.
 
     Raises:
-        RecipeError: There are not so many views.
+        RecipeError: The number is too large for the slots of views.
     """
     slots = SLOTS["operations of views"]
     first = slots.start + view * _SLOTS_PER_VIEW

@@ -1,11 +1,11 @@
-"""A clock that stands still while functions are compiled, which is done once and is no part of any rate."""
+"""A clock that stops while functions are compiled: that happens once and belongs to no rate."""
 
 import threading
 import time
 
 
 class Clock:
-    """Seconds that go by while nothing is compiled; safe from any thread.
+    """A clock of the seconds in which nothing is compiled; safe from any thread.
 
     Reading it takes no lock, for every call of a stage reads it twice: a thread that waits for a lock gives up the
     interpreter, too, and 16 threads queue for that. Only storing and loading an attribute must be atomic for it.
@@ -18,31 +18,31 @@ class Clock:
         self._state: tuple[float | None, float] = (None, 0.0)
 
     def __call__(self) -> float:
-        """Seconds since some moment, without those spent compiling or waiting for who compiles."""
+        """Return seconds since some moment, without those of compiling or of waiting for a process that compiles."""
         while True:
             state = self._state
             stopped, left_out = state
             now = time.perf_counter() if stopped is None else stopped
-            # Else another thread has compiled between the two looks, and `now` may hold the time that this took.
+            # Otherwise another thread has compiled since `state` was read, and `now` may include that time.
             if self._state is state:
                 return now - left_out
 
     @property
     def left_out(self) -> float:
-        """The seconds that were left out so far."""
+        """The seconds left out so far."""
         with self._lock:
             stopped, left_out = self._state
             return left_out + (0.0 if stopped is None else time.perf_counter() - stopped)
 
     def stop(self) -> None:
-        """Stand still until `go_on` was called as often as this."""
+        """Stop until `go_on` has been called as often as this."""
         with self._lock:
             if not self._depth:
                 self._state = time.perf_counter(), self._state[1]
             self._depth += 1
 
     def go_on(self) -> None:
-        """See `stop`."""
+        """Undo one `stop`."""
         with self._lock:
             self._depth -= 1
             stopped, left_out = self._state
@@ -50,11 +50,11 @@ class Clock:
                 self._state = None, left_out + time.perf_counter() - stopped
 
     def leave_out(self, seconds: float) -> None:
-        """Leave out time that has gone by, in which another process compiled and this one waited for it."""
+        """Leave out past time in which this process waited for another one that compiled."""
         with self._lock:
             stopped, left_out = self._state
             self._state = stopped, left_out + seconds
 
 
 clock = Clock()
-"""What rates and shares are measured with."""
+"""The clock of all rates and shares of time."""

@@ -1,6 +1,6 @@
 """Functions that are compiled when they are first called, in modules that are imported without Numba.
 
-Importing Numba costs 0.3 s, which `import gpu_aug` should not take from scripts that compile nothing.
+Importing Numba takes 0.3 s, which scripts that compile nothing should not pay in `import gpu_aug`.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class CompiledAtFirstCall:
-    """As `gpu_aug.compiled.jit.kernel`, for a function that Python code alone calls.
+    """Like `gpu_aug.compiled.jit.kernel`, for a function that only Python code calls.
 
     Args:
         function: As `kernel` takes it. It must use no name of `gpu_aug.compiled.jit`, which imports Numba.

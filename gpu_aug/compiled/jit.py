@@ -1,7 +1,7 @@
-"""Functions that are compiled to machine code when they are first called, by Numba.
+"""Functions that Numba compiles to machine code when they are first called.
 
-They run without Python's lock. What was compiled is kept (see ``kept.py``), so that the next process only
-loads it.
+They run without Python's lock. The code is stored (see ``cache.py``), so the next process loads it. `inlined` functions
+and those of an address are stored as parts of the functions that use them, and `separate` ones compile at once.
 """
 
 from collections.abc import Callable
@@ -45,8 +45,8 @@ def _compiled(function: Function, **options: bool) -> Function:
 def separate(function: Callable[..., int]) -> Any:
     """Compile a function of whole numbers at once and by itself, for calls from kernels.
 
-    A kernel that calls another one is compiled together with all that one calls, once more at each level of
-    calls, which takes long for large ones. This one is called by a name that the linker knows.
+    Numba compiles a kernel together with all functions that it calls, again at each level of calls, which takes long for
+    large ones. Kernels call this one by a name that the linker knows.
 
     Args:
         function: Takes int64 and returns one. What it calls must be defined before this is.
@@ -74,7 +74,7 @@ def separate(function: Callable[..., int]) -> Any:
 
 
 def intrinsic_of(typed: Callable[..., Any], num_arguments: int) -> Any:
-    """Numba's intrinsic of a function that takes the context and the types of so many arguments."""
+    """Return Numba's intrinsic of a function that takes the context and the types of ``num_arguments`` arguments."""
     # Numba reads the number of parameters from the signature.
     names = ["context", *(f"argument_{number}" for number in range(num_arguments))]
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
@@ -124,12 +124,12 @@ def _store(kind: Any, *, swapped: bool = False) -> Any:
 
 def _view(kind: Any) -> Any:
     """Make a function that gives the numbers at an address as an array."""
+    pointer_type: Any = types.CPointer(kind)  # type: ignore[attr-defined]
 
     def pointer(_context: Any, _address: Any) -> Any:
-        def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            return builder.inttoptr(arguments[0], ir.IntType(kind.bitwidth).as_pointer())
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(pointer_type))
 
-        pointer_type: Any = types.CPointer(kind)  # type: ignore[attr-defined]
         return pointer_type(types.uintp), generate
 
     make: Any = intrinsic
@@ -141,10 +141,11 @@ def _view(kind: Any) -> Any:
     return inlined(view)
 
 
-view_u8, view_i16, view_i32, view_i64 = (
-    _view(kind) for kind in (types.uint8, types.int16, types.int32, types.int64)
+view_u8, view_u16, view_i16, view_i32, view_i64, view_f32 = (
+    _view(kind)
+    for kind in (types.uint8, types.uint16, types.int16, types.int32, types.int64, types.float32)
 )
-"""The numbers at an address as an array: takes the address and a tuple of lengths."""
+"""Each takes an address and a length, or a tuple of lengths, and returns the numbers there as an array."""
 
 
 def record_at(kind: "np.dtype[np.void]") -> Any:
@@ -188,6 +189,7 @@ store_i64 = _store(types.int64)
 store_be64 = _store(types.uint64, swapped=True)
 """Write eight bytes to an address, which need not be aligned, the number's highest byte first."""
 
+# The lowest and the highest bit of each byte of a word.
 _LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 
 

@@ -10,17 +10,16 @@ try:
 except ImportError:  # Windows: no process waits, and two may do the same work
     fcntl = None  # type: ignore[assignment]
 
-_PATIENCE_SECONDS = (
-    120.0  # compiling takes half a minute; a process that hangs must not stop all others
-)
-_LOOK_SECONDS = 0.02
+# Compiling takes half a minute; a process that hangs must not stop all others.
+_PATIENCE_SECONDS = 120.0
+_LOOK_SECONDS = 0.02  # between two tries; short against a compilation
 
 
 class ProcessLock:
     """An inter-process lock; without effect on file systems without locking.
 
     Args:
-        path: A file that is made for it, or None for no lock.
+        path: Path of the lock's file, which is created; None for no lock.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -40,7 +39,7 @@ class ProcessLock:
         except BlockingIOError:
             os.close(file)
             return False
-        except OSError:  # a network's disk without locks
+        except OSError:  # a network file system without locks
             os.close(file)
             return True
         self._file = file

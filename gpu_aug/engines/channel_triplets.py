@@ -1,6 +1,6 @@
-"""Images of any number of channels, given three channels at a time to what takes RGB images.
+"""Images of any number of channels, passed three channels at a time to engines and functions for RGB images.
 
-It is for operations that treat all channels alike, of which each channel is moved or changed as if it were a colour.
+This is exact for operations that treat all channels alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,9 +49,9 @@ class EngineByChannelTriplets:
 
 
 def channel_triplets(channels: int) -> list[tuple[list[int], int]]:
-    """Return three channel numbers for each part of an image, and how many of them are its own.
+    """Return the channel numbers of each part of an image, always three, and how many of them are new.
 
-    The last one is repeated where there are fewer.
+    The last part repeats the last channel.
     """
     starts = range(0, channels, 3)
     return [
@@ -61,7 +61,7 @@ def channel_triplets(channels: int) -> list[tuple[list[int], int]]:
 
 
 def by_channel_triplets(function: Function) -> Function:
-    """Make of a function on one RGB image [H, W, 3] one on images of any number of channels."""
+    """Return a function on images of any number of channels that calls one on RGB images [H, W, 3]."""
 
     def apply(image: NDArray[Any], *args: Any) -> NDArray[Any]:
         if image.shape[2] == 3:

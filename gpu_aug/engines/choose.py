@@ -19,9 +19,9 @@ EngineChoice = Literal["auto", "fused", "kornia", "albumentations"]
 
 
 def best_engine(kind: ImageKind = USUAL) -> EngineName:
-    """Return the name that "auto" stands for: "fused", but for other channels than RGB, which Kornia takes as they are.
+    """Return the name that "auto" stands for: "fused" for RGB, "kornia" for other channels.
 
-    Kornia is the faster one on them, on a CPU as well; see DECISIONS.md, "Channels other than RGB".
+    Kornia is the faster one on other channels, on a CPU as well; see DECISIONS.md, "Channels other than RGB".
     """
     return "fused" if kind.channels == 3 else "kornia"
 
@@ -125,5 +125,5 @@ def explain_recipe(recipe: Recipe, device: str = "cpu", *, exact: bool = False) 
 
     steps = ", ".join(map(repr, recipe.temporal_operations))
     frames = f"before decoding, which frames: {steps}\n" if steps else ""
-    recipe = of_three_channels(recipe)  # all others are treated alike
+    recipe = of_three_channels(recipe)  # the passes of all other channels are the same
     return frames + explain(recipe, device=torch.device(device), exact=exact)

@@ -1,8 +1,8 @@
 """Engine: the interface that carries out the batch stage of a recipe, and the checks of a recipe."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -59,11 +59,30 @@ def num_uint8(leaves: Sequence[Operation]) -> int:
     return sum(1 for _ in takewhile(lambda leaf: leaf.moves_pixels_only, leaves))
 
 
-def leading_normalize(recipe: Recipe, num: int) -> Normalize | None:
-    """Return the leaf after the ``num`` first ones, if it is a Normalize that every image gets.
+def prepare_steps(
+    recipe: Recipe, prepare: Callable[[Operation], Any], normalize: Callable[..., Any]
+) -> tuple[list[Any], int, bool]:
+    """Prepare a step for each leaf of the batch stage.
 
-    It can then take values in [0, 255]: one pass over the images less.
+    Args:
+        recipe: The recipe.
+        prepare: Returns the step of an operation.
+        normalize: Returns the step of a Normalize for values in [0, unit]: ``normalize(operation, unit=255.0)``.
+
+    Returns:
+        The steps; how many leading ones work on uint8; whether values are divided by 255 after these. They are not if
+        the next step is a Normalize that every image gets: one pass over the images less.
     """
+    num = num_uint8(recipe.batch_leaves)
+    steps = [prepare(leaf) for leaf in recipe.batch_leaves]
+    first = _leading_normalize(recipe, num)
+    if first is not None:
+        steps[num] = normalize(first, unit=255.0)
+    return steps, num, first is None
+
+
+def _leading_normalize(recipe: Recipe, num: int) -> Normalize | None:
+    """Return the leaf after the ``num`` first ones, if it is a Normalize that every image gets."""
     leaves = -len(recipe.decode_operations)
     for operation in recipe.image_operations:
         if leaves == num:

@@ -25,8 +25,8 @@ Image = NDArray[Any]
 OnImage = Callable[[Image, Params, int], Image]
 """One image [H, W, 3], the parameters of the batch and the image's row in, a new image out."""
 
-_LOCK = threading.RLock()  # the generators that are seeded belong to the whole process
-_NUM_TRIALS = 8  # calls on the same images: a function may draw whether it does anything at all
+_LOCK = threading.RLock()  # the seeded generators belong to the process
+_NUM_TRIALS = 8  # calls on the same images: a function may also draw whether it changes them at all
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def albumentations_function(operation: AlbumentationsTransform) -> OnImage:
     Each thread has a copy of the transform, which keeps its generators and last parameters.
     """
     copies = threading.local()
-    holds_code = operation.holds_code  # which draws from where it likes
+    holds_code = operation.holds_code  # the user's code may draw from any generator
 
     def apply(image: Image, params: Params, row: int) -> Image:
         if not hasattr(copies, "transform"):
@@ -161,7 +161,7 @@ def _warn_of_draws(title: str, drew: list[str]) -> None:
 
 
 def _states(device: torch.device) -> dict[str, bytes]:
-    """The states of the generators that ``seeded`` seeds, by name."""
+    """Return the states of the generators that ``seeded`` seeds, by name."""
     states = {
         "torch": torch.default_generator.get_state().numpy().tobytes(),
         "Python's random": pickle.dumps(random.getstate()),

@@ -21,14 +21,22 @@ def padded_pixels(start: int, length: int, size: int, padding_mode: str) -> Pixe
     pixels = np.arange(start, start + length)
     if padding_mode == "constant":
         return np.where((pixels >= 0) & (pixels < size), pixels, -1)
-    if padding_mode == "edge":
-        return np.clip(pixels, 0, size - 1)
+    return fold(pixels, size, padding_mode)
+
+
+def fold(pixels: Pixels, length: int, padding_mode: str) -> Pixels:
+    """Return which pixel of a line of ``length`` stands at each position of it, also beside the line.
+
+    For "constant" it is the nearest pixel, as for "edge".
+    """
     if padding_mode == "reflect":
-        period = max(2 * (size - 1), 1)
-        folded = pixels % period
-        return np.minimum(folded, period - folded) if size > 1 else np.zeros_like(pixels)
-    folded = pixels % (2 * size)
-    return np.minimum(folded, 2 * size - 1 - folded)
+        period = max(2 * (length - 1), 1)
+        pixels = pixels % period
+        return np.where(pixels < length, pixels, period - pixels)
+    if padding_mode == "symmetric":
+        pixels = pixels % (2 * length)
+        return np.where(pixels < length, pixels, 2 * length - 1 - pixels)
+    return np.clip(pixels, 0, length - 1)
 
 
 def nearest_pixels(size: int, resized: int, *, floor: bool) -> Pixels:

@@ -19,7 +19,7 @@ from gpu_aug.resampling.weights import Table, table_bytes, weight_table
 
 Bytes = NDArray[np.uint8]
 
-_CHANNELS = 3
+_CHANNELS = 3  # torch resizes other images, see `crop_and_resize`
 _PIXEL = _CHANNELS * TILE  # bytes of one pixel of 16 rows
 _LANES = 64  # bytes of a step of the vertical pass
 

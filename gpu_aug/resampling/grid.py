@@ -13,7 +13,7 @@ from gpu_aug.ops.geometric.spatial import Matrices
 from gpu_aug.upload import upload
 
 _FAR = 2.0**40
-"""Whole numbers beyond would not fit."""
+"""Larger coordinates would not fit into int64."""
 
 
 def inverses(matrix: Matrices) -> Matrices:

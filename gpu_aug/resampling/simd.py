@@ -10,6 +10,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+# Types of LLVM.
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 _PART = 16  # lanes of one register of 512 bits; LLVM keeps wider ones in no register at all
 _NARROW, _WIDE = ir.VectorType(_BYTE, _PART), ir.VectorType(_INT, _PART)

@@ -11,8 +11,9 @@ Bytes = NDArray[np.uint8]
 Table = tuple[NDArray[np.int64], NDArray[np.int16], int, int]
 """The first source pixel of each, weights [pixels, count], count, and the weights' binary digits."""
 
+# As torch: weights of 16 bits with a sign, and sums of 32 bits that hold 255 times their total.
 _MOST_BITS = 22
-_LIMIT = 1 << 15  # of a weight
+_LIMIT = 1 << 15
 
 
 @inner

@@ -17,14 +17,14 @@ Boxes = NDArray[np.float64]
 Points = NDArray[np.float64]
 Size = tuple[int, int]
 
-_TINY = 1e-7  # a smaller area is none; Albumentations' number
+_TINY = 1e-7  # a smaller area counts as none; Albumentations' number
 _FAR = 1e-6  # homogeneous coordinates below this are on or behind the horizon
 _STEP = 4.0  # pixels between the points of a box's border that are moved along a field
-_CORNERS = BoxParams()
-_MOST_STEPS = 64
-_TURNS = 30
-_NOWHERE = 1.0  # pixels; a point that is not found as closely is not shown
-_CLOSE = 0.01  # pixels; a point that is found as closely has settled
+_MOST_STEPS = 64  # points on a side of a large box, which bounds the time
+_TURNS = 30  # most steps of Newton's method, which settles in a few where the field is smooth
+_NOWHERE = 1.0  # pixels; a point whose error stays larger is not shown
+_CLOSE = 0.01  # pixels; a point whose error is smaller has settled
+_CORNERS = BoxParams()  # corners in pixels, the form of all functions here
 
 
 def to_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
@@ -74,7 +74,7 @@ def clip(boxes: Boxes, size: Size) -> Boxes:
 
 
 def keep(boxes: Boxes, params: BoxParams, size: Size) -> tuple[Boxes, NDArray[np.bool_]]:
-    """Clip boxes, and tell which of them are kept.
+    """Clip boxes, and decide which of them stay.
 
     Returns:
         The clipped boxes, all of them, and bool [N].
@@ -97,7 +97,7 @@ def keep(boxes: Boxes, params: BoxParams, size: Size) -> tuple[Boxes, NDArray[np
 
 
 def move_points(points: Points, matrix: NDArray[np.float64]) -> Points:
-    """Move points by a matrix [3, 3]; those on or behind its horizon become NaN, and stay it."""
+    """Return points moved by a matrix [3, 3]; those on or behind its horizon become NaN, as do NaN."""
     moved = _homogeneous(points) @ matrix.T
     ahead = moved[:, 2:] > _FAR
     return np.where(ahead, moved[:, :2], np.nan) / np.where(ahead, moved[:, 2:], 1)
@@ -184,7 +184,7 @@ def move_boxes_along(boxes: Boxes, field: NDArray[np.float32]) -> Boxes:
 
 
 def _shown(boxes: Boxes, field: NDArray[np.float32]) -> Boxes:
-    """Return boxes around the pixels whose source lies in each box; NaN where there is none."""
+    """Return boxes around the pixels whose source lies in each box; NaN for boxes without such pixels."""
     _, height, width = field.shape
     x, y = field[0] + np.arange(0.5, width), field[1] + np.arange(0.5, height)[:, None]
     shown = np.full(boxes.shape, np.nan)
@@ -223,7 +223,7 @@ def shuffle_points(points: Points, tiles: NDArray[np.int64], sources: NDArray[np
 def shrink_in_holes(
     boxes: Boxes, hidden: NDArray[np.bool_], params: BoxParams
 ) -> tuple[Boxes, NDArray[np.bool_]]:
-    """Cut boxes down to their pixels that are not hidden, and tell which are kept.
+    """Cut boxes down to their pixels that are not hidden, and decide which of them stay.
 
     Args:
         boxes: Inside the image.
@@ -255,7 +255,7 @@ def _homogeneous(points: Points) -> NDArray[np.float64]:
 
 
 def _around(points: NDArray[np.float64]) -> Boxes:
-    """Return boxes around points [N, n, 2], of which NaN are left out; none give an empty box."""
+    """Return boxes around points [N, n, 2], leaving out NaN; without a point a box is empty."""
     seen = ~np.isnan(points)
     low = np.where(seen, points, np.inf).min(axis=1, initial=np.inf)
     high = np.where(seen, points, -np.inf).max(axis=1, initial=-np.inf)

@@ -1,6 +1,6 @@
-"""Maps of numbers over an image, such as depth and optical flow: moved as the image is, nearest, with their vectors.
+"""Maps of numbers over an image, such as depth and optical flow: moved like the image, nearest, with their vectors.
 
-A pixel of a map is that of the image whose place it has. Where nothing is known, beside the image too, it is NaN.
+A pixel of a map belongs to the image's pixel at the same place. Unknown values, also beside the image, are NaN.
 """
 
 from collections.abc import Sequence
@@ -57,8 +57,8 @@ def move_maps(
         draws: The result of ``recipe.draw``.
         row: The image's row in it.
         maps: float32 [M, H, W], of the image's size; not written to.
-        vectors: The first of each two maps that are vectors, (x, y) in pixels: where the point that is seen here lies
-            in another picture of the same size, which is moved alike. They are multiplied by what is linear in the move.
+        vectors: Numbers of the first of each two maps that hold vectors, (x, y) in pixels: from a point to the same
+            point in another picture of the same size, which is moved alike. The linear part of the move multiplies them.
 
     Returns:
         float32 [M, H', W'].

@@ -1,18 +1,22 @@
 """Masks: integers [M, H, W] through every spatial operation, nearest, once, for every engine.
 
-What an image gets beside itself, a mask gets too: its own last pixels mirrored or repeated, or a
+A mask gets the same border as its image: its own last pixels mirrored or repeated, or a
 constant. Pixels are chosen in float64: the source of a pixel is the one that its centre falls into.
 """
 
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from gpu_aug.engines.sources import nearest_pixels
+from gpu_aug.engines.sources import fold, nearest_pixels
+from gpu_aug.resampling.grid import displaced, sources
 
 Masks = NDArray[Any]
 Size = tuple[int, int]
+
+_CPU = torch.device("cpu")  # all targets are moved on the host
 
 
 def cut(
@@ -56,26 +60,14 @@ def warp(
     masks: Masks, matrix: NDArray[np.float64], size: Size, padding_mode: str, fill: int
 ) -> Masks:
     """Move by a matrix [3, 3] from before to after in continuous coordinates, to another ``size``."""
-    height, width = size
-    if not np.isfinite(matrix).all() or np.linalg.det(matrix) == 0:
-        return np.full((len(masks), height, width), fill, masks.dtype)
-    back = np.linalg.inv(matrix)
-    x, y = np.arange(0.5, width), np.arange(0.5, height)[:, None]
-    source_x, source_y = (row[0] * x + (row[1] * y + row[2]) for row in back[:2])
-    if (back[2] != (0, 0, 1)).any():
-        distance = back[2, 0] * x + (back[2, 1] * y + back[2, 2])
-        # Behind the horizon the image is seen once more, as in OpenCV and torch.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            source_x, source_y = source_x / distance, source_y / distance
-    return _gather(masks, source_x, source_y, padding_mode, fill)
+    x, y = sources(matrix[None], size, _CPU)
+    return _gather(masks, x[0].numpy(), y[0].numpy(), padding_mode, fill)
 
 
 def remap(masks: Masks, field: NDArray[np.float32], padding_mode: str, fill: int) -> Masks:
     """Move along a field [2, H, W]; see spatial.Remap."""
-    _, height, width = field.shape
-    x = field[0].astype(np.float64) + np.arange(0.5, width)
-    y = field[1].astype(np.float64) + np.arange(0.5, height)[:, None]
-    return _gather(masks, x, y, padding_mode, fill)
+    x, y = displaced(torch.from_numpy(field)[None])
+    return _gather(masks, x[0].numpy(), y[0].numpy(), padding_mode, fill)
 
 
 def shuffle(masks: Masks, tiles: NDArray[np.int64], sources: NDArray[np.int64]) -> Masks:
@@ -96,27 +88,12 @@ def hidden_by(holes: NDArray[np.int64], size: Size) -> NDArray[np.bool_]:
     return hidden
 
 
-def mirrored(pixels: NDArray[np.int64], length: int, padding_mode: str) -> NDArray[np.int64]:
-    """Return which pixel of a line of ``length`` stands at each position of it, also beside the line.
-
-    For "constant" it is the nearest pixel, as for "edge".
-    """
-    if padding_mode == "reflect":
-        period = max(2 * (length - 1), 1)
-        pixels = pixels % period
-        return np.where(pixels < length, pixels, period - pixels)
-    if padding_mode == "symmetric":
-        pixels = pixels % (2 * length)
-        return np.where(pixels < length, pixels, 2 * length - 1 - pixels)
-    return np.clip(pixels, 0, length - 1)
-
-
 def _take(
     masks: Masks, rows: NDArray[Any], columns: NDArray[Any], padding_mode: str, fill: int
 ) -> Masks:
     _, height, width = masks.shape
-    taken: Masks = masks[:, mirrored(rows, height, padding_mode)]
-    taken = taken[:, :, mirrored(columns, width, padding_mode)]
+    taken: Masks = masks[:, fold(rows, height, padding_mode)]
+    taken = taken[:, :, fold(columns, width, padding_mode)]
     if padding_mode == "constant":
         taken[:, (rows < 0) | (rows >= height)] = fill
         taken[:, :, (columns < 0) | (columns >= width)] = fill
@@ -129,12 +106,10 @@ def _gather(
     """Take the pixels that the points (x, y), [H, W] each, fall into; NaN is beside the image."""
     _, height, width = masks.shape
     known = np.isfinite(x) & np.isfinite(y)
-    limit = 2.0**40  # whole numbers beyond would not fit
+    limit = 2.0**40  # larger coordinates would not fit into int64
     column = np.floor(np.clip(np.where(known, x, -1), -limit, limit)).astype(np.int64)
     row = np.floor(np.clip(np.where(known, y, -1), -limit, limit)).astype(np.int64)
-    taken: Masks = masks[
-        :, mirrored(row, height, padding_mode), mirrored(column, width, padding_mode)
-    ]
+    taken: Masks = masks[:, fold(row, height, padding_mode), fold(column, width, padding_mode)]
     beside = (row < 0) | (row >= height) | (column < 0) | (column >= width)
     taken[:, beside if padding_mode == "constant" else ~known] = fill
     return taken

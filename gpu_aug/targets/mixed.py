@@ -45,7 +45,7 @@ def mix(
 
 
 def _check_alike(operation: Mixing, members: list[Moved], row: int) -> None:
-    """Refuse to mix targets of which one has something that another lacks."""
+    """Refuse to mix targets if one has a kind of targets that another lacks."""
     for name in (*KINDS, "box_labels", "keypoint_labels"):
         there = [getattr(member, name) is not None for member in members]
         if any(there) != all(there):
@@ -95,7 +95,7 @@ def _tile(offsets: NDArray[np.int64], members: list[Moved]) -> Moved:
         layers.append(mask_math.cut(member.masks, np.array([-top, -left]), shape, "constant", 0))
     if joined.box_params.instance_masks:
         joined.masks = np.concatenate(layers)
-    else:  # beside its tile each is 0
+    else:  # each layer is 0 outside its tile
         joined.masks = np.bitwise_or.reduce(layers)
     return joined
 

@@ -64,7 +64,7 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
             moved = np.flatnonzero(params["apply"] & moves_targets(leaf))
             for row in moved.tolist():
                 move(leaf, batch[row], params, row)
-        # Albumentations checks after every step; later ones that move nothing change nothing.
+        # Albumentations checks after every step; after the first one a step that moves nothing drops nothing.
         _check(batch, range(len(batch)) if number + 1 == first else moved.tolist())
     _check(batch, range(len(batch)), at_end=True)
     return [_leave(one) for one in batch]
@@ -126,9 +126,9 @@ def _size(sizes: NDArray[np.int64], row: int) -> tuple[int, int]:
 
 
 def _num_before_check(operation: Operation) -> int:
-    """Return after how many leaves of the first step all targets are checked, moved or not.
+    """Return the number of leaves of the first step, after which all targets are checked, moved or not.
 
-    A choice is one step: what one alternative enlarges has not been checked after another.
+    A combinator is one step, so targets are checked after the last of its alternatives.
     """
     if isinstance(operation, RandomApply):
         return _num_before_check(operation.operations[0])
@@ -139,7 +139,7 @@ def _check(batch: list[Moved], rows: Iterable[int], *, at_end: bool = False) -> 
     for row in rows:
         one = batch[row]
         boxes, keypoints = one.boxes, one.keypoints
-        # Those that are checked once, at the end, are put aside until then, and the other way round.
+        # ``check_each`` says whether this is the time to check: after each operation or once at the end.
         if boxes is not None and one.box_params.check_each != at_end:
             one.boxes, kept = box_math.keep(boxes, one.box_params, one.after)
             one.keep_boxes(kept)
@@ -149,7 +149,7 @@ def _check(batch: list[Moved], rows: Iterable[int], *, at_end: bool = False) -> 
 
 
 def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | None) -> Moved:
-    """Check targets against their image, and bring them into our own form."""
+    """Check targets against their image, and return them with boxes as corners in pixels."""
     params = recipe.boxes or BoxParams()
     points = recipe.keypoints or KeypointParams()
     one = Moved(

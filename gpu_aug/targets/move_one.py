@@ -20,7 +20,7 @@ from gpu_aug.targets import boxes as box_math
 from gpu_aug.targets import masks as mask_math
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 
-_CPU = torch.device("cpu")
+_CPU = torch.device("cpu")  # all targets are moved on the host
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Moved:
     keypoint_params: KeypointParams
 
     def keep_boxes(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the other boxes, their labels, and their masks where there is one for each."""
+        """Drop the other boxes with their labels, and with their masks if there is one per box."""
         if self.boxes is None or kept.all():
             return
         own_masks = self.box_params.instance_masks
@@ -189,7 +189,7 @@ def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: flo
 
 
 def _fill(one: Moved, operation: Any) -> Any:
-    """Return what masks get beside the image; maps of floats get NaN.
+    """Return the value of masks beside the image, NaN for maps of floats.
 
     Raises:
         TargetsError: It does not fit into the type of the masks.

@@ -18,7 +18,11 @@ from gpu_aug.ops.operation import describe
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 BoxAlias = Literal["pascal_voc", "albumentations", "coco", "yolo"]
 KINDS = ("boxes", "keypoints", "masks")
+"""The fields of Targets that operations move; labels follow theirs."""
+
 BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
+"""The names of box formats but for the aliases of Albumentations."""
+
 BOX_ALIASES: Mapping[str, tuple[str, bool]] = MappingProxyType(
     {
         "pascal_voc": ("xyxy", False),
@@ -29,7 +33,8 @@ BOX_ALIASES: Mapping[str, tuple[str, bool]] = MappingProxyType(
 )
 """Albumentations' names of box formats -> format and normalized of BoxParams."""
 
-_LARGEST = float(np.finfo(np.float32).max)  # what is handed over is float32
+_LARGEST = float(np.finfo(np.float32).max)  # coordinates are returned as float32
+# What error messages ask for.
 _EXAMPLES = {
     "boxes": "float [N, 4], such as [[10, 20, 50, 60]]",
     "keypoints": "float [K, 2] of (x, y), such as [[10, 20]]",
@@ -91,7 +96,7 @@ class Targets:
 
 
 class _Params(metaclass=FriendlyArgumentErrors):
-    """What BoxParams and KeypointParams have in common."""
+    """Base of BoxParams and KeypointParams."""
 
     @classmethod
     def from_dict(cls, saved: Any) -> Any:
@@ -231,7 +236,7 @@ def as_array(values: Any) -> NDArray[Any]:
 
 
 def _spell_out(params: BoxParams) -> None:
-    """Put format and normalized in the place of a name that stands for both."""
+    """Replace an alias by the format and ``normalized`` that it stands for."""
     meant = BOX_ALIASES.get(params.format) if isinstance(params.format, str) else None
     if meant is None:
         return
@@ -246,7 +251,7 @@ def _spell_out(params: BoxParams) -> None:
 
 
 def _check_switches(params: Any, besides: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Check fields that are on or off; ``besides`` is a word that is allowed as well."""
+    """Check boolean fields; ``besides`` maps a field to a word that it may also hold."""
     for field in fields(params):
         value, word = getattr(params, field.name), besides.get(field.name)
         if not isinstance(field.default, bool) or (word is not None and value == word):
@@ -260,7 +265,7 @@ def _check_switches(params: Any, besides: Mapping[str, str] = MappingProxyType({
 def _coordinates(name: str, values: Any, columns: int) -> NDArray[np.float64]:
     wanted = _EXAMPLES[name]
     try:
-        # A copy: what is given stays as it is, whatever is done with the result.
+        # A copy, so that the argument never changes.
         array = np.array(as_array(values), np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TargetsError(
@@ -299,7 +304,7 @@ def _labels(name: str, values: Any, owner: str, owners: Any) -> NDArray[Any]:
 
 
 def _way_to_whole(masks: NDArray[Any]) -> str:
-    """Return how masks of other types become whole numbers, and what is lost."""
+    """Return a sentence on how masks of another type become integers, and what they lose."""
     if masks.dtype.kind != "f":
         return "number their values"
     if np.array_equal(masks, np.rint(masks)):

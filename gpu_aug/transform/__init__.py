@@ -1,4 +1,4 @@
-"""A recipe as a callable, for people who keep their DataLoader."""
+"""Recipes as callables, for a Dataset and DataLoader of torch."""
 
 from gpu_aug.transform.several import ScheduleTransform, ViewsTransform
 from gpu_aug.transform.transform import Transform

@@ -1,4 +1,4 @@
-"""Draws made ahead: calls that follow one another share the cost of drawing and of making programs."""
+"""Draws made ahead, so that consecutive calls share the cost of drawing and of making programs."""
 
 from itertools import chain
 from typing import NamedTuple
@@ -13,19 +13,19 @@ from gpu_aug.recipe import Recipe
 from gpu_aug.resampling.crops import Cut, compose_crops, cuts_of
 from gpu_aug.transform.numbering import Run
 
-_BLOCK = 128  # calls
-_MAX_KEPT = 4  # blocks, and in each sizes of images whose crops are drawn for the whole block
+_BLOCK = 128  # calls that share the fixed cost of drawing
+_MAX_KEPT = 4  # blocks, and in each block sizes of images; for threads that take blocks in turn
 
 Size = tuple[int, int]
 
 
 class Drawn(NamedTuple):
-    """What was drawn for a call.
+    """The prepared stages of a call.
 
     Attributes:
         cut: The decode stage.
         programs: The batch stages of several calls.
-        row: Which of them is this call's.
+        row: The call's number among them.
     """
 
     cut: Cut
@@ -34,11 +34,11 @@ class Drawn(NamedTuple):
 
 
 class DrawnAhead:
-    """Draws for calls with plain images, many at once.
+    """Prepares calls with plain images, many at once.
 
-    What is drawn for a call depends on its run, its number and the image's size alone. The batch stage of a
-    recipe whose decode stage gives one size is prepared for a block of calls, whatever sizes come; the decode
-    stage for the block once two images in a row have one size, else for the call.
+    The draw of a call depends only on its run, its number and the image's size. If the decode stage gives one size, the
+    batch stage is prepared for a block of calls, whatever the sizes of their images. The decode stage is prepared for a
+    block once two consecutive images have one size, else for the call.
 
     Args:
         recipe: Draws; without operations on time.
@@ -52,13 +52,13 @@ class DrawnAhead:
         self._last: Size | None = None
 
     def get(self, run: Run, number: int, size: Size, *, alone: bool = False) -> Drawn | None:
-        """Return what is drawn for a call, None where the fused engine needs several passes for it.
+        """Return the prepared stages of a call, None where the fused engine needs several passes for it.
 
         Args:
             run: The call's.
             number: The call's.
             size: Height and width of its image.
-            alone: Whether its neighbours are not expected to follow.
+            alone: Whether the next numbers are not expected to follow.
         """
         last, self._last = self._last, size
         again = size == last and not alone
@@ -69,7 +69,7 @@ class DrawnAhead:
             block = self._block(run, start, size if self._recipe.decode_size is None else None)
         if block is None:
             return None
-        return Drawn(block.cut(row, size, whole=again), block.programs, row)
+        return Drawn(block.cut(row, size, all_rows=again), block.programs, row)
 
     def _block(self, run: Run, start: int, size: Size | None) -> "_Block | None":
         key = (run, start, size)
@@ -89,7 +89,7 @@ class DrawnAhead:
 
 
 class _Block:
-    """Calls that are prepared together.
+    """Consecutive calls that are prepared together.
 
     Attributes:
         programs: Their batch stages.
@@ -111,12 +111,12 @@ class _Block:
         self._numbers = [next(numbers) for _ in slots]
         self._cuts: dict[Size, list[Cut]] = {}
 
-    def cut(self, row: int, size: Size, *, whole: bool) -> Cut:
-        """Return the decode stage of a row; `whole` draws that of all rows, for the calls to come."""
+    def cut(self, row: int, size: Size, *, all_rows: bool) -> Cut:
+        """Return the decode stage of a row; ``all_rows`` draws that of all rows, for later calls."""
         cuts = self._cuts.get(size)
         if cuts is not None:
             return cuts[row]
-        if not whole:
+        if not all_rows:
             return self._drawn(slice(row, row + 1), size)[0]
         cuts = self._drawn(slice(None), size)
         self._cuts = {**dict([*self._cuts.items()][1 - _MAX_KEPT :]), size: cuts}

@@ -1,4 +1,4 @@
-"""Which numbers the calls of a transform draw by, in the process itself and in the workers of a DataLoader."""
+"""The seed, epoch and index that each call of a transform draws by, also in the workers of a DataLoader."""
 
 import itertools
 import threading
@@ -7,11 +7,11 @@ from typing import NamedTuple
 import torch
 from torch.utils.data import get_worker_info
 
-_MOST_SEEDS = 2**63 - 1
+_MOST_SEEDS = 2**63 - 1  # the largest limit that torch.randint takes
 
 
 class Run(NamedTuple):
-    """What the draws of a run of calls have in common.
+    """Calls whose indices follow from one rule.
 
     Attributes:
         seed: Their seed.
@@ -27,11 +27,11 @@ class Run(NamedTuple):
 
 
 class Numbering:
-    """Numbers the calls: each has a draw of its own.
+    """Numbers the calls, so that each has a draw of its own.
 
     In a worker of torch's DataLoader the epoch is the base seed that the DataLoader draws from torch's generator for
-    each of its loops, and workers take indices in turn: no two calls of a run draw alike, whatever the number of workers,
-    and ``torch.manual_seed`` makes all of it come again.
+    each of its loops, and workers take indices in turn. So no two calls of a run draw alike, whatever the number of workers,
+    and ``torch.manual_seed`` repeats all draws.
 
     Args:
         seed: Not negative; None takes one from torch's generator at the first call, in each worker again.

@@ -1,4 +1,4 @@
-"""Images as people have them: arrays, tensors, Pillow images; and what comes back for each."""
+"""Images that a transform takes and returns: arrays, tensors and Pillow images."""
 
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ _LEFT_RIGHT, _TOP_BOTTOM, _TRANSPOSE = 0, 1, 5  # PIL.Image.Transpose
 
 
 def kind_of(image: Any) -> Kind:
-    """What an image is, "image" for torchvision's class; what is no tensor and no Pillow image counts as an array."""
+    """Return the kind of an image, "image" for torchvision's class; all but tensors and Pillow images count as arrays."""
     if isinstance(image, Tensor):
         return "image" if type(image).__module__ == "torchvision.tv_tensors._image" else "tensor"
     return "pillow" if hasattr(image, "getbands") else "array"
@@ -41,7 +41,7 @@ def plain_size(image: Any) -> tuple[int, int] | None:
 
 
 def as_pixels(image: Any) -> NDArray[np.uint8]:
-    """Return an image that has a `plain_size` as uint8 [H, W, 3] with pixels side by side, in memory of anybody's."""
+    """Return an image that has a `plain_size` as uint8 [H, W, 3] with pixels side by side; it may share the image's memory."""
     if isinstance(image, Tensor):
         planes = image.numpy(force=True)
         pixels = planes.transpose(1, 2, 0)
@@ -56,13 +56,13 @@ def as_pixels(image: Any) -> NDArray[np.uint8]:
 
 
 def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
-    """Cut, mirror and turn a plain image: memory of its own, of the same kind.
+    """Return a plain image cut, mirrored and turned, of the same kind and in memory of its own.
 
     Args:
         image: As for `plain_size`.
-        kind: What it is.
-        start: Top and left of the part that `move` is about.
-        move: What is done.
+        kind: Its kind.
+        start: Top and left of the image that ``move`` begins from.
+        move: Cut, mirroring and turn.
     """
     (top, left, height, width), rows, columns, transposed = move
     top, left = start[0] + top, start[1] + left
@@ -88,7 +88,7 @@ def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
 
 
 def room_for(kind: Kind, size: tuple[int, int], dtype: Any) -> tuple[Any, NDArray[Any]]:
-    """Make a result, and the same memory as [h, w, 3]."""
+    """Return memory for a result of a kind, and the same memory as [h, w, 3]."""
     if kind in ("tensor", "image"):
         planes = np.empty((3, *size), dtype)
         return torch.from_numpy(planes), planes.transpose(1, 2, 0)
@@ -128,7 +128,9 @@ def finished(result: Any, kind: Kind, dtype: str, *, gray: bool) -> Any:
 
             return TorchvisionImage(result)
         return result
-    result = result[..., 0] if gray else result  # as Albumentations and Pillow have gray images
+    result = (
+        result[..., 0] if gray else result
+    )  # gray images of Albumentations and Pillow have no axis of channels
     if kind == "pillow":
         from PIL import Image
 

@@ -1,4 +1,4 @@
-"""Several recipes as one callable: Views, which give several pictures of an image, and Schedule, which goes by epoch."""
+"""Several recipes as one callable: Views, several pictures of an image, and Schedule, a recipe for each epoch."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from gpu_aug.views import Views
 
 
 class ViewsTransform:
-    """Views that are called as a `Transform` is; `Views.transform` makes it.
+    """Views as a callable like `Transform`; `Views.transform` makes it.
 
     Every call returns a tuple with the result of each view, in their order: of an image a tuple of images, of a sample
     a tuple of samples, of a batch a tuple of batches. `collate` returns the views' batches as a tuple where `Transform`
@@ -66,10 +66,10 @@ class ViewsTransform:
 
 
 class ScheduleTransform:
-    """A schedule that is called as a `Transform` is; `Schedule.transform` makes it.
+    """A schedule as a callable like `Transform`; `Schedule.transform` makes it.
 
-    It must be told the epoch: call ``set_epoch(epoch)`` before each loop over the data. The workers of a DataLoader
-    hear of it also where they outlive an epoch (``persistent_workers=True``).
+    Call ``set_epoch(epoch)`` before each loop over the data. It also reaches workers of a DataLoader that outlive an
+    epoch (``persistent_workers=True``).
 
     Args:
         schedule: Which recipe is used in which epoch.
@@ -96,7 +96,7 @@ class ScheduleTransform:
 
     def set_epoch(self, epoch: int) -> None:
         """Begin an epoch: from now on its recipe is used, and calls are counted from 0."""
-        self.transforms[0].set_epoch(epoch)  # checks it
+        self.transforms[0].set_epoch(epoch)  # checks the epoch
         self._epoch.fill_(epoch)
         self._begun = -1
 

@@ -1,4 +1,8 @@
-"""Transform: a recipe that is called with images."""
+"""Transform: a recipe as a callable on images.
+
+A single plain image takes a program that was prepared for many calls at once (`DrawnAhead`), which saves most of the cost of a
+small recipe; all other images take the way of `apply`. The decode stage is the same code for both.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -44,12 +48,12 @@ Draw = Callable[[NDArray[np.int64]], Draws]
 
 
 class Transform:
-    """A recipe that is called with one image, one sample or a batch; `Recipe.transform` makes it.
+    """A recipe as a callable on one image, one sample or a batch; `Recipe.transform` makes it.
 
-    - ``transform(image)``, for ``__getitem__``: what comes back is as what was given, an array [H, W, 3], a tensor
-      [3, H, W] or a Pillow image: uint8 for uint8, and float32 in [0, 1] for floats, and where the recipe has Normalize
-      or ToDtype of a float (a tensor then comes for a Pillow image). The conversions of an imported pipeline, such as
-      ToTensor, are done as there: `Recipe.output`.
+    - ``transform(image)``, for ``__getitem__``: returns what it is given, an array [H, W, 3], a tensor [3, H, W] or a
+      Pillow image. uint8 stays uint8; floats, and all images if the recipe has Normalize or ToDtype of a float, become
+      float32 (Pillow images then become tensors). `Recipe.output` adds the conversions of an imported pipeline, such as
+      ToTensor.
     - ``transform({"image": ..., "boxes": ..., "mask": ...})``: a dictionary as for `gpu_aug.apply`, with all targets
       moved alike.
     - ``transform(images)``, a list of images of any sizes: a batch, float32 [B, 3, H, W].
@@ -63,7 +67,7 @@ class Transform:
     and epoch and follow from ``torch.manual_seed`` and the seed. It can be pickled and shared by threads.
 
     Args:
-        recipe: What is done.
+        recipe: The recipe.
         seed: Not negative; None takes one from torch's generator.
         engine: As for `gpu_aug.apply`.
         exact: As for `gpu_aug.apply`.
@@ -71,7 +75,7 @@ class Transform:
 
     Raises:
         RecipeError: In a call with one image, or without labels, for a recipe that mixes images.
-        TargetsError: In a call, for what is no image.
+        TargetsError: In a call, an argument is not an image.
 
     Example:
         >>> transform = Recipe([RandomCrop(32), HorizontalFlip()]).transform(seed=0)
@@ -116,12 +120,12 @@ class Transform:
         return f"Transform({self.recipe!r}, seed={self._numbering.seed})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What is drawn ahead stays behind; calls are counted from the first again."""
+        """Pickle without what is drawn ahead; calls of the copy are counted from 0."""
         state = (self.recipe, self._numbering.seed, self._numbering.epoch, self._options)
         return _restore, state
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin an epoch: its draws are others, and calls are counted from 0."""
+        """Begin an epoch: it has draws of its own, and calls are counted from 0."""
         validation.whole("set_epoch", "epoch", epoch, low=0, example="0")
         self._numbering.begin(epoch)
 
@@ -133,7 +137,7 @@ class Transform:
         index: int | None = None,
         indices: Sequence[int] | None = None,
     ) -> Any:
-        """Augment an image, a sample, a list of images, or a batch; see Transform."""
+        """Return an augmented image, sample or batch; see Transform."""
         is_batch = isinstance(image, Tensor) and image.ndim == 4
         if is_batch or isinstance(image, list | tuple):
             if index is not None:
@@ -162,7 +166,7 @@ class Transform:
         return self._sample({"image": image}, run, number)["image"]
 
     def collate(self, items: Sequence[Any]) -> Any:
-        """Make a batch of what a dataset returns: images, or tuples that begin with one, such as (image, label).
+        """Return a batch of the items of a dataset: images, or tuples that begin with one, such as (image, label).
 
         Returns:
             The images, float32 [B, 3, H, W]; of tuples a list with that first, and the rest as torch's default_collate
@@ -306,7 +310,7 @@ class Transform:
 
 
 def _given_form(image: Any) -> tuple[Kind, str]:
-    """Return what an image is, and the type of its values: "uint8", or "float32" for all floats."""
+    """Return the kind of an image, and the type of its values: "uint8", or "float32" for all floats."""
     is_uint8 = getattr(image, "dtype", np.uint8) in (torch.uint8, np.uint8)
     return kind_of(image), "uint8" if is_uint8 else "float32"
 

@@ -6,8 +6,8 @@ import torch
 
 from gpu_aug.draws import Draws
 from gpu_aug.engines.backends.color import normalize_numpy
-from gpu_aug.engines.backends.step import Image, prepare_numpy
-from gpu_aug.engines.engine import Images, leading_normalize, num_uint8
+from gpu_aug.engines.backends.step import Image, as_float, prepare_numpy
+from gpu_aug.engines.engine import Images, prepare_steps
 from gpu_aug.engines.layout import write
 from gpu_aug.errors import EngineError
 from gpu_aug.ops.foreign.function import BatchFunction
@@ -29,12 +29,9 @@ class AlbumentationsEngine:
                 "use engine 'kornia' or device 'cpu'"
             )
         leaves = recipe.batch_leaves
-        self._num_uint8 = num_uint8(leaves)
-        self._steps = [prepare_numpy(leaf) for leaf in leaves]
-        first = leading_normalize(recipe, self._num_uint8)
-        self._divide = first is None
-        if first is not None:
-            self._steps[self._num_uint8] = normalize_numpy(first, unit=255.0)
+        self._steps, self._num_uint8, self._divide = prepare_steps(
+            recipe, prepare_numpy, normalize_numpy
+        )
         together = [
             number
             for number, leaf in enumerate(leaves)
@@ -77,4 +74,4 @@ class AlbumentationsEngine:
         stays_uint8 = number < self._num_uint8 or (number == self._num_uint8 and not self._divide)
         if stays_uint8 or image.dtype != np.uint8:
             return image
-        return image.astype(np.float32) / np.float32(255)
+        return as_float(image)

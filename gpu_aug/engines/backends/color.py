@@ -15,6 +15,7 @@ from gpu_aug.engines.backends.step import (
     NumpyStep,
     TorchStep,
     albumentations_transform,
+    as_float,
     host_step_torch,
     inject,
     module,
@@ -25,7 +26,7 @@ from gpu_aug.engines.backends.step import (
     torch_step,
     transform,
 )
-from gpu_aug.engines.layout import to_unit_
+from gpu_aug.engines.layout import to_levels, to_unit_
 from gpu_aug.ops import (
     CLAHE,
     ColorJitter,
@@ -41,10 +42,8 @@ from gpu_aug.ops import (
 from gpu_aug.ops.color.jitter import FACTORS, JitterStep
 from gpu_aug.upload import upload
 
-_ONE_STEP = float(np.float32(1 / 255))
-
-
-_SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13
+_ONE_STEP = float(np.float32(1 / 255))  # OpenCV multiplies by the rounded reciprocal
+_SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13  # Pillow's SMOOTH
 
 
 @prepare_torch.register
@@ -189,9 +188,9 @@ def _solarize_torch(_: Solarize, x: Tensor, params: Params) -> Tensor:
 
 @numpy_step
 def _solarize_numpy(_: Solarize, image: Image, params: Params, row: int) -> Image:
-    whole = image.dtype == np.uint8
-    value = image.astype(np.float32) / np.float32(255) if whole else image
-    inverse = image.dtype.type(255 if whole else 1) - image
+    is_uint8 = image.dtype == np.uint8
+    value = as_float(image) if is_uint8 else image
+    inverse = image.dtype.type(255 if is_uint8 else 1) - image
     return np.where(value >= np.float32(params["threshold"][row]), inverse, image)
 
 
@@ -244,7 +243,7 @@ def _clahe_numpy(operation: CLAHE) -> NumpyStep:
 def _to_dtype_torch(operation: ToDtype, x: Tensor, _params: Params) -> Tensor:
     if x.dtype == torch.uint8 or operation.dtype != "uint8":
         return x
-    return to_unit_(x.mul(255).round_().clamp_(0, 255))
+    return to_unit_(to_levels(x))
 
 
 @numpy_step
@@ -257,7 +256,7 @@ def _to_dtype_numpy(operation: ToDtype, image: Image, _params: Params, _row: int
 
 @torch_step
 def _shift_hsv_torch(_: HueSaturationValue, x: Tensor, params: Params) -> Tensor:
-    whole = x if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255)
+    whole = x if x.dtype == torch.uint8 else to_levels(x)
     hue, saturation, value = to_hsv(whole.to(torch.int32))
     tables = upload(hsv_tables(params), x.device).flatten(1)
     moved = [

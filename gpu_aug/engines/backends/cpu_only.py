@@ -1,4 +1,4 @@
-"""Operations that exist on the CPU only, carried out by the same code in every engine."""
+"""Operations that every engine carries out by the same code, on the CPU: most exist nowhere else."""
 
 from collections.abc import Callable
 from functools import partial, singledispatch
@@ -15,6 +15,7 @@ from gpu_aug.ops import (
     ChromaticAberration,
     Downscale,
     GlassBlur,
+    MedianBlur,
     Operation,
     Spatter,
     Superpixels,
@@ -32,7 +33,7 @@ Dtype = Literal["uint8", "float32"]
 
 F = TypeVar("F", bound=Callable[..., Image])
 
-_CPU = torch.device("cpu")
+_CPU = torch.device("cpu")  # all images here are NumPy arrays
 _COLORS = {"rain": (238, 238, 175), "mud": (20, 42, 63)}  # Albumentations' defaults
 
 
@@ -83,6 +84,14 @@ def _coded(operation: JPEG | WebP, image: Image, params: Params, row: int) -> Im
     _, encoded = cv2.imencode(suffix, bgr, [int(flag), int(params["quality"][row])])
     decoded: Any = cv2.imdecode(encoded, cv2.IMREAD_UNCHANGED)
     result: Image = decoded if as_bgr else cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
+    return result
+
+
+@_runs_on("uint8")
+def _median(_: MedianBlur, image: Image, params: Params, row: int) -> Image:
+    import cv2
+
+    result: Image = cv2.medianBlur(image, int(params["size"][row]))
     return result
 
 

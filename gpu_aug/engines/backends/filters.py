@@ -28,7 +28,8 @@ from gpu_aug.engines.backends.step import (
     prepare_torch,
     torch_step,
 )
-from gpu_aug.engines.layout import to_unit_
+from gpu_aug.engines.layout import to_levels, to_unit_
+from gpu_aug.engines.sources import fold
 from gpu_aug.ops import (
     JPEG,
     ChromaticAberration,
@@ -136,7 +137,7 @@ def _median_torch(operation: MedianBlur, device: torch.device) -> TorchStep:
     sizes = operation.kernel_size
     low, high = (sizes, sizes) if isinstance(sizes, int) else sizes
     if device.type == "cpu":
-        return host_step_torch(_median_on_host, "uint8")
+        return host_step_torch(*cpu_only_function(operation))
 
     def apply(x: Tensor, params: Params) -> Tensor:
         for size in range(low, high + 1, 2):
@@ -146,29 +147,13 @@ def _median_torch(operation: MedianBlur, device: torch.device) -> TorchStep:
     return apply
 
 
-@prepare_numpy.register
-def _median_numpy(_: MedianBlur) -> NumpyStep:
-    def apply(image: Image, params: Params, row: int) -> Image:
-        result: Image = cv2.medianBlur(image, int(params["size"][row]))
-        return result
-
-    return host_step_numpy(apply, "uint8")
-
-
-def _median_on_host(image: NDArray[np.uint8], params: Params, row: int) -> NDArray[np.uint8]:
-    import cv2
-
-    result: NDArray[np.uint8] = cv2.medianBlur(image, int(params["size"][row]))
-    return result
-
-
 def _median_step(size: int, x: Tensor, _: Params) -> Tensor:
     return median(x, size)
 
 
 def median(x: Tensor, size: int) -> Tensor:
     """Take 8-bit medians over squares, [n, 3, H, W], one image at a time: a square is stored per pixel."""
-    levels = x if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255).to(torch.uint8)
+    levels = x if x.dtype == torch.uint8 else to_levels(x).to(torch.uint8)
     radius = size // 2
     images = []
     for image in levels:
@@ -250,13 +235,13 @@ def mirrored(x: Tensor, tall: int, wide: int) -> Tensor:
     if tall < height and wide < width:
         return F.pad(x, (wide, wide, tall, tall), mode="reflect")
     for axis, (length, margin) in enumerate(((height, tall), (width, wide)), start=2):
-        period = max(2 * (length - 1), 1)
-        pixel = np.arange(-margin, length + margin) % period
-        x = x.index_select(axis, upload(np.minimum(pixel, period - pixel) % length, x.device))
+        pixels = fold(np.arange(-margin, length + margin), length, "reflect")
+        x = x.index_select(axis, upload(pixels, x.device))
     return x
 
 
 @prepare_numpy.register(JPEG)
+@prepare_numpy.register(MedianBlur)
 @prepare_numpy.register(WebP)
 @prepare_numpy.register(ZoomBlur)
 @prepare_numpy.register(ChromaticAberration)

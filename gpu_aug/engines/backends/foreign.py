@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
 from gpu_aug.engines.backends.step import (
     BatchStep,
@@ -99,7 +100,6 @@ def _function_numpy(operation: BatchFunction) -> BatchStep:
 def _on_batch_of_one(apply: Callable[[Tensor, Params], Tensor]) -> NumpyStep:
     def step(image: Image, params: Params, row: int) -> Image:
         x = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None]
-        one = {name: values[row : row + 1] for name, values in params.items()}
-        return np.ascontiguousarray(apply(x, one)[0].permute(1, 2, 0).numpy())
+        return np.ascontiguousarray(apply(x, row_of(params, row))[0].permute(1, 2, 0).numpy())
 
     return step

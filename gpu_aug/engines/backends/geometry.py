@@ -23,6 +23,7 @@ from gpu_aug.engines.sources import Taps, area_taps, nearest_pixels, padded_pixe
 from gpu_aug.ops.geometric.spatial import Crop, Reorient, Resample, Spatial
 from gpu_aug.upload import upload
 
+# OpenCV's names of our borders.
 BORDERS = {
     "constant": cv2.BORDER_CONSTANT,
     "edge": cv2.BORDER_REPLICATE,
@@ -31,6 +32,7 @@ BORDERS = {
 }
 
 
+# OpenCV's names of our interpolations; nearest pixels are chosen by `nearest_pixels`.
 _INTERPOLATIONS = {
     "bilinear": cv2.INTER_LINEAR,
     "bicubic": cv2.INTER_CUBIC,

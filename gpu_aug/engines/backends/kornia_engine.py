@@ -1,5 +1,7 @@
 """The Kornia engine: Kornia's own modules, on any device, with our parameters."""
 
+from functools import partial
+
 import kornia.augmentation  # noqa: F401 - a missing package is reported when an engine is made
 import torch
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch import Tensor
 from gpu_aug.draws import Draws
 from gpu_aug.engines.backends.color import normalize_torch
 from gpu_aug.engines.backends.step import on_rows, prepare_torch
-from gpu_aug.engines.engine import Images, leading_normalize, num_uint8, takes_batches
+from gpu_aug.engines.engine import Images, prepare_steps, takes_batches
 from gpu_aug.engines.layout import to_planar, to_unit_, write
 from gpu_aug.recipe import Recipe
 
@@ -22,14 +24,12 @@ class KorniaEngine:
     name = "kornia"
 
     def __init__(self, recipe: Recipe, *, device: torch.device) -> None:
-        leaves = recipe.batch_leaves
-        self._num_uint8 = num_uint8(leaves)
-        self._steps = [prepare_torch(leaf, device) for leaf in leaves]
-        self._mixes = [leaf.group > 1 for leaf in leaves]
-        first = leading_normalize(recipe, self._num_uint8)
-        self._divide = first is None
-        if first is not None:
-            self._steps[self._num_uint8] = normalize_torch(first, device, unit=255.0)
+        self._steps, self._num_uint8, self._divide = prepare_steps(
+            recipe,
+            lambda leaf: prepare_torch(leaf, device),
+            partial(normalize_torch, device=device),
+        )
+        self._mixes = [leaf.group > 1 for leaf in recipe.batch_leaves]
         self._num_single = recipe.num_single_leaves
         self._device_type = device.type
         small = device.type == "cpu" and recipe.group == 1 and not takes_batches(recipe)

@@ -81,10 +81,9 @@ def _mosaic_numpy(operation: Mosaic, images: list[Image], params: Params) -> lis
         height, width = images[row].shape[:2]
         out[row] = np.empty_like(images[row])
         for source, (top, left) in zip(sources[row], offsets[row], strict=True):
-            above, before = max(-top, 0), max(-left, 0)
-            tile = images[source][above : height - max(top, 0), before : width - max(left, 0)]
-            top, left = max(top, 0), max(left, 0)
-            out[row][top : top + tile.shape[0], left : left + tile.shape[1]] = tile
+            rows, from_rows = overlap(top, height)
+            columns, from_columns = overlap(left, width)
+            out[row][rows, columns] = images[source][from_rows, from_columns]
     return out
 
 

@@ -18,7 +18,7 @@ from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise
 from gpu_aug.random_fields import poisson
 from gpu_aug.upload import upload
 
-_CPU = torch.device("cpu")
+_CPU = torch.device("cpu")  # of images that are NumPy arrays
 
 
 @torch_step

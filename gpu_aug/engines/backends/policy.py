@@ -22,7 +22,7 @@ from gpu_aug.engines.backends.step import (
     prepare_numpy,
     prepare_torch,
 )
-from gpu_aug.engines.layout import to_unit_
+from gpu_aug.engines.layout import to_levels, to_unit_
 from gpu_aug.ops.geometric.spatial import Warp
 from gpu_aug.ops.policy.policy import AugMix
 from gpu_aug.ops.policy.space import BLENDS, ROUND_UP, PolicyBlend, PolicyWarp
@@ -134,7 +134,7 @@ def _in_8_bit(function: Function) -> TorchStep:
     def step(x: Tensor, params: Params) -> Tensor:
         factor = params["factor"][:, None, None, None]
         weights = np.stack([factor, 1 - factor]).astype(np.float32)
-        whole = x.float() if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255)
+        whole = x.float() if x.dtype == torch.uint8 else to_levels(x)
         changed = function(whole, *upload(weights, x.device)).clamp_(0, 255).floor_()
         return changed.to(torch.uint8) if x.dtype == torch.uint8 else to_unit_(changed)
 

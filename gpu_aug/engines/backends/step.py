@@ -22,7 +22,7 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.channel_triplets import by_channel_triplets
-from gpu_aug.engines.layout import to_unit_
+from gpu_aug.engines.layout import to_levels, to_unit_
 from gpu_aug.errors import EngineError
 from gpu_aug.ops import OnTargets, Operation
 from gpu_aug.upload import upload
@@ -76,7 +76,7 @@ def _keep_torch(_: OnTargets, x: Tensor, _params: Params) -> Tensor:
 
 
 def module(call: Any, **fixed: Tensor) -> TorchStep:
-    """Call a Kornia module with the drawn parameters as they are, kept on the host."""
+    """Return a step that calls a Kornia module with the drawn parameters, which stay on the host."""
 
     def apply(x: Tensor, params: Params) -> Tensor:
         tensors = {name: host(values) for name, values in params.items()} | fixed
@@ -128,7 +128,7 @@ def host_step_torch(
     def apply(x: Tensor, params: Params) -> Tensor:
         device, is_uint8 = x.device, x.dtype == torch.uint8
         if dtype == "uint8" and x.dtype != torch.uint8:
-            x = x.mul(255).round_().clamp_(0, 255).to(torch.uint8)
+            x = to_levels(x).to(torch.uint8)
         elif dtype == "float32" and x.dtype == torch.uint8:
             x = to_unit_(x.float())
         images = x.permute(0, 2, 3, 1).contiguous().cpu().numpy()
@@ -169,7 +169,7 @@ def _keep_numpy(_: OnTargets, image: Image, _params: Params, _row: int) -> Image
 
 
 def transform(call: Any, *names: str) -> NumpyStep:
-    """Call a transform with the named parameters as they were drawn."""
+    """Return a step that calls a transform with the named parameters as they were drawn."""
 
     def apply(image: Image, params: Params, row: int) -> Image:
         return inject(call, image, **{name: params[name][row] for name in names})
@@ -186,9 +186,21 @@ def albumentations_transform(name: str) -> Any:
 
 
 def inject(call: Any, image: Image, **params: Any) -> Image:
-    """Call a transform with these parameters."""
+    """Return an image changed by a transform with these parameters."""
     result: Image = call.apply_with_params(params, image=image)["image"]
     return result
+
+
+def as_bytes(image: Image) -> NDArray[np.uint8]:
+    """Return an image in 8 bits; values in [0, 1] are rounded to the nearest level."""
+    if image.dtype == np.uint8:
+        return image
+    return np.clip(np.rint(image * np.float32(255)), 0, 255).astype(np.uint8)
+
+
+def as_float(image: NDArray[np.uint8]) -> Image:
+    """Return 8-bit values as float32 in [0, 1]."""
+    return image.astype(np.float32) / np.float32(255)
 
 
 def host_step_numpy(function: NumpyStep, dtype: Literal["uint8", "float32"]) -> NumpyStep:
@@ -201,10 +213,8 @@ def host_step_numpy(function: NumpyStep, dtype: Literal["uint8", "float32"]) -> 
     def apply(image: Image, params: Params, row: int) -> Image:
         given = image
         if dtype == "uint8" and image.dtype != np.uint8:
-            given = np.clip(np.rint(image * np.float32(255)), 0, 255).astype(np.uint8)
+            given = as_bytes(image)
         result = function(given, params, row)
-        if result.dtype == np.uint8 and image.dtype != np.uint8:
-            return result.astype(np.float32) / np.float32(255)
-        return result
+        return as_float(result) if result.dtype == np.uint8 != image.dtype else result
 
     return apply

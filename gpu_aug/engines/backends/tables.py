@@ -1,7 +1,5 @@
 """Lookup tables, color matrices and brightness maps."""
 
-from typing import Any
-
 import cv2
 import numpy as np
 import torch
@@ -15,6 +13,8 @@ from gpu_aug.engines.backends.step import (
     NumpyStep,
     TorchStep,
     albumentations_transform,
+    as_bytes,
+    as_float,
     host_step_torch,
     inject,
     numpy_step,
@@ -22,7 +22,7 @@ from gpu_aug.engines.backends.step import (
     prepare_torch,
     torch_step,
 )
-from gpu_aug.engines.layout import to_unit_
+from gpu_aug.engines.layout import to_levels, to_unit_
 from gpu_aug.ops.color.lookup_tables import HistogramTable, Table
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
 from gpu_aug.ops.imported.color import TISSUE_BELOW, HEStain
@@ -30,10 +30,8 @@ from gpu_aug.ops.imported.shading import PlasmaBrightnessContrast, Shading, per_
 from gpu_aug.ops.imported.tones import EqualizeLuma
 from gpu_aug.upload import upload
 
-_ONE = 2.0**32
-
-
-_CPU = torch.device("cpu")
+_ONE = 2.0**32  # sums are of multiples of 1 / _ONE; see `statistics_torch`
+_CPU = torch.device("cpu")  # of images that are NumPy arrays
 
 
 @prepare_torch.register
@@ -45,7 +43,7 @@ def _table_torch(operation: Table, _device: torch.device) -> TorchStep:
 
 @numpy_step
 def _table_numpy(operation: Table, image: Image, params: Params, row: int) -> Image:
-    return look_up_numpy(image, whole_numpy(image), operation.tables(row_of(params, row))[0])
+    return look_up_numpy(image, as_bytes(image), operation.tables(row_of(params, row))[0])
 
 
 @torch_step
@@ -60,7 +58,7 @@ def _histogram_table_torch(operation: HistogramTable, x: Tensor, _params: Params
 def _histogram_table_numpy(
     operation: HistogramTable, image: Image, _params: Params, _row: int
 ) -> Image:
-    levels = whole_numpy(image)
+    levels = as_bytes(image)
     num = [np.bincount(levels[..., channel].ravel(), minlength=256) for channel in range(3)]
     tables = operation.tables(torch.from_numpy(np.stack(num)[None]))
     return look_up_numpy(image, levels, tables[0].numpy())
@@ -78,7 +76,7 @@ def _equalize_luma_numpy(operation: EqualizeLuma) -> NumpyStep:
     if operation.method == "pil":
         from gpu_aug.engines.opencv import equalize_luma
 
-        return lambda image, _params, _row: as_float(equalize_luma(whole_numpy(image), operation))
+        return lambda image, _params, _row: as_float(equalize_luma(as_bytes(image), operation))
     import albumentations as A
 
     call = A.Equalize(mode="cv" if operation.method == "opencv" else "pil", by_channels=False)
@@ -88,15 +86,8 @@ def _equalize_luma_numpy(operation: EqualizeLuma) -> NumpyStep:
 def whole_torch(x: Tensor) -> Tensor:
     """Return the 8-bit values of images [n, 3, H, W] as int64 [n, 3, H * W]."""
     if x.dtype != torch.uint8:
-        x = x.mul(255).round_().clamp_(0, 255)
+        x = to_levels(x)
     return x.flatten(2).long()
-
-
-def whole_numpy(image: Image) -> NDArray[np.uint8]:
-    """Return the image in 8 bits."""
-    if image.dtype == np.uint8:
-        return image
-    return np.clip(np.rint(image * np.float32(255)), 0, 255).astype(np.uint8)
 
 
 def look_up_torch(x: Tensor, levels: Tensor, tables: Tensor) -> Tensor:
@@ -129,7 +120,7 @@ def _matrix_torch(operation: ColorMatrix, x: Tensor, params: Params) -> Tensor:
 @numpy_step
 def _matrix_numpy(operation: ColorMatrix, image: Image, params: Params, row: int) -> Image:
     if operation.reads_image:
-        drawn = as_tensors(row_of(params, row), torch.float64)
+        drawn = on_device(row_of(params, row), _CPU, torch.float64)
         matrix = operation.image_matrices(drawn, statistics_numpy(image))[0].numpy()
     else:
         matrix = params["matrix"][row]
@@ -251,22 +242,6 @@ def _stain_numpy(operation: HEStain) -> NumpyStep:
 def on_device(params: Params, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
     """Return drawn parameters as tensors, floating ones with ``dtype``."""
     tensors = {name: upload(values, device) for name, values in params.items()}
-    return {
-        name: values.to(dtype) if values.is_floating_point() else values
-        for name, values in tensors.items()
-    }
-
-
-def as_float(image: NDArray[np.uint8]) -> Image:
-    """Return 8-bit values as float32 in [0, 1]."""
-    return image.astype(np.float32) / np.float32(255)
-
-
-def as_tensors(params: Params, dtype: torch.dtype) -> dict[str, Any]:
-    """Return parameters as tensors, floating ones with ``dtype``."""
-    tensors = {
-        name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in params.items()
-    }
     return {
         name: values.to(dtype) if values.is_floating_point() else values
         for name, values in tensors.items()

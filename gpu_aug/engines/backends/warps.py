@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
+from gpu_aug.engines.backends.geometry import BORDERS
 from gpu_aug.engines.backends.step import Image, NumpyStep, prepare_numpy, torch_step
 from gpu_aug.errors import EngineError
 from gpu_aug.ops.geometric.spatial import Matrices, Remap, Spatial, Warp
@@ -24,7 +26,7 @@ from gpu_aug.upload import upload
 
 Size = tuple[int, int]
 
-
+# torch's grid_sample has one mirroring; `_normalization` makes it the one or the other.
 _PADDING = {
     "constant": "zeros",
     "edge": "border",
@@ -32,29 +34,17 @@ _PADDING = {
     "symmetric": "reflection",
 }
 
+_CPU = torch.device("cpu")  # of images that are NumPy arrays
 
-_CPU = torch.device("cpu")
-
-
-_INTERPOLATIONS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}
-
-
-_BORDERS = {
-    "constant": cv2.BORDER_CONSTANT,
-    "edge": cv2.BORDER_REPLICATE,
-    "reflect": cv2.BORDER_REFLECT_101,
-    "symmetric": cv2.BORDER_REFLECT,
-}
-
+_INTERPOLATIONS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}  # nearest is ours
 
 _LARGE = 512  # pixels a side, up to which OpenCV's warpPerspective is exact enough, and several times as fast
 
-
-_FAR = 2.0**24  # beyond it OpenCV's whole numbers might end
+_FAR = 2.0**24  # larger coordinates might not fit into OpenCV's integers
 
 
 Sampler = Callable[[Image, tuple[float, ...]], Image]
-"""Image and the constant beside it in, resampled image out."""
+"""Takes an image and the constant of its border, and returns the resampled image."""
 
 
 @torch_step
@@ -80,7 +70,7 @@ def _warp_numpy(operation: Warp) -> NumpyStep:
     _check_version(operation)
 
     def warp(image: Image, params: Params, row: int) -> Image:
-        one = {name: values[row : row + 1] for name, values in params.items()}
+        one = row_of(params, row)
         height, width = one["shape"][0].tolist() if "shape" in one else image.shape[:2]
         if operation.interpolation == "nearest":
             forward = operation.forward(one, np.array([image.shape[:2]]))
@@ -92,7 +82,7 @@ def _warp_numpy(operation: Warp) -> NumpyStep:
 
         def sample(image: Image, fill: tuple[float, ...]) -> Image:
             flags = _INTERPOLATIONS[operation.interpolation]
-            border: Any = {"borderMode": _BORDERS[operation.padding_mode], "borderValue": fill}
+            border: Any = {"borderMode": BORDERS[operation.padding_mode], "borderValue": fill}
             warped: Image
             if pixels is not None:
                 warped = cv2.remap(image, *pixels, flags, **border)
@@ -134,7 +124,7 @@ def _remap_numpy(operation: Remap) -> NumpyStep:
     _check_version(operation)
 
     def remap(image: Image, params: Params, row: int) -> Image:
-        one = {name: values[row : row + 1] for name, values in params.items()}
+        one = row_of(params, row)
         height, width = image.shape[:2]
         moved = operation.displacement(one, (height, width), _CPU)
         if operation.interpolation == "nearest":
@@ -149,7 +139,7 @@ def _remap_numpy(operation: Remap) -> NumpyStep:
                 columns,
                 rows,
                 interpolation=_INTERPOLATIONS[operation.interpolation],
-                borderMode=_BORDERS[operation.padding_mode],
+                borderMode=BORDERS[operation.padding_mode],
                 borderValue=fill,
             )
             return moved_image

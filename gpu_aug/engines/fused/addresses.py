@@ -45,7 +45,7 @@ def _image(image: Tensor, row: int, size: Sequence[int]) -> tuple[int, ...]:
 
 
 def _of_rows(batch: Tensor, first: tuple[int, ...]) -> NDArray[np.int64]:
-    """The numbers of all rows, given those of the first."""
+    """Return the numbers of all rows, given those of the first."""
     num, step = batch.shape[0], batch.stride(0) * batch.itemsize
     described = np.empty((num, len(first)), np.int64)
     described[:] = first

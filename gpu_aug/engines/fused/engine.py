@@ -38,7 +38,7 @@ class FusedEngine:
         if self.plan.asks_others:
             with torch.no_grad(), torch.autocast(self._device_type, enabled=False):
                 self._run(images, draws, out)
-        else:  # our kernels know neither gradients nor autocast
+        else:  # gradients and autocast do not concern our kernels
             self._run(images, draws, out)
 
     def _run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:

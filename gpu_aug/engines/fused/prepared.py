@@ -12,11 +12,12 @@ from gpu_aug.engines.fused.compile.pending import Pending
 from gpu_aug.engines.fused.compile.plan import Plan, add_parts
 from gpu_aug.engines.fused.compile.program import Kind, Program, Stage
 
+# What a transform of single images returns, as torch names it.
 _TORCH = {np.dtype(np.uint8): torch.uint8, np.dtype(np.float32): torch.float32}
 
 
 class Move(NamedTuple):
-    """What a program does that only cuts, mirrors and turns, in this order.
+    """A program that only cuts, mirrors and turns, in this order.
 
     Attributes:
         cut: Top, left, height and width of the cut.
@@ -36,7 +37,7 @@ class PreparedPrograms:
 
     Attributes:
         sizes: Height and width of the results.
-        moves: What the programs do that only move pixels; None for others.
+        moves: The programs that only move pixels; None for others.
     """
 
     def __init__(self, program: Program) -> None:
@@ -54,7 +55,7 @@ class PreparedPrograms:
         Args:
             row: Its number.
             image: uint8 [h, w, 3] of the row's decode size, pixels side by side.
-            out: [h', w', 3] of `sizes`, uint8 or float32, of any strides; written whole.
+            out: [h', w', 3] of `sizes`, uint8 or float32, of any strides; all of it is written.
         """
         one: list[Any] = [field[row : row + 1] for field in self._program]
         self._run_single(Program(*one), image, out, self._dtypes[_TORCH[out.dtype]])
@@ -79,7 +80,7 @@ def prepare(plan: Plan, draws: Draws) -> PreparedPrograms | None:
 
 
 def _images_of(sizes: NDArray[np.int32]) -> torch.Tensor | list[torch.Tensor]:
-    """Images without memory of these sizes, which nobody reads."""
+    """Return images of these sizes that share the memory of one pixel; their values are not read."""
     pixel = torch.empty(1, 1, 3, dtype=torch.uint8)
     if (sizes == sizes[0]).all():
         return pixel.expand(len(sizes), *sizes[0].tolist(), 3)
@@ -93,6 +94,6 @@ def _moves(program: Program) -> list[Move | None]:
     inside = (np.where(transposed[:, None], size[:, ::-1], size) == view[:, 2:]).all(axis=1)
     columns = np.where(transposed, back[:, 0, 1], back[:, 0, 0]) < 0
     rows = np.where(transposed, back[:, 1, 0], back[:, 1, 1]) < 0
-    told = zip(view.tolist(), rows.tolist(), columns.tolist(), transposed.tolist(), strict=True)
+    moves = map(Move, view.tolist(), rows.tolist(), columns.tolist(), transposed.tolist())
     plain = (only & inside).tolist()
-    return [Move(*move) if is_plain else None for move, is_plain in zip(told, plain, strict=True)]
+    return [move if is_plain else None for move, is_plain in zip(moves, plain, strict=True)]

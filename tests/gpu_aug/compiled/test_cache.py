@@ -1,5 +1,6 @@
 """Compiled code that is kept: what it depends on, who may put it there, and what is said meanwhile."""
 
+import ast
 import logging
 import re
 import sys
@@ -79,6 +80,46 @@ def test_changed_callee(place: Path, import_trial: Import) -> None:
     assert import_trial(1).answer() == 1
     assert kept.num_compiled() == compiled + 1
     assert len(list(place.glob("*.code"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "value"),
+    [(kept, "_VERSIONS", ("another",)), (kept.numba.config, "BOUNDSCHECK", 1)],
+    ids=["versions", "settings"],
+)
+def test_other_versions_and_settings(
+    place: Path,
+    import_trial: Import,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    value: Any,
+) -> None:
+    """Code of other versions of NumPy and others, or of other settings of Numba, is not used."""
+    answer = import_trial(1).answer
+    answer()
+    assert place.is_dir()
+    assert answer._cache.has(())
+    monkeypatch.setattr(owner, name, value)
+    assert not answer._cache.has(())
+
+
+def test_imports_are_those_of_the_syntax_tree() -> None:
+    """The quick search of a module's text finds the modules of ours that its top level imports."""
+    ours = [
+        name for name in sys.modules if kept._OURS.match(name) and name != "gpu_aug.trial_inner"
+    ]
+    assert len(ours) > 50
+    for name in ours:
+        text = kept._text(sys.modules[name]).decode()
+        found = set(kept._imported(text))
+        imported = set()
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.Import):
+                imported |= {one.name for one in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported |= {str(node.module), *(f"{node.module}.{one.name}" for one in node.names)}
+        assert {one for one in imported if kept._OURS.match(one) and one in sys.modules} <= found
 
 
 def test_told_once(place: Path, import_trial: Import, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,9 +18,11 @@ from gpu_aug.ops import Operation
 from gpu_aug.ops.geometric.spatial import Crop, Warp
 from gpu_aug.recipe import Recipe
 
-_NUM_IMAGES, _ANY_SIZE = 8, (480, 640)
-_MEAN = "contrast: its mean needs all pixels, which wait in a scratch image of float32"
-_FLOAT_BYTES = 4
+_NUM_IMAGES = 8  # images that are drawn; the one with the most passes is shown
+_ANY_SIZE = (480, 640)  # of images whose size the recipe leaves open
+_MEAN = "contrast: its mean needs all pixels, which wait in a scratch image of float32"  # a note
+_FLOAT_BYTES = 4  # of the values that passes write
+# How `Pass.by` is printed.
 _KINDS = {
     "": "fused",
     "albumentations": "a step of Albumentations",
@@ -37,10 +39,10 @@ class Pass:
     """One reading and writing of an image.
 
     Attributes:
-        by: "" for our own kernels, else whose step it is.
-        split: Why it does not belong to the pass before.
+        by: "" for our own kernels, else the name of the engine of the step, or "you".
+        split: The reason why it does not belong to the pass before.
         operations: The operations that it carries out.
-        notes: What else is worth knowing.
+        notes: Further lines for the reader.
         mixes: Whether it reads a second image.
     """
 
@@ -90,7 +92,7 @@ def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
 
 
 def find_passes(plan: Plan, recipe: Recipe) -> list[Pass]:
-    """Add the operations of a plan to programs that nobody carries out, all gates open.
+    """Add the operations of a plan to programs that are not carried out, all gates open.
 
     Returns:
         The passes of the image that takes the most of a few images.
@@ -129,7 +131,7 @@ class _Trace(Pending):
             passes[-1].operations.append(part.operation)
 
     def _add_step(self, row: int, part: Part) -> None:
-        """Let a step of another engine be a pass, in place of one that would hold nothing."""
+        """Replace the current, empty pass by one that is a step of another engine."""
         name, passes = type(part.operation).__name__, self._passes[row]
         passes[-1].by, passes[-1].split = part.by, NO_KERNEL.format(name=name)
         passes[-1].operations.append(part.operation)
@@ -138,7 +140,7 @@ class _Trace(Pending):
     def split(
         self, operation: Operation, rows: Rows, reasons: dict[str, Rows], dtype: Any = None
     ) -> None:
-        """Note why; see Pending.split."""
+        """Note the reason; see Pending.split."""
         for row in np.flatnonzero(rows):
             texts = [text for text, holds in reasons.items() if holds[row]]
             if texts:
@@ -165,7 +167,7 @@ class _Trace(Pending):
 
 
 def _resized(operation: Operation) -> Any:
-    """A step of another engine that makes images of the right size, and no more."""
+    """Return a step that only makes images of the size that another engine would make."""
 
     def apply(images: Sequence[torch.Tensor], _params: Params) -> list[torch.Tensor]:
         sizes = [_size_after(operation, (image.shape[0], image.shape[1])) for image in images]
@@ -178,7 +180,7 @@ def _resized(operation: Operation) -> Any:
 
 
 def _filled(text: str, operation: Operation, before: list[Operation]) -> str:
-    """A reason with the names of the operation and of those before it in the pass."""
+    """Return a reason with the names of the operation and of those before it in the pass."""
     kinds: dict[str, Any] = {
         "values": lambda other: stages(other) is not None and not isinstance(other, Warp),
         "warp": lambda other: isinstance(other, Warp),

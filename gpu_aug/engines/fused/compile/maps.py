@@ -1,8 +1,24 @@
 """Operations that move pixels, added to the maps of programs.
 
-Whole-pixel moves compose exactly. Two bilinear warps compose into one, which saves an
-interpolation; pixels outside the frame between them stay cut off. With ``exact`` they stay separate. Before an
-operation that a map cannot take, the images that it changes are written first.
+The map of a pending image is in one of three states, ``Pending.moved``. What an operation does depends on it::
+
+    state      Reorient   Crop inside    Crop that pads     Warp
+    -------    --------   -----------    --------------     ----
+    CLEAN      joins      joins (view)   joins -> PADDED    joins -> WARPED
+    PADDED     joins      joins          if alike           joins -> WARPED, if alike
+    WARPED     joins      joins          splits             joins as second warp (frame), or splits
+
+- joins: its matrix is multiplied into ``back``; moves by whole pixels compose exactly.
+- (view): the view shrinks to what the crop leaves, so that a border put on later begins there.
+- if alike: both fill the border with the same constant; otherwise the image is split.
+- (frame): two bilinear warps become one interpolation. ``before`` keeps the first map and ``frame`` the size of the image
+  between, so that pixels outside it stay cut off. A third warp splits, and so does the second one with ``exact``, of a
+  policy, of nearest pixels, or with a border that is mirrored or differs from the first one's; see ``_why_apart``.
+- splits: the images that the operation changes are written first (``Pending.split``), become CLEAN, and it joins.
+
+Whatever the state, a mixed image and one with painted rectangles split before every move. Changed values split before a
+Warp and a Crop that pads, for the kernels change values after they load pixels; a contrast splits before every Crop,
+which would change the mean that it takes.
 """
 
 from functools import singledispatch
@@ -25,7 +41,7 @@ _BORDERS = {
     "symmetric": Border.SYMMETRIC,
 }
 
-
+# Reasons of several operations to split; see `Pending.split`.
 _MIXED = "{name} moves pixels of mixed images"
 _PAINTED = "{name} moves pixels after rectangles were painted"
 _OTHER_PADDING = "{name} samples or pads in another way than {pad}"
@@ -33,7 +49,7 @@ _OTHER_PADDING = "{name} samples or pads in another way than {pad}"
 
 @singledispatch
 def can_move(operation: Operation) -> bool:  # noqa: ARG001 - for registered
-    """Whether ``move`` knows the operation."""
+    """Whether ``move`` can add the operation."""
     return False
 
 
@@ -133,7 +149,7 @@ def _warp(operation: Warp, pending: Pending, params: Params, *, exact: bool) -> 
 
 
 def _why_apart(operation: Warp, pending: Pending, kind: Kind, *, exact: bool) -> dict[str, Rows]:
-    """Why a warp cannot join what is pending, and for which images."""
+    """Return the reasons why a warp cannot join the map, each with the images that it holds for."""
     program, warped = pending.program, pending.moved == WARPED
     reasons = {
         _MIXED: pending.is_mixed,
@@ -159,7 +175,7 @@ def _why_apart(operation: Warp, pending: Pending, kind: Kind, *, exact: bool) ->
 
 
 def _leave_out_singular(pending: Pending, rows: Rows) -> None:
-    """Let those whose matrix has no inverse see what lies beside the view alone."""
+    """For matrices without an inverse, sample beside the view, so that only the fill shows."""
     lost = rows & ~np.isfinite(pending.back).all(axis=(1, 2))
     pending.back[lost] = ((0, 0, -9), (0, 0, -9), (0, 0, 1))
     pending.program.border[lost] = Border.CONSTANT
@@ -182,7 +198,7 @@ def _set_border(operation: Spatial, pending: Pending, rows: Rows) -> None:
 
 
 def _same_border(operation: Spatial, pending: Pending) -> Rows:
-    """Which images have beside them what the operation wants there."""
+    """Return which images have the border that the operation asks for."""
     border = _border(operation)
     same: Rows = pending.program.border == border
     if border in (Border.CONSTANT, Border.CONSTANT_TWICE):
@@ -191,7 +207,7 @@ def _same_border(operation: Spatial, pending: Pending) -> Rows:
 
 
 def _can_pad(operation: Spatial, pending: Pending) -> Rows:
-    """Which padded images can be padded or warped once more, as if their padding were not a part of them."""
+    """Return which padded images can be padded or warped again: both borders are the same constant."""
     if _border(operation) != Border.CONSTANT:
         return np.zeros(len(pending), bool)
     same: Rows = (pending.moved == PADDED) & _same_border(operation, pending)
@@ -199,7 +215,7 @@ def _can_pad(operation: Spatial, pending: Pending) -> Rows:
 
 
 def _cut_view(pending: Pending, rows: Rows) -> None:
-    """Reduce the view to what is seen of it; all maps of ``rows`` are whole-pixel moves."""
+    """Reduce the view to the part that the result shows; all maps of ``rows`` are whole-pixel moves."""
     if not rows.any():
         return
     back, size = pending.back[rows], pending.program.size[rows]

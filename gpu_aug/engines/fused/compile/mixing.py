@@ -10,11 +10,12 @@ from gpu_aug.engines.fused.compile.pending import Pending, Rows
 from gpu_aug.engines.fused.compile.program import Mix
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp
 
+# A reason to split; see `Pending.split`.
 _READS_OTHERS = "{name} reads other images as they are before it"
 
 
 def mix(operation: MixUp | CutMix, pending: Pending, params: Params, is_whole: bool) -> None:
-    """Let the partner come into each image that is mixed.
+    """Mix its partner into each image that is mixed.
 
     Both are written first, unless their program is empty.
 
@@ -62,7 +63,7 @@ def make_mosaic(
 
 
 def _with(rows: Rows, partners: NDArray[np.int64]) -> Rows:
-    """The images to be mixed, and their partners."""
+    """Return the images that are mixed or that others are mixed with."""
     needed = rows.copy()
     needed[partners] = True
     return needed

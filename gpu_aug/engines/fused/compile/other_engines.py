@@ -24,7 +24,8 @@ Apply = Callable[[Sequence[Tensor], Params], list[Tensor]]
 def prepare_step(operation: Operation, device: torch.device) -> tuple[str, Apply]:
     """Return whose step carries out ``operation``, and that step.
 
-    A function of the user gets all images at once. On the CPU the step of any other operation is Albumentations', where that can, on other devices Kornia's.
+    A function of the user gets all images at once. Other operations are carried out by Albumentations on the CPU, where it
+    can, and by Kornia elsewhere.
 
     Raises:
         EngineError: Neither can.
@@ -35,7 +36,7 @@ def prepare_step(operation: Operation, device: torch.device) -> tuple[str, Apply
         return "you", _together(batch_function(operation))
     if device.type == "cpu":
         try:
-            import albumentations  # noqa: F401 - if it is missing, torch takes its place now and not in the middle of a run
+            import albumentations  # noqa: F401 - if it is missing, Kornia takes its place now and not in the middle of a run
 
             return "albumentations", _one_by_one(prepare_numpy(operation))
         except (EngineError, ModuleNotFoundError):

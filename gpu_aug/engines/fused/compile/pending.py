@@ -1,7 +1,14 @@
 """The operations still pending for each image of a batch, collected until the image must be written.
 
 Each image has its own program. Operations whose gate is open add to it; where one cannot be added, the images that it
-changes, and only those, are written in between (``Pending.split``) and begin with an empty program.
+changes, and only those, are written in between (``Pending.split``) and begin with an empty program::
+
+    images --+--> map --> mix --> stages --> stored
+             |  (moved)        (staged, fixed)  |
+             +---------- split: write ----------+
+
+A program is carried out from left to right, so an operation can join only if all parts on its right are empty or give the
+same result after it: ``maps`` says when a move joins, ``mixing`` when a mix does; changes of values always join.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +29,9 @@ Rows = NDArray[np.bool_]
 RunProgram = Callable[[Program, Any, Any, Any], None]
 
 CLEAN, PADDED, WARPED = range(3)
-"""How pixels were moved: whole-pixel moves of which nothing lies beside the view; such with a padding;
-a warp."""
+"""States of a map: moves by whole pixels that show the view alone; the same with a border beside it; a warp, or two."""
 
-_IDENTITY = np.eye(3)
-_IDENTITY_ROW = _IDENTITY.ravel()
+_IDENTITY = np.eye(3)  # the map of an empty program
 
 
 class Pending:
@@ -34,10 +39,11 @@ class Pending:
 
     Attributes:
         images: Where the programs start from: [B, H, W, 3], or B tensors [H, W, 3].
-        program: What is to be done, to be written row by row; without the arrays of ``add_tables`` and so on.
+        program: The programs, which operations write to; ``add_tables``, ``add_holes`` and ``add_keys`` collect the
+            arrays of several entries per image.
         back: The program's ``back`` as float64 [B, 3, 3].
         before: The same of ``before``.
-        moved: int8 [B], CLEAN and so on.
+        moved: int8 [B], the state of the map: CLEAN, PADDED or WARPED.
         staged: bool [B], whether there are stages.
         fixed: bool [B], whether one of them depends on where pixels are.
     """
@@ -83,7 +89,7 @@ class Pending:
         return self._keys.add(keys[:, None])
 
     def blend(self, rows: NDArray[np.int64], others: Sequence[Tensor], mix: int) -> None:
-        """Let other images come into those of ``rows``, which have an empty program."""
+        """Mix other images into those of ``rows``, which have an empty program."""
         if self._others is None:
             self._others = [None] * len(self)
         for row, other in zip(rows.tolist(), others, strict=True):
@@ -92,7 +98,7 @@ class Pending:
 
     @property
     def is_mixed(self) -> Rows:
-        """Which images a second one comes into, bool [B]."""
+        """Which images a second one is mixed into, bool [B]."""
         mixed: Rows = self.program.mix != 0
         return mixed
 
@@ -108,9 +114,9 @@ class Pending:
         Args:
             operation: The operation; ``explain`` names it.
             rows: Which images it changes.
-            reasons: Why it cannot be added, and to which images: the first one counts. A text for people, with
-                "{name}" for the operation, "{values}", "{warp}" and "{pad}" for the last one before that changed
-                values, warped or padded.
+            reasons: Reasons why it cannot be added, each with the images that it holds for; ``explain`` prints the first.
+                In a text "{name}" stands for the operation, and "{values}", "{warp}" and "{pad}" for the last one
+                before that changed values, warped or padded.
             dtype: See ``write``.
         """
         del operation
@@ -120,7 +126,7 @@ class Pending:
         self.write(rows & apart, dtype)
 
     def write(self, rows: Rows, dtype: torch.dtype | None = None) -> None:
-        """Carry out the programs of ``rows`` and let them begin anew.
+        """Carry out the programs of ``rows`` and begin new ones.
 
         Args:
             rows: Rows to finish; those whose program is empty are left unchanged, unless their type differs.
@@ -146,7 +152,7 @@ class Pending:
         self._carry_out(None, out)
 
     def replace(self, row_numbers: NDArray[np.int64], images: Images) -> None:
-        """Let the programs of ``row_numbers`` begin anew, with other images [H, W, 3]."""
+        """Begin new programs for ``row_numbers``, with other images [H, W, 3]."""
         if isinstance(images, Tensor):
             self._source_size[row_numbers] = images.shape[1:3]
             self._is_float[row_numbers] = images.dtype == torch.float32
@@ -173,7 +179,7 @@ class Pending:
 
     @property
     def _is_whole(self) -> Rows:
-        """Which images are still as they were, if only whole-pixel moves were made, bool [B]."""
+        """Which images a map of whole-pixel moves leaves as they are, bool [B]."""
         view = self.program.view
         same = (self.back == _IDENTITY).all(axis=(1, 2)) & (view[:, :2] == 0).all(axis=1)
         whole: Rows = same & (view[:, 2:] == self._source_size).all(axis=1)
@@ -209,7 +215,7 @@ def _empty_program(size: NDArray[np.int32], num_stages: int) -> Program:
     """Programs that leave images of these sizes, int32 [B, 2], as they are."""
     num = len(size)
     identity = np.empty((num, 9))
-    identity[:] = _IDENTITY_ROW
+    identity[:] = _IDENTITY.ravel()
     view = np.zeros((num, 4), np.int32)
     view[:, 2:] = size
     return Program(
@@ -241,7 +247,7 @@ class _Column:
         self._num = int(first.shape[1])
 
     def add(self, more: NDArray[Any]) -> int:
-        """Put more behind, and return where it begins."""
+        """Append entries and return the number of the first."""
         self._parts.append(more.astype(self._parts[0].dtype))
         self._num += more.shape[1]
         return self._num - int(more.shape[1])

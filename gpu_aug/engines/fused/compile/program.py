@@ -2,13 +2,14 @@
 
 For every image, on its own: (1) load a pixel of the result from the source, along a map, as red, green and blue
 float32 in [0, 1]; (2) blend it with the second source, if there is one; (3) carry out the stages in turn;
-(4) store the pixel. The kernels of the CPU (``cpu``) and of the GPU (``triton``) follow this text.
+(4) store the pixel. The kernels of the CPU (``cpu``) and of the GPU (``triton``) follow this text; where it names float64, those
+of the GPU may compute affine maps in units of 2**-32 pixels, see ``triton/record.py``.
 
 1. Load
 -------
-Let (y, x) be a pixel of the result, ``size`` its height and width, ``view`` the rectangle (top, left, height,
-width) of the source beside which there is nothing, and ``back`` the matrix, row by row, from continuous coordinates of
-the result to those of the view (a pixel in column j covers [j, j + 1)), or of the frame between. In float64::
+Let (y, x) be a pixel of the result, ``size`` the result's height and width, and ``view`` the rectangle (top, left, height,
+width) of the source that is seen. ``back`` is the matrix, row by row, from continuous coordinates of the result (a pixel in
+column j covers [j, j + 1)) to those of the view, or of the frame between. In float64::
 
     X = back[0] * (x + 0.5) + (back[1] * (y + 0.5) + back[2])
     Y = back[3] * (x + 0.5) + (back[4] * (y + 0.5) + back[5])
@@ -22,15 +23,14 @@ the result to those of the view (a pixel in column j covers [j, j + 1)), or of t
 - BILINEAR: with u = X - 0.5 and v = Y - 0.5 (X / Z - 0.5 and Y / Z - 0.5 where ``back[6:]`` is not (0, 0, 1)), the
   pixels at floor(v) and floor(v) + 1, floor(u) and floor(u) + 1, weighted by the fractions of v and u.
 
-A pixel beside the view is, by ``border``: CONSTANT: ``fill``; EDGE: the nearest pixel of the view; REFLECT: mirrored
-without the edge (dcb|abcd|cba); SYMMETRIC: with it (cba|abcd|dcb); both as often as needed. A coordinate that is NaN is
-beside the view in every mode and gives ``fill``. With CONSTANT_TWICE (of BILINEAR alone) fill mixes by the square
-of the weights: ``(sum(w * pixel) - fill * c) ...`` where c is the sum of the weights of the pixels inside and the sum
-runs over them: ``value = (sum - fill) * c + fill``.
+``border`` says what stands for a pixel beside the view. CONSTANT: ``fill``. EDGE: the nearest pixel of the view. REFLECT: the
+view mirrored without its edge (dcb|abcd|cba), again and again. SYMMETRIC: the same with its edge (cba|abcd|dcb). A
+coordinate that is NaN gives ``fill`` with every border. CONSTANT_TWICE, of BILINEAR alone, applies the weight of the fill
+twice: with c, the sum of the weights of the pixels inside, and s, their weighted sum, the value is ``(s - fill) * c + fill``.
 
 ``frame`` is the height and width of the image between two warps that are sampled as one (BILINEAR with CONSTANT,
-CONSTANT_TWICE or EDGE); (0, 0) is none. ``back`` leads to that image, of which nothing beside is seen. In float64,
-with x = X / Z and y = Y / Z::
+CONSTANT_TWICE or EDGE); (0, 0) means that there is one warp at most. With a frame ``back`` leads to that image and ``before``
+from it to the view. In float64, with x = X / Z and y = Y / Z::
 
     cover = clamp(min(x, width - x) + 0.5, 0, 1) * clamp(min(y, height - y) + 0.5, 0, 1)
     (X, Y, Z) = before (clamp(x, 0.5, width - 0.5), clamp(y, 0.5, height - 0.5), 1)
@@ -38,16 +38,16 @@ with x = X / Z and y = Y / Z::
 and the value at (X, Y, Z), made as above, becomes ``value * cover + fill * (1 - cover)``, with CONSTANT_TWICE
 ``(value * cover - fill) * cover + fill``; with EDGE it stays. Where x or y is NaN it is ``fill``.
 
-A uint8 source counts as value / 255, rounded once where nothing else follows (a true division); float32 as it is.
+The values of a uint8 source are divided by 255; WHOLE and NEAREST give the correctly rounded quotient.
 
 2. Blend
 --------
-``mix`` says how ``others[b]``, an image of the size of the result with the values at this point of the recipe, comes in.
-The map of an image with a ``mix`` is always the identity on the whole source.
+``mix`` says how ``others[b]`` is mixed in: an image of the result's size, as it is at this step of the recipe.
+The map of an image with a ``mix`` is the identity on the full source.
 
-- NO_MIX: not at all.
+- NO_MIX: it is not.
 - BLEND: value * share[0] + other * share[1], products rounded before the sum.
-- CUT: the other one inside the rectangle ``window`` (top, left, bottom, right; half open), else the value.
+- CUT: other inside the rectangle ``window`` (top, left, bottom, right; half open), value elsewhere.
 
 3. Stages
 ---------
@@ -74,11 +74,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-NUM_VALUES = 18
+NUM_VALUES = 18  # of `Stage.MATRIX`, which has the most: 12 factors, 3 lower and 3 upper limits
 
 
 class Kind(IntEnum):
-    """How a value is made of the pixels of the source."""
+    """How a value is computed from the pixels of the source."""
 
     WHOLE = 0
     NEAREST = 1
@@ -86,7 +86,7 @@ class Kind(IntEnum):
 
 
 class Border(IntEnum):
-    """What lies beside the view."""
+    """What stands for pixels beside the view."""
 
     CONSTANT = 0
     EDGE = 1
@@ -96,7 +96,7 @@ class Border(IntEnum):
 
 
 class Mix(IntEnum):
-    """How a second image comes in."""
+    """How a second image is mixed in."""
 
     NO_MIX = 0
     BLEND = 1
@@ -104,7 +104,7 @@ class Mix(IntEnum):
 
 
 class Stage(IntEnum):
-    """What is done to a pixel (r, g, b); v are its arguments."""
+    """A change of a pixel (r, g, b); v are its arguments."""
 
     NOTHING = 0
 
@@ -182,7 +182,7 @@ class Program(NamedTuple):
         tables: float32 [B, T, 3, 256], values already divided by 255; T may be 0.
         holes: int32 [B, N, 4]; N may be 0.
         colours: float32 [B, N, 3].
-        keys: uint32 [B, K, 2]; K may be 0.
+        keys: uint32 [B, K, 2]; K is at least 1, for kernels read a key of every HOLES, noise or not.
     """
 
     codes: NDArray[np.int32]

@@ -28,7 +28,8 @@ from gpu_aug.ops.color.matrices import ColorMatrix
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.ops.policy.space import ROUND_UP, PolicyWarp
 
-GRAY = (0.299, 0.587, 0.114)
+GRAY = (0.299, 0.587, 0.114)  # ITU-R BT.601, as torchvision and OpenCV weigh
+# Plain integers for the compiled function.
 SCALE, CONTRAST, HUE = int(Stage.SCALE), int(Stage.CONTRAST), int(Stage.HUE)
 
 
@@ -62,6 +63,7 @@ class Stages(NamedTuple):
     fixed: bool = False
 
 
+# Of operations that change no values.
 NO_STAGES = Stages(0, lambda _params, _columns: None)
 
 
@@ -139,6 +141,7 @@ def _jitter_step(operation: JitterStep) -> Stages:
     return Stages(1, write)
 
 
+# A jitter step of factor f is f * plain + (1 - f) * gray.
 _PLAIN_MATRIX = np.eye(3, 4).ravel()
 _GRAY_MATRIX = np.tile((*GRAY, 0), 3)
 _CODES = np.array([Stage.SCALE, Stage.CONTRAST, Stage.MATRIX, Stage.HUE], np.int32)
@@ -162,7 +165,7 @@ def _write_steps(
 def _write_factors(
     order: Any, factors: Any, used: Any, first: int, codes: Any, values: Any
 ) -> None:
-    """Write the stages from ``first`` on; it is compiled, for numpy let go of Python's lock a dozen times."""
+    """Write the stages from ``first`` on; compiled, because NumPy would release Python's lock a dozen times."""
     for row in range(len(order)):
         for place in range(order.shape[1]):
             step = order[row, place]
@@ -182,7 +185,7 @@ def _write_factors(
 
 @stages.register
 def _policy_warp(operation: PolicyWarp) -> Stages | None:
-    """What follows the warp itself: rounding down."""
+    """Return the stage that follows the warp itself: rounding down."""
     if operation.interpolation != "bilinear":
         return None
 
@@ -245,7 +248,7 @@ def _holes(operation: Holes) -> Stages | None:
 
 
 def _plain(code: Stage, name: str | None = None) -> Stages:
-    """A stage with one drawn argument, or none."""
+    """Return a stage with one drawn argument, or none."""
 
     def write(params: Params, columns: Columns) -> None:
         columns.codes[:, 0] = code
@@ -258,7 +261,7 @@ def _plain(code: Stage, name: str | None = None) -> Stages:
 def _fixed_matrix(
     matrix: NDArray[np.float64], shift: NDArray[np.float64], *, limits: tuple[float, float]
 ) -> Stages:
-    """A matrix that is the same for all images."""
+    """Return the stage of a matrix that is the same for all images."""
     arguments = np.concatenate([np.column_stack([matrix, shift]).ravel(), np.repeat(limits, 3)])
     code = Stage.SCALE if np.array_equal(matrix, np.diag(np.diag(matrix))) else Stage.MATRIX
 

@@ -8,9 +8,11 @@ import numpy as np
 from gpu_aug.compiled.jit import inner
 from gpu_aug.engines.fused.cpu.memory import Integer, Real, floats_at
 
+# float32, as a plain number would make the sums float64.
 _ZERO, _ONE, _TWO, _THREE, _FOUR, _SIX = (np.float32(number) for number in (0, 1, 2, 3, 4, 6))
 _LARGEST = np.float32(255)
 _SIXTH = np.float32(1 / 6)
+# The gray that CONTRAST takes the mean of; see `Stage.CONTRAST`.
 _RED, _GREEN, _BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 
 

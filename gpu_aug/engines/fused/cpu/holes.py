@@ -7,6 +7,7 @@ import numpy as np
 from gpu_aug.compiled.jit import inner, signed
 from gpu_aug.engines.fused.cpu.memory import Integer, floats_at
 
+# The lower and the upper word of a product of two words.
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 

@@ -20,7 +20,7 @@ from gpu_aug.engines.fused.cpu.memory import (
 UINT8, FLOAT16, BFLOAT16, FLOAT32 = range(4)
 """Types of memory."""
 
-_LARGEST = np.float32(255)
+_LARGEST = np.float32(255)  # of uint8; float32, as a plain number would make the quotients float64
 
 
 @inner

@@ -22,6 +22,7 @@ from gpu_aug.engines.fused.cpu.sampling import (
     load_whole,
 )
 
+# Plain integers for the compiled functions.
 (
     NOTHING,
     SCALE,
@@ -42,6 +43,7 @@ NO_MIX, BLEND, CUT = (int(mix) for mix in Mix)
 SPARE_BYTES = 52
 """Scratch for each pixel of a line: 36 bytes for ``sampling``, 12 for a second line, 4 for sums."""
 
+# The map of a second image; see "2. Blend" in `program`.
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 
@@ -65,12 +67,12 @@ def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memo
 def run_plain(
     program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any
 ) -> None:
-    """Carry out a program of what `is_plain` tells, as ``run`` does; it takes half the time to compile."""
+    """Carry out a program that `is_plain`, as ``run`` does; it takes half the time to compile."""
     _run(program, sources, others, outs, dtype, memory, False)
 
 
 def is_plain(program: Program) -> bool:
-    """Whether images are only cut and mirrored, and their stages are the usual ones."""
+    """Whether `run_plain` can carry out a program: images are cut and mirrored alone, with the frequent stages."""
     is_whole = not program.kind.any() and not program.mix.any()
     return bool(is_whole and (program.codes <= HUE).all())
 
@@ -97,7 +99,7 @@ def _run(
 
 @inlined
 def _view(program: Any, image: Integer, sources: Any) -> View:
-    """The view of an image; that of a second source is all of it, for those that are mixed have no other."""
+    """Return the view of an image; for a second source, which is only read if there is a mix, the view is all of it."""
     fill, view = program.fill[image], program[VIEW_FIELD][image]
     is_float, row_bytes = sources[image, 1], sources[image, 2]
     pixel_bytes = 12 if is_float else 3
@@ -129,9 +131,9 @@ def _between(program: Any, image: Integer) -> Between:
 def _run_image(
     program: Any, image: Integer, view: View, other: View, out: Any, dtype: Integer, codes: Any, values: Any, num: Integer, spare: Integer, is_full: bool,
 ) -> None:  # fmt: skip
-    """Carry out the program of one image, all stages line by line, up to a mean that is wanted of all lines.
+    """Carry out the program of one image, line by line, up to each CONTRAST, which needs the mean of all lines.
 
-    What stands behind ``if is_full`` is not compiled where that is a plain False.
+    Numba leaves out the code behind ``if is_full`` where that is a constant False.
     """
     height, width = np.int64(program.size[image, 0]), np.int64(program.size[image, 1])
     address, across, down, along = out[0], out[1], out[2], out[3]
@@ -210,7 +212,7 @@ def _range(view: View, mix: Integer) -> Any:
 
 @inlined
 def _use_mean(mean: Real, v: Any) -> None:
-    """Make the arguments of a SCALE of those of a CONTRAST."""
+    """Turn the arguments of a CONTRAST into those of a SCALE."""
     factor = v[0]
     for index in range(NUM_VALUES):
         v[index] = 0
@@ -231,7 +233,7 @@ def _carry_out(
     code: Integer,
     v: Integer,
 ) -> None:
-    """Carry out one of the less usual stages on line ``y``."""
+    """Carry out one of the less frequent stages on line ``y``."""
     if code == GAMMA:
         colors.gamma(line, width, v)
     elif code == SOLARIZE:

@@ -7,7 +7,8 @@ import numpy as np
 from gpu_aug.compiled.jit import inlined, inner
 from gpu_aug.engines.fused.cpu.memory import Integer, Real, floats_at, ints_at
 
-_FAR = 1e9
+_FAR = 1e9  # coordinates beyond would not fit into int32
+# float32, as a plain number would make the results float64.
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
@@ -16,9 +17,9 @@ class Between(NamedTuple):
 
     Attributes:
         height: In pixels; 0 where there is no such frame.
-        width: ...
+        width: In pixels.
         before: Nine float64, from points of the frame to those of the view.
-        is_edge: Whether what lies beside the frame is its nearest pixel.
+        is_edge: Whether a pixel beside the frame is the nearest one of the frame.
     """
 
     height: Integer
@@ -86,7 +87,7 @@ def find_between(between: Between, back: Any, y: Integer, spare: Integer, width:
 
 @inner
 def stays_inside(between: Between, back: Any, y: Integer, width: Integer) -> Any:
-    """Whether no point of line ``y`` needs what lies beside the frame: of a straight line its ends say it."""
+    """Whether all points of line ``y`` lie inside the frame: of a straight line the ends are enough."""
     if _is_projective(back):
         return False
     x0, y0, _ = _row(back, y)
@@ -115,14 +116,14 @@ def product(one: Any, two: Any) -> Any:
 
 @inner
 def hide(line: Integer, width: Integer, spare: Integer, fill: Any, is_twice: bool) -> None:
-    """Let ``fill``, three float32, stand where the frame between has no pixels.
+    """Write ``fill``, three float32, where the frame between has no pixels.
 
     Args:
         line: Address of float32 [3, width].
-        width: ...
-        spare: What ``find_between`` wrote.
-        fill: ...
-        is_twice: Whether fill mixes by the squares of the weights.
+        width: Width of the result, in pixels.
+        spare: The scratch that ``find_between`` wrote.
+        fill: The colour beside the frame.
+        is_twice: Whether the weight of the fill is applied twice; see CONSTANT_TWICE.
     """
     cover = floats_at(spare + 32 * width, width)
     for channel in range(3):
@@ -138,7 +139,7 @@ def hide(line: Integer, width: Integer, spare: Integer, fill: Any, is_twice: boo
 
 @inlined
 def _row(back: Any, y: Integer) -> Any:
-    """Return what a line adds to all its points."""
+    """Return the summands that all points of a line share."""
     down = y + 0.5
     return back[1] * down + back[2], back[4] * down + back[5], back[7] * down + back[8]
 

@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_aug.compiled.jit import inner
+from gpu_aug.compiled.jit import inner, load_i32
 from gpu_aug.engines.fused.compile.program import Border, Kind
 from gpu_aug.engines.fused.cpu.lines import read_bytes, read_floats
-from gpu_aug.engines.fused.cpu.memory import Integer, Real, bytes_at, floats_at, ints_at, load_le32
+from gpu_aug.engines.fused.cpu.memory import Integer, Real, bytes_at, floats_at, ints_at
 from gpu_aug.engines.fused.cpu.points import (
     Between,
     find,
@@ -17,27 +17,29 @@ from gpu_aug.engines.fused.cpu.points import (
     stays_inside,
 )
 
+# Plain integers for the compiled functions.
 WHOLE, NEAREST, BILINEAR = (int(kind) for kind in Kind)
 CONSTANT, EDGE, REFLECT, SYMMETRIC, CONSTANT_TWICE = (int(border) for border in Border)
 
-_MASK = np.uint32(255)
+_MASK = np.uint32(255)  # a byte of four
+# float32, as a plain number would make the results float64.
 _LARGEST, _ZERO, _ONE = np.float32(255), np.float32(0), np.float32(1)
 _PER_BYTE = np.float32(1 / 255)
 
 
 class View(NamedTuple):
-    """The view of a source, and what lies beside it.
+    """The view of a source, and its border.
 
     Attributes:
         address: Address of its first pixel.
         is_float: 1 where it is float32, 0 where it is uint8.
         stride: Bytes from row to row.
-        height: ...
+        height: In pixels.
         width: In pixels.
         border: Of ``program.Border``.
-        red: What lies beside in CONSTANT, float32.
-        green: ...
-        blue: ...
+        red: Red of the fill, float32.
+        green: Green of the fill, float32.
+        blue: Blue of the fill, float32.
     """
 
     address: Integer
@@ -83,14 +85,7 @@ def load_sampled(
 ) -> None:
     """Load line ``y`` of the result, samples at any points of the view; see ``load_whole``.
 
-    Args:
-        view: ...
-        is_nearest: Whether they are nearest pixels.
-        back: ...
-        y: ...
-        line: ...
-        width: ...
-        spare: Address of 36 * width bytes, scratch.
+    ``is_nearest`` says whether the samples are nearest pixels; ``spare`` is the address of 36 * width bytes of scratch.
     """
     find(back, y, 0.0 if is_nearest else 0.5, spare, width)
     _sample(view, is_nearest, line, width, spare)
@@ -106,17 +101,7 @@ def load_between(
     width: Integer,
     spare: Integer,
 ) -> None:
-    """Load line ``y`` of two warps; see ``load_sampled``.
-
-    Args:
-        view: ...
-        back: Nine float64, from the result to the frame between.
-        between: The frame.
-        y: ...
-        line: ...
-        width: ...
-        spare: ...
-    """
+    """Load line ``y`` of two warps; ``back`` leads from the result to the frame between; see ``load_sampled``."""
     if stays_inside(between, back, y, width):
         load_sampled(view, False, product(between.before, back), y, line, width, spare)
         return
@@ -243,7 +228,7 @@ def _fold(pixel: Integer, length: Integer, border: Integer) -> Integer:
 
 @inner
 def _inner(view: View, is_nearest: bool, width: Integer, spare: Integer) -> Any:
-    """Return between which pixels of the line none needs what lies beside the view, or the bytes behind it."""
+    """Return the first and last of the pixels whose neighbours all lie in the view, with a readable byte behind them."""
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
     margin = 0 if is_nearest else 1
     last_column = np.uint32(max(view.width - 1 - margin, 0))
@@ -273,7 +258,7 @@ def _take(
     columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
     taps = ints_at(spare + 16 * width, count)
     for x in range(count):
-        taps[x] = load_le32(address + np.int64(lines[x]) * stride + np.int64(columns[x]) * 3)
+        taps[x] = load_i32(address + np.int64(lines[x]) * stride + np.int64(columns[x]) * 3)
     for channel in range(3):
         values = floats_at(line + 4 * channel * width, count)
         shift = np.uint32(8 * channel)
@@ -291,10 +276,10 @@ def _gather(
     c, d = ints_at(spare + 24 * width, count), ints_at(spare + 28 * width, count)
     for x in range(count):
         at = address + np.int64(lines[x]) * stride + np.int64(columns[x]) * 3
-        a[x] = load_le32(at)
-        b[x] = load_le32(at + 3)
-        c[x] = load_le32(at + stride)
-        d[x] = load_le32(at + stride + 3)
+        a[x] = load_i32(at)
+        b[x] = load_i32(at + 3)
+        c[x] = load_i32(at + stride)
+        d[x] = load_i32(at + stride + 3)
 
 
 @inner

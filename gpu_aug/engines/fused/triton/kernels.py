@@ -15,35 +15,24 @@ from gpu_aug.engines.fused.compile.program import Mix
 from gpu_aug.engines.fused.triton import record, stages
 from gpu_aug.engines.fused.triton.sample import load_at, sample
 
-_KIND = tl.constexpr(record.KIND)
-_BORDER = tl.constexpr(record.BORDER)
-_MIX = tl.constexpr(record.MIX)
-_IS_PROJECTIVE = tl.constexpr(record.IS_PROJECTIVE)
-_SIZE = tl.constexpr(record.SIZE)
-_VIEW = tl.constexpr(record.VIEW)
-_WINDOW = tl.constexpr(record.WINDOW)
-_FILL = tl.constexpr(record.FILL)
-_SHARE = tl.constexpr(record.SHARE)
-_SOURCE = tl.constexpr(record.SOURCE)
-_OTHER = tl.constexpr(record.OTHER)
-_ADDRESS = tl.constexpr(record.ADDRESS)
-_IS_FLOAT = tl.constexpr(record.IS_FLOAT)
-_SHIFT = tl.constexpr(record.SHIFT)
-_ROW = tl.constexpr(record.ROW)
-_OUT = tl.constexpr(record.OUT)
-_OUT_STRIDES = tl.constexpr(record.OUT_STRIDES)
-_BACK = tl.constexpr(record.BACK)
-_BEFORE = tl.constexpr(record.BEFORE)
-_FRAME = tl.constexpr(record.FRAME)
-_AFFINE = tl.constexpr(record.AFFINE)
-_SLOPES = tl.constexpr(record.SLOPES)
-_HAS_FLOATS = tl.constexpr(record.HAS_FLOATS)
-_HAS_MIX = tl.constexpr(record.HAS_MIX)
-_HAS_COLOUR = tl.constexpr(record.HAS_COLOUR)
-_HAS_HOLES = tl.constexpr(record.HAS_HOLES)
+
+def _offsets(dtype, *names):
+    """Return offsets in a record, in words; Triton reads constants of modules only as constexpr."""
+    return (tl.constexpr(offset) for offset in record.offsets(dtype, *names))
+
+
+_KIND, _BORDER, _MIX, _IS_PROJECTIVE = _offsets(
+    record.RECORD, "kind", "border", "mix", "is_projective"
+)
+_SIZE, _VIEW, _WINDOW, _FRAME = _offsets(record.RECORD, "size", "visible", "window", "frame")
+_FILL, _SHARE, _SOURCE, _OTHER = _offsets(record.RECORD, "fill", "share", "source", "other")
+_OUT, _OUT_STRIDES = _offsets(record.RECORD, "out", "out_strides")
+_BACK, _BEFORE, _AFFINE, _SLOPES = _offsets(record.RECORD, "back", "before", "affine", "slopes")
+_IS_FLOAT, _SHIFT, _ROW = _offsets(record.SOURCE, "is_float", "shift", "row")
+_HAS_FLOATS, _HAS_MIX = tl.constexpr(record.HAS_FLOATS), tl.constexpr(record.HAS_MIX)
+_HAS_COLOUR, _HAS_HOLES = tl.constexpr(record.HAS_COLOUR), tl.constexpr(record.HAS_HOLES)
 _HAS_RARE = tl.constexpr(record.HAS_RARE)
-_NO_MIX = tl.constexpr(int(Mix.NO_MIX))
-_BLEND = tl.constexpr(int(Mix.BLEND))
+_NO_MIX, _BLEND = tl.constexpr(int(Mix.NO_MIX)), tl.constexpr(int(Mix.BLEND))
 
 GENERIC = tl.constexpr(0)
 """Stores along any strides."""

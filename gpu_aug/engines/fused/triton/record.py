@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpu_aug.compiled.jit import inlined, kernel
+from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
 from gpu_aug.engines.fused.addresses import Images, describe_images, describe_outs
 from gpu_aug.engines.fused.compile.program import (
     NUM_VALUES,
@@ -19,47 +19,66 @@ from gpu_aug.engines.fused.compile.program import (
     Stage,
 )
 
-# Offsets of the fields in a record, in words; the kernels use these names.
-KIND, BORDER, MIX, IS_PROJECTIVE = 0, 1, 2, 3
-SIZE, VIEW, WINDOW = 4, 6, 10
-FILL, SHARE = 14, 17
-SOURCE, OTHER = 20, 26
-ADDRESS, IS_FLOAT, SHIFT, ROW = 0, 2, 3, 4
-"""Within SOURCE and OTHER."""
-OUT, OUT_STRIDES = 32, 34
-BACK = 38
-BEFORE = 56
-FRAME = 74
-AFFINE = 76
-"""``back`` for WHOLE and NEAR: int64 [6], in units of 2**-32, from whole numbers of pixels to points (of WHOLE) or to points
-less half a pixel (of NEAR)."""
-SLOPES = 88
-"""float32 [4]: its factors."""
-FIXED = 92
-"""Here begin the stages at which the contrast stages stand, then the arrays of ``Layout``."""
+SOURCE = np.dtype(
+    [("address", "i8"), ("is_float", "i4"), ("shift", "i4"), ("row", "i4")], align=True
+)
+"""An image that is read: the address of its first pixel rounded down to a multiple of 4, whether it is float32, how many
+bytes the pixel begins behind that address, and the values from row to row."""
+
+RECORD = np.dtype(
+    [
+        *((name, "i4") for name in ("kind", "border", "mix", "is_projective")),
+        *(("size", "i4", 2), ("visible", "i4", 4), ("window", "i4", 4)),
+        *(("fill", "f4", 3), ("share", "f4", 2)),
+        *(("source", SOURCE), ("other", SOURCE)),
+        *(("out", "i8"), ("out_strides", "i4", 3)),
+        *(("back", "f8", 9), ("before", "f8", 9), ("frame", "i4", 2)),
+        *(("affine", "i8", (2, 3)), ("slopes", "f4", (2, 2))),
+    ],
+    align=True,
+)
+"""The fixed part of a record; behind it stand the arrays of `Layout`.
+
+Fields of a Program have its names, but ``visible`` is its ``view``: Numba takes that name for the method of arrays.
+``kind`` may also be NEAR. ``out`` is the address of the result and ``out_strides`` are
+its strides in values, of channels, rows and columns. For WHOLE and NEAR ``affine`` is ``back`` in units of 2**-32, from
+whole numbers of pixels to points (of WHOLE) or to points less half a pixel (of NEAR), and ``slopes`` are its factors.
+"""
+
 ANCHOR = 32
 """Points of NEAR are counted from every ANCHOR-th row and column, so that tiles of other sizes give the same ones."""
 NEAR = 3
 """The kind of an image that is BILINEAR along an affine map, with a border that is not mirrored, and within FAR."""
 FAR = 2.0**22
-"""A point beyond this distance counts as one at it: pixels are counted in float32."""
+"""A point beyond this distance counts as one at it: pixels are counted in float32, which holds half a pixel up to here."""
 
 # Features: what some image of a batch has, as bits. Kernels are compiled for the sets of them that occur.
 HAS_NEAR, HAS_EXACT, HAS_FLOATS, HAS_MIX, HAS_COLOUR, HAS_HOLES, HAS_RARE = 1, 2, 4, 8, 16, 32, 64
 """NEAR; kinds whose points are found in float64; a float32 source; a mix; MATRIX, CONTRAST or HUE; HOLES; another stage
 than these and SCALE."""
+# The feature of each stage, and the same as a tuple, which compiled functions can index.
 _OF_STAGES = dict.fromkeys(Stage, HAS_RARE) | {
     **dict.fromkeys((Stage.NOTHING, Stage.SCALE), 0),
     **dict.fromkeys((Stage.MATRIX, Stage.CONTRAST, Stage.HUE), HAS_COLOUR),
     Stage.HOLES: HAS_HOLES,
 }
 _FEATURES = tuple(_OF_STAGES[stage] for stage in Stage)
+# Plain integers for the compiled function.
 _CONTRAST = int(Stage.CONTRAST)
 _WHOLE, _NEAREST, _BILINEAR = map(int, Kind)
 _CONSTANT, _REFLECT, _SYMMETRIC = (
     int(border) for border in (Border.CONSTANT, Border.REFLECT, Border.SYMMETRIC)
 )
-_UNITS = 2.0**32
+_UNITS = 2.0**32  # see `RECORD`
+_WORD_BYTES = 4  # records are arrays of int32
+
+_record_at = record_at(RECORD)
+
+
+def offsets(dtype: "np.dtype[np.void]", *names: str) -> list[int]:
+    """Return where fields begin, in words."""
+    assert dtype.fields is not None
+    return [dtype.fields[name][1] // _WORD_BYTES for name in names]
 
 
 class Layout(NamedTuple):
@@ -125,7 +144,7 @@ def pack(program: Program, images: Images, others: Images | None, outs: Images) 
     num_contrasts = int((program.codes == Stage.CONTRAST).sum(axis=1).max(initial=0))
     num_holes, num_keys = program.holes.shape[1], program.keys.shape[1]
     lengths = num_contrasts, num_stages, num_stages * NUM_VALUES, 4 * num_holes, 3 * num_holes
-    ends = [*accumulate((*lengths, 2 * num_keys), initial=FIXED)]
+    ends = [*accumulate((*lengths, 2 * num_keys), initial=RECORD.itemsize // _WORD_BYTES)]
     ends[-1] += ends[-1] % 2
     layout = Layout(*ends)
     # Triton compiles kernels anew for tables that do not begin at a multiple of 16 bytes.
@@ -169,23 +188,24 @@ def _write_records(
     holes, colours, keys = layout.holes, layout.colours, layout.keys
     records[:] = 0
     records[:, contrasts:codes] = -1
-    floats, longs = records.view(np.float32), records.view(np.int64)
-    doubles, unsigned = records.view(np.float64), records.view(np.uint32)
+    floats, unsigned = records.view(np.float32), records.view(np.uint32)
     features = 0
     is_aligned = is_interleaved = is_planar = True
     for row in range(len(records)):
         words = records[row]
-        kind = _write_map(program, row, words, floats[row], longs[row], doubles[row])
-        words[MIX] = program.mix[row]
-        words[SIZE : SIZE + 2] = program.size[row]
-        words[VIEW : VIEW + 4] = program[VIEW_FIELD][row]
-        words[WINDOW : WINDOW + 4] = program.window[row]
-        floats[row, FILL : FILL + 3] = program.fill[row]
-        floats[row, SHARE : SHARE + 2] = program.share[row]
-        _write_source(sources[row], SOURCE, words, longs[row])
-        _write_source(others[row], OTHER, words, longs[row])
-        longs[row, OUT // 2] = outs[row, 0]
-        words[OUT_STRIDES : OUT_STRIDES + 3] = outs[row, 1:]
+        record = _record_at(signed(words.ctypes.data))
+        _write_map(program, row, record)
+        kind = record.kind
+        record.mix = program.mix[row]
+        record.size[:] = program.size[row]
+        record.visible[:] = program[VIEW_FIELD][row]
+        record.window[:] = program.window[row]
+        record.fill[:] = program.fill[row]
+        record.share[:] = program.share[row]
+        _write_source(sources[row], record.source)
+        _write_source(others[row], record.other)
+        record.out = outs[row, 0]
+        record.out_strides[:] = outs[row, 1:]
         by_channel, by_row, by_column = outs[row, 1], outs[row, 2], outs[row, 3]
         lines = outs[row, 0] | by_row * itemsize | np.int64(program.size[row, 1]) * itemsize
         is_aligned &= lines % 16 == 0
@@ -215,49 +235,47 @@ def _write_records(
 
 
 @inlined
-def _write_map(program: Any, row: int, words: Any, floats: Any, longs: Any, doubles: Any) -> int:
-    """Write the fields that say where pixels come from; returns the kind."""
+def _write_map(program: Any, row: int, record: Any) -> None:
+    """Write the fields that say where pixels come from."""
     back, before, size = program.back[row], program.before[row], program.size[row]
     view = program[VIEW_FIELD][row]
     has_frame = program.frame[row, 0] > 0
     is_projective = back[6] != 0 or back[7] != 0 or back[8] != 1
     if has_frame:
         is_projective |= before[6] != 0 or before[7] != 0 or before[8] != 1
-    is_empty = view[2] == 0 or view[3] == 0  # nothing can be read: all of it is fill
+    is_empty = view[2] == 0 or view[3] == 0  # no pixel can be read: all of the result is fill
     own_kind = program.kind[row]
     kind = _WHOLE if is_empty else own_kind
     border = _CONSTANT if is_empty else program.border[row]
     is_mirrored = border in (_REFLECT, _SYMMETRIC)
     if kind == _WHOLE and is_mirrored:
         kind = _NEAREST
-    is_affine = not is_projective and program.frame[row, 0] == 0
+    is_affine = not is_projective and not has_frame
     for start in (0, 3):
         reach = abs(back[start]) * (size[1] + 1) + abs(back[start + 1]) * (size[0] + 1)
         is_affine &= abs(back[start + 2]) + reach < FAR
     if kind == _BILINEAR and is_affine and not is_mirrored:
         kind = NEAR
-    words[KIND], words[BORDER], words[IS_PROJECTIVE] = kind, border, is_projective
-    words[FRAME : FRAME + 2] = program.frame[row]
-    doubles[BACK // 2 : BACK // 2 + 9] = back
-    doubles[BEFORE // 2 : BEFORE // 2 + 9] = before
+    record.kind, record.border, record.is_projective = kind, border, is_projective
+    record.frame[:] = program.frame[row]
+    record.back[:] = back
+    record.before[:] = before
     if kind == NEAR or (kind == _WHOLE and own_kind == _WHOLE):
         half = 0.5 if kind == NEAR else 0.0
         for axis in range(2):
             along, down, shift = back[3 * axis], back[3 * axis + 1], back[3 * axis + 2]
             shift += (along + down) * 0.5 - half
-            first = AFFINE // 2 + 3 * axis
-            longs[first] = np.int64(np.rint(along * _UNITS))
-            longs[first + 1] = np.int64(np.rint(down * _UNITS))
-            longs[first + 2] = np.int64(np.rint(shift * _UNITS))
-            floats[SLOPES + 2 * axis], floats[SLOPES + 2 * axis + 1] = along, down
-    return kind
+            record.affine[axis, 0] = np.int64(np.rint(along * _UNITS))
+            record.affine[axis, 1] = np.int64(np.rint(down * _UNITS))
+            record.affine[axis, 2] = np.int64(np.rint(shift * _UNITS))
+            record.slopes[axis, 0], record.slopes[axis, 1] = along, down
 
 
 @inlined
-def _write_source(source: Any, field: int, words: Any, longs: Any) -> None:
-    """Write SOURCE or OTHER, given a row of ``describe_images``."""
+def _write_source(source: Any, field: Any) -> None:
+    """Write a SOURCE, given a row of ``describe_images``."""
     address, is_float = source[0], source[1]
-    shift = 0 if is_float else address & 3
-    longs[(field + ADDRESS) // 2] = address - shift
-    words[field + IS_FLOAT], words[field + SHIFT] = is_float, shift
-    words[field + ROW] = source[2] // (4 if is_float else 1)
+    field.shift = 0 if is_float else address & 3
+    field.address = address - field.shift
+    field.is_float = is_float
+    field.row = source[2] // (4 if is_float else 1)

@@ -23,6 +23,7 @@ from gpu_aug.engines.fused.triton.record import (
     pack,
 )
 
+# Triton's names of the types of results.
 _TYPES = {
     torch.uint8: tl.uint8,
     torch.float16: tl.float16,
@@ -54,7 +55,7 @@ class Tiling:
 
     @classmethod
     def of(cls, features: int) -> "Tiling":
-        """The one of `run_pass` for a batch with these features; `sum_gray` takes the default."""
+        """Return the tiling of `run_pass` for a batch with these features; `sum_gray` takes the default."""
         # With fewer registers than the compiler would take more threads run at once, and none spills.
         if features & _HEAVY:
             return cls(num_registers=128)
@@ -112,7 +113,7 @@ def run_program(
 
 
 def options(tiling: Tiling) -> dict[str, Any]:
-    """What the launch of a kernel is told of a tiling."""
+    """Return the arguments of a kernel's launch that a tiling decides."""
     return {
         "TILE_HEIGHT": tiling.height,
         "TILE_WIDTH": tiling.width,
@@ -124,12 +125,12 @@ def options(tiling: Tiling) -> dict[str, Any]:
 
 
 def _num_tiles(sizes: list[list[int]], tiling: Tiling) -> int:
-    """How many tiles the largest image has."""
+    """Return the number of tiles of the largest image."""
     return max(-(-height // tiling.height) * -(-width // tiling.width) for height, width in sizes)
 
 
 def _layout(packed: Packed) -> int:
-    """Which of the kernels' layouts all results have."""
+    """Return the kernels' layout that all results have."""
     if packed.is_aligned and packed.is_interleaved:
         return int(kernels.INTERLEAVED.value)
     if packed.is_aligned and packed.is_planar:

@@ -15,19 +15,14 @@ import triton.language as tl
 from gpu_aug.engines.fused.compile.program import Border, Kind
 from gpu_aug.engines.fused.triton.record import ANCHOR, FAR, HAS_EXACT, HAS_NEAR, NEAR
 
-_NEAREST = tl.constexpr(int(Kind.NEAREST))
-_BILINEAR = tl.constexpr(int(Kind.BILINEAR))
-_CONSTANT = tl.constexpr(int(Border.CONSTANT))
-_REFLECT = tl.constexpr(int(Border.REFLECT))
-_SYMMETRIC = tl.constexpr(int(Border.SYMMETRIC))
-_EDGE = tl.constexpr(int(Border.EDGE))
-_TWICE = tl.constexpr(int(Border.CONSTANT_TWICE))
+# Triton reads constants of modules only as constexpr.
+_, _NEAREST, _BILINEAR = (tl.constexpr(int(kind)) for kind in Kind)
+_CONSTANT, _EDGE, _REFLECT, _SYMMETRIC, _TWICE = (tl.constexpr(int(border)) for border in Border)
 
-_NEAR = tl.constexpr(NEAR)
+_NEAR, _FAR, _ANCHOR = tl.constexpr(NEAR), tl.constexpr(FAR), tl.constexpr(ANCHOR)
 _HAS_NEAR, _HAS_EXACT = tl.constexpr(HAS_NEAR), tl.constexpr(HAS_EXACT)
-_FAR = tl.constexpr(FAR)
-_ANCHOR = tl.constexpr(ANCHOR)
 
+# See `unit`, and the lower word of AFFINE of which 24 bits are read.
 _PER_STEP = tl.constexpr(1 / 255)
 _PER_FRACTION = tl.constexpr(2.0**-24)
 

@@ -9,24 +9,28 @@ import triton.language as tl
 from gpu_aug.engines.fused.compile.program import NUM_VALUES, Stage
 from gpu_aug.engines.fused.triton.sample import unit
 
-NOTHING = tl.constexpr(int(Stage.NOTHING))
-SCALE = tl.constexpr(int(Stage.SCALE))
-MATRIX = tl.constexpr(int(Stage.MATRIX))
-CONTRAST = tl.constexpr(int(Stage.CONTRAST))
-HUE = tl.constexpr(int(Stage.HUE))
-GAMMA = tl.constexpr(int(Stage.GAMMA))
-SOLARIZE = tl.constexpr(int(Stage.SOLARIZE))
-TABLE = tl.constexpr(int(Stage.TABLE))
-ROUND = tl.constexpr(int(Stage.ROUND))
-FLOOR = tl.constexpr(int(Stage.FLOOR))
-GRAY_MAX = tl.constexpr(int(Stage.GRAY_MAX))
-GRAY_MIDDLE = tl.constexpr(int(Stage.GRAY_MIDDLE))
-HOLES = tl.constexpr(int(Stage.HOLES))
+# Triton reads constants of modules only as constexpr.
+(
+    NOTHING,
+    SCALE,
+    MATRIX,
+    CONTRAST,
+    HUE,
+    GAMMA,
+    SOLARIZE,
+    TABLE,
+    ROUND,
+    FLOOR,
+    GRAY_MAX,
+    GRAY_MIDDLE,
+    HOLES,
+) = (tl.constexpr(int(stage)) for stage in Stage)
 WIDTH = tl.constexpr(NUM_VALUES)
 
 _ROUNDER = tl.constexpr(1.5 * 2**23)
 """Added to a float32 below 2**22 and taken away again, it rounds to a whole number, ties to even."""
 
+# Philox 4x32-10, as in `gpu_aug.draws`; a noise is its upper 24 bits.
 _PHILOX_A = tl.constexpr(0xD2511F53)
 _PHILOX_B = tl.constexpr(0xCD9E8D57)
 _PHILOX_KEY_A = tl.constexpr(0x9E3779B9)

@@ -330,7 +330,7 @@ def test_stages_are_those_of_the_cpu(results: Results, name: str) -> None:
 
 def test_tiles_far_from_the_first_begin_where_float64_says() -> None:
     """Whole numbers of 2**-32 pixels lead 8192 pixels away and err by less than what shows; float32 alone would show."""
-    from gpu_aug.engines.fused.triton.record import AFFINE, pack
+    from gpu_aug.engines.fused.triton.record import RECORD, offsets, pack
 
     rng = np.random.default_rng(5)
     back = np.tile(np.array([1, 0, 0, 0, 1, 0, 0, 0, 1.0]), (200, 1))
@@ -339,7 +339,8 @@ def test_tiles_far_from_the_first_begin_where_float64_says() -> None:
         200, (8192, 8192), SOURCE, kind=Kind.BILINEAR, border=Border.EDGE, back=back
     )
     packed = pack(program, noise(200, *SOURCE, 3), None, torch.empty(1).expand(200, 3, 8192, 8192))
-    fixed = packed.records[:, AFFINE : AFFINE + 12].copy().view(np.int64)
+    [first] = offsets(RECORD, "affine")
+    fixed = packed.records[:, first : first + 12].copy().view(np.int64)
     left, top = rng.integers(0, 256, (2, 200, 1)) * 32
 
     found = (fixed[:, 0::3] * left + fixed[:, 1::3] * top + fixed[:, 2::3]) / 2**32
