@@ -43,7 +43,7 @@ _MOST_NAMED = 3  # samples that are named for each reason: enough to look at
 
 
 @dataclass
-class Checkpointing:
+class SeekPointCounts:
     """What is known about the seek points of the images of a dataset.
 
     Attributes:
@@ -77,7 +77,7 @@ def find_all(
     publish: bool = False,
     merge: bool = False,
     on_progress: Callable[[int, int], None] = lambda *_: None,
-) -> Checkpointing:
+) -> SeekPointCounts:
     """Find and store the seek points of every image that has none yet; a second run continues the first.
 
     For files of many samples (tar, TFRecord, LMDB, Parquet) they are written beside each file if its folder can be written.
@@ -97,7 +97,7 @@ def find_all(
         PrepareError: With `merge`, some are missing; or the storage failed to give a sample.
         IndexFileError: They cannot be written.
     """
-    result = Checkpointing()
+    result = SeekPointCounts()
     total, done = len(dataset), 0
     on_progress(0, total)
     for place, leaf in enumerate(sources_of(dataset)):
@@ -197,7 +197,7 @@ class _SeekPointParts(Parts[list[Entry]]):
         if not self._files:
             rewrite_in_order(self._head)
 
-    def count(self, result: Checkpointing) -> None:
+    def count(self, result: SeekPointCounts) -> None:
         """Add what is stored to the result."""
         known = 0
         for location, start, file in self._stored():
