@@ -231,7 +231,7 @@ def run_samples(
     if recipe.size is not None and len(counts) == 1:
         frames = [frame for sample in samples for frame in sample.frames]
         out = run_stages(recipe, engine, frames, draws.repeat(*counts), device)
-        return out.unflatten(0, (len(samples), -1))
+        return out.view(len(samples), -1, *out.shape[1:])
     if recipe.group > 1:
         recipe.fixed_size  # noqa: B018 - says what is missing
     return [

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.errors import RecipeError
-from gpu_aug.resampling.crops import Crops, columns_of
+from gpu_aug.resampling.crops import Crops, columns_of, crops_of
 
 Params = dict[str, NDArray[Any]]
 """The drawn parameters of one operation: name -> array whose first axis is the batch."""
@@ -91,7 +91,7 @@ class Draws:
         """Return these draws with those of ``part`` in the rows from ``start`` on; partners stay as they are."""
         crops = map(partial(_replaced, start), columns_of(self.crops), columns_of(part.crops))
         return Draws(
-            Crops(*crops, self.crops.antialias),
+            crops_of(crops, self.crops.antialias),
             _replaced_params(start, self.params, part.params),
             _replaced_params(start, self.decode_params, part.decode_params),
             _replaced(start, self.sizes, part.sizes),
@@ -119,7 +119,7 @@ class Draws:
             tuple({name: change(values) for name, values in drawn.items()} for drawn in part)
             for part in (self.params, self.decode_params, self.temporal)
         )
-        crops = Crops(*map(change, columns_of(self.crops)), self.crops.antialias)
+        crops = crops_of(map(change, columns_of(self.crops)), self.crops.antialias)
         return Draws(crops, params, decode_params, change(self.sizes), partners, temporal)
 
 

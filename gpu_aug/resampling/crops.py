@@ -4,7 +4,7 @@ Several size operations in a row (crop, resize, crop) become one cut, one resamp
 paste, computed on the host from the sizes in the image headers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -72,17 +72,23 @@ class Crops:
 
     def rows(self, start: int, stop: int) -> "Crops":
         """Return the crops of samples ``start`` to ``stop`` (half open) as views."""
-        return Crops(*(column[start:stop] for column in columns_of(self)), self.antialias)
+        return crops_of((column[start:stop] for column in columns_of(self)), self.antialias)
 
     def repeat(self, times: int) -> "Crops":
         """Return every crop ``times`` times in a row."""
         repeated = (np.repeat(column, times, axis=0) for column in columns_of(self))
-        return Crops(*repeated, self.antialias)
+        return crops_of(repeated, self.antialias)
 
 
 def columns_of(crops: Crops) -> tuple[Rows, ...]:
     """Return the arrays of crops."""
     return crops.start, crops.shape, crops.resize, crops.paste, crops.canvas
+
+
+def crops_of(columns: Iterable[Rows], antialias: bool) -> Crops:
+    """Return crops of these arrays; see `columns_of`."""
+    start, shape, resize, paste, canvas = columns
+    return Crops(start, shape, resize, paste, canvas, antialias)
 
 
 def cuts_of(crops: Crops, start: int = 0, stop: int | None = None) -> list[Cut]:
@@ -123,7 +129,7 @@ def compose_crops(
         resampled = number if "resize" in step else resampled
     made = np.empty((5, *sizes.shape), np.int32)
     _compose(stacked, resampled, np.ascontiguousarray(sizes), made)
-    return Crops(made[0], made[1], made[2], made[3], made[4], antialias)
+    return crops_of(made, antialias)
 
 
 @CompiledAtFirstCall
