@@ -4,6 +4,8 @@ import doctest
 import importlib
 import importlib.util
 import inspect
+import pkgutil
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -141,6 +143,40 @@ def test_examples(module: str, name: str, data: Path, monkeypatch: pytest.Monkey
     value = getattr(found, name)
     assert examples_of(value), f"{module}.{name} has no example"
     assert run(name, value, namespace(found)) == ""
+
+
+def undocumented_methods(classes: list[type]) -> list[str]:
+    """Return the public methods without a docstring of their own, of a base class or of a protocol."""
+    promised = {
+        name for one in classes if getattr(one, "_is_protocol", False) for name in vars(one)
+    }
+    return [
+        f"{one.__module__}.{one.__qualname__}.{name}"
+        for one in classes
+        for name, value in vars(one).items()
+        if name[0] != "_" and name not in promised
+        if inspect.isfunction(value) or isinstance(value, property | cached_property)
+        if not inspect.getdoc(value) and not inspect.getdoc(getattr(one, name))
+    ]
+
+
+def test_every_method_of_readers_is_documented() -> None:
+    """Lint rule D102 is off there, because an override need not repeat the docstring of its base."""
+    modules = [module.name for module in pkgutil.walk_packages(readers.__path__, "readers.")]
+    classes = [
+        value
+        for module in map(importlib.import_module, modules)
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and value.__module__ == module.__name__
+        and value.__name__[0] != "_"
+    ]
+    assert undocumented_methods(classes) == []
+
+    class Silent:
+        def method(self) -> None: ...
+
+    assert len(undocumented_methods([Silent])) == 1
 
 
 def test_every_family_of_operations_has_an_example() -> None:

@@ -101,7 +101,6 @@ class ArrayDataset(IndexedDataset):
 
     @property
     def label_shape(self) -> LabelShape:
-        """See `IndexedDataset.label_shape`."""
         return tuple(self._labels.shape[1:])
 
     @property
@@ -128,7 +127,6 @@ class ArrayDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`."""
         if name == "label" and self._labels.ndim == 2:
             return np.full(len(self), -1, np.int64)
         if name == "label":

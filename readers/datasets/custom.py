@@ -163,7 +163,7 @@ class CustomDataset(IndexedDataset):
         return digest_of(self)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; all samples are read, once."""
+        """Return a column; the first call reads all samples."""
         if name == "label" and self.label_shape != ():
             return np.full(len(self), -1, np.int64)
         column = self._columns[name]

@@ -251,7 +251,7 @@ class Subset(_Selection):
         return max(1, round(self.whole.block_size * self._picked.density))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; an unreadable label is an error only if its sample is in the subset."""
+        """Return a column; an unreadable label is an error only if its sample is in the subset."""
         rows = self._picked.in_whole(np.arange(len(self)))
         try:
             return self.whole.column(name)[rows]
@@ -269,7 +269,6 @@ class Subset(_Selection):
         )
 
     def keys(self) -> list[str]:
-        """See `IndexedDataset.keys`."""
         keys = self.whole.keys()
         return [keys[index] for index in self._picked.in_whole(np.arange(len(self))).tolist()]
 
@@ -278,7 +277,6 @@ class Subset(_Selection):
         return self._picked.in_whole(np.array(checked_indices(indices, len(self)), np.int64))
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
-        """See `IndexedDataset.origin`."""
         return origin_of(self.whole, self.indices_in_whole(indices))
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
@@ -290,7 +288,6 @@ class Subset(_Selection):
         return [replace(sample, index=index) for sample, index in zip(fetched, own, strict=True)]
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`."""
         own = checked_indices(indices, len(self))
         found = self.whole.locate(self._picked.in_whole(np.array(own, np.int64)), reads)
         if found is None:
@@ -334,11 +331,9 @@ class Relabelled(Subset):
 
     @property
     def label_shape(self) -> LabelShape:
-        """See `IndexedDataset.label_shape`."""
         return self._table.shape
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`."""
         return self._table.class_numbers() if name == "label" else self.whole.column(name)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
@@ -351,7 +346,6 @@ class Relabelled(Subset):
         ]
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`."""
         found = self.whole.locate(indices, reads) if self._table.shape == () else None
         if found is None:
             return None
@@ -413,19 +407,15 @@ class Balanced(_Selection):
         return self.whole.block_size
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`."""
         return self.whole.column(name)
 
     def keys(self) -> list[str]:
-        """See `IndexedDataset.keys`."""
         return self.whole.keys()
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """See `Dataset.fetch`."""
         return self.whole.fetch(indices)
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`."""
         return self.whole.locate(indices, reads)
 
     def order(

@@ -80,7 +80,7 @@ class FetchedDataset(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """See `Dataset.fingerprint`."""
+        """32 hex digits that identify the content."""
 
     @property
     def cache_identity(self) -> str:
@@ -167,7 +167,7 @@ class FetchedDataset(ABC):
 
     @abstractmethod
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """See `Dataset.fetch`."""
+        """Read samples; a bad one becomes a `BadSample` in its place."""
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
         """Say where the images of samples lie, for code that reads many of them in one call.

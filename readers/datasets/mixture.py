@@ -161,7 +161,6 @@ class Mixture(IndexedDataset):
         return tuple({id(source): source for source in found}.values())
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
-        """See `IndexedDataset.origin`."""
         return [
             part._replace(positions=rows[part.positions])
             for number, rows, inner in self._divide(indices)
@@ -169,7 +168,7 @@ class Mixture(IndexedDataset):
         ]
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`; None if one of the datasets cannot locate images."""
+        """Return where images lie in files, or None if one of the datasets cannot say."""
         own = np.array(checked_indices(indices, len(self)), np.int64)
         numbers = np.empty(len(own), np.int64)
         parts, every_row = [], []

@@ -46,17 +46,14 @@ class RangeSelection:
         return len(self.range)
 
     def in_whole(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Selection.in_whole`."""
         return self.range.start + indices * self.range.step
 
     @property
     def identity(self) -> str:
-        """See `Selection.identity`."""
         return f"range {self.range[0]} {self.range[-1]} {len(self.range)}"
 
     @property
     def density(self) -> float:
-        """See `Selection.density`."""
         return 1 / abs(self.range.step)
 
 
@@ -70,12 +67,10 @@ class IndexSelection:
         return len(self.list)
 
     def in_whole(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Selection.in_whole`."""
         return self.list[indices].astype(np.int64)
 
     @cached_property
     def identity(self) -> str:
-        """See `Selection.identity`."""
         digest = hashlib.sha256()
         for piece in self._pieces():
             digest.update(piece.astype("<i8").tobytes())
@@ -83,7 +78,7 @@ class IndexSelection:
 
     @cached_property
     def density(self) -> float:
-        """See `Selection.density`; 0 if the indices do not ascend."""
+        """Share of the range from the first to the last index that is selected; 0 if the indices do not ascend."""
         last = -1
         for piece in self._pieces():
             ends = piece.astype(np.int64)
@@ -121,7 +116,6 @@ class Share:
         return self.sizes[self.number]
 
     def in_whole(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Selection.in_whole`."""
         lefts = [self.length]  # before each part takes its own
         for size in self.sizes[: self.number]:
             lefts.append(lefts[-1] - size)
@@ -137,12 +131,10 @@ class Share:
 
     @property
     def identity(self) -> str:
-        """See `Selection.identity`."""
         return f"share {self.number} of {list(self.sizes)} by {self.seed}"
 
     @property
     def density(self) -> float:
-        """See `Selection.density`."""
         return len(self) / self.length
 
 

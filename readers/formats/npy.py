@@ -84,7 +84,7 @@ class NpyDataset(IndexedDataset):
         return max(1, _BLOCK_BYTES // self._row_file.num_bytes)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; nothing but the labels is read."""
+        """Return a column; only labels are known."""
         if name == "label":
             return self._readable(self._marked_labels())
         height, width = self._row_file.size or (0, 0)

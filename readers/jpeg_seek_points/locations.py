@@ -218,7 +218,7 @@ class CacheFile:
         return self._file or self._open()
 
     def used_slots(self) -> NDArray[np.bool_]:
-        """See `SeekPointFile.used_slots`."""
+        """Return which samples have a slot, bool [samples]; all False without a file."""
         file = self.file()
         return file.used_slots() if file else np.zeros(self._head.num_samples, np.bool_)
 

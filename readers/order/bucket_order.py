@@ -83,7 +83,7 @@ class BucketOrder:
     def places(
         self, epoch: int, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """See `readers.order.shuffle.AnyOrder.places`; no index comes twice.
+        """Return the positions of indices in an epoch; no index comes twice.
 
         Raises:
             IndexError: A position is outside the epoch.

@@ -196,7 +196,7 @@ class Phases:
                 before[present] += phase.count(weights[number + 1][0] - epoch)
 
     def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Interleaving.locate`; earlier positions are counted from epoch 0."""
+        """Return the part and the position in it of each position; earlier positions are counted from epoch 0."""
         number = bisect_right(self._first_epochs, epoch) - 1
         phase, present, before = self._phases[number]
         located = phase.locate(epoch, positions)

@@ -76,7 +76,7 @@ class ProportionalOrder:
     def places(
         self, epoch: int, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """See `readers.order.shuffle.AnyOrder.places`.
+        """Return the positions of indices in an epoch.
 
         Raises:
             IndexError: A position is outside the epoch.

@@ -87,7 +87,7 @@ class LocalExecutor:
         self._num_workers, self._spread = checked_workers(num_workers), spread
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """See `Executor.run`."""
+        """Carry out the tasks on this machine; yield (number, result) in the order in which they finish."""
         numbers = list(job.numbers)
         if not self._spread or len(numbers) < 2 or self._num_workers < 2:
             for number in numbers:
@@ -127,7 +127,7 @@ class ArrayTask:
         return [number for number in numbers if number % self.count == self.number]
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """See `Executor.run`; only the tasks of this one are carried out."""
+        """Carry out only the tasks of this array task; yield (number, result)."""
         own = self.own(job.numbers)
         return self._executor.run(Job(job.do, own, job.task_bytes, job.what))
 

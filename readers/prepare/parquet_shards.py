@@ -41,7 +41,7 @@ class ParquetShard:
         self._writer: Any = None
 
     def fits(self, sample: Packed, most_bytes: int) -> bool:
-        """See `Shard`; the size is that of the samples. A sample without columns for its fields does not fit."""
+        """Return whether a sample fits, by the size of its fields; one with a field that has no column does not fit."""
         if not self._has_columns_of(sample):
             return False
         return not self.contents.keys or self._num_bytes + _size_bytes(sample) <= most_bytes
@@ -65,7 +65,6 @@ class ParquetShard:
             self._flush()
 
     def close(self) -> dict[str, Any]:
-        """See `Shard`."""
         if self._rows:
             self._flush()
         if self._writer is not None:
@@ -73,7 +72,6 @@ class ParquetShard:
         return self.contents.noted(self._file.tell())
 
     def abandon(self) -> None:
-        """See `Shard`."""
         if self._writer is not None:
             with suppress(Exception):  # a full disk may be why the shard is abandoned
                 self._writer.close()

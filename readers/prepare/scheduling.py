@@ -148,7 +148,6 @@ class _Run(Generic[Result]):
         self.begun: dict[Any, tuple[int, float]] = {}  # handle: task and time of its submission
 
     def results(self) -> Iterator[tuple[int, Result]]:
-        """See `run_tasks`."""
         while self._open or self._next < len(self._job.numbers):
             self._look()
             self._submit()

@@ -24,14 +24,13 @@ class TarShard:
         self._file, self.contents = file, Contents()
 
     def fits(self, sample: Packed, most_bytes: int) -> bool:
-        """See `Shard`; the size is that of the finished tar."""
+        """Return whether a sample fits into the finished tar."""
         keys = self.contents.keys
         pieces = _pieces(free_key(sample.name, keys), sample)
         size_bytes = self._file.tell() + sum(map(len, pieces))
         return not keys or _finished_bytes(size_bytes) <= most_bytes
 
     def add(self, sample: Packed) -> None:
-        """See `Shard`."""
         pieces = _pieces(self.contents.add(sample), sample)
         if sum(map(len, pieces)) <= _JOINED_BYTES:
             self._file.write(b"".join(pieces))
@@ -40,13 +39,12 @@ class TarShard:
             self._file.write(piece)
 
     def close(self) -> dict[str, Any]:
-        """See `Shard`."""
         written = self._file.tell()
         self._file.write(bytes(_finished_bytes(written) - written))
         return self.contents.noted(self._file.tell())
 
     def abandon(self) -> None:
-        """See `Shard`; a tar holds nothing."""
+        """Do nothing: a tar holds no resource."""
 
 
 def _pieces(key: str, sample: Packed) -> list[Payload]:

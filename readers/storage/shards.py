@@ -141,7 +141,6 @@ class ShardDataset(IndexedDataset):
 
     @property
     def sample_files(self) -> list[SampleFile]:
-        """See `IndexedDataset.sample_files`."""
         return [
             SampleFile(blob.location, content.digest[:32], content.num_samples)
             for blob, content in zip(self._blobs, self._contents, strict=True)
@@ -155,7 +154,6 @@ class ShardDataset(IndexedDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
         return self.index_remarks
 
     @property
@@ -244,7 +242,7 @@ class ShardDataset(IndexedDataset):
         return max(1, min(len(self), _BLOCK_BYTES * len(self) // max(1, num_bytes)))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; columns are read from the indexes."""
+        """Return a column, which the indexes hold."""
         result = np.empty(len(self), np.int64)
         for shard, (start, stop) in enumerate(pairwise(self._starts)):
             result[start:stop] = self._index_column(shard, name)
@@ -267,7 +265,7 @@ class ShardDataset(IndexedDataset):
         return result
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`; None if a shard is remote."""
+        """Return where images lie in files; None if a shard is remote."""
         own = checked_indices(indices, len(self))
         if self._is_remote:
             return None

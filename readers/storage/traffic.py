@@ -64,7 +64,6 @@ class CountingThreads(ThreadPoolExecutor):
     """Threads whose reads count for the code that submitted the work."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """See `concurrent.futures.Executor.submit`."""
         if _counted_by.get() is None:
             return super().submit(fn, *args, **kwargs)
         return super().submit(copy_context().run, fn, *args, **kwargs)

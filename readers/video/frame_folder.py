@@ -109,7 +109,7 @@ class FrameFolderDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; ``num_bytes`` is not known."""
+        """Return a column; ``num_bytes`` is not known."""
         if name == "label":
             return np.array(self._labels, np.int64)
         return np.full(len(self), -1 if name == "num_bytes" else 0, np.int64)
@@ -181,7 +181,7 @@ class FrameFolderDataset(IndexedDataset):
         )
 
     def inspect_sample(self, sample: Sample, checks: Checks | None) -> SampleFacts:
-        """See `IndexedDataset.inspect_sample`; the field of a sample lists its pictures and is not what is stored."""
+        """Inspect a sample; its field lists pictures and is not stored, so it has no size."""
         info, error = self.info(sample.index), ""
         if checks is not None and isinstance(info, VideoInfo) and not info.damage:
             size = (info.height, info.width)

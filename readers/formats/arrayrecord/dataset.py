@@ -89,7 +89,7 @@ class ArrayRecordDataset(PartsDataset):
         return samples_in_block(len(self), sum(Path(path).stat().st_size for path in self._paths))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`: only labels are known, and all records are read for them, once."""
+        """Return a column; only labels are known, and the first call reads all records."""
         if name == "label":
             return self._readable(self._labels.copy())
         return unknown_column(name, len(self))

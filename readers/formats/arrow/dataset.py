@@ -83,7 +83,6 @@ class ArrowDataset(RowFilesDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
         unended = [file.name for file in self._files if not file.is_ended]
         if not unended:
             return self._layout.remarks

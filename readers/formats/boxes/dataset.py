@@ -195,7 +195,7 @@ class AnnotatedDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; ``num_bytes`` is -1."""
+        """Return a column; ``num_bytes`` is -1."""
         if name == "label":
             return np.array([one.label for one in self._entries], np.int64)
         if name == "num_bytes":

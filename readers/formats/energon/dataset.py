@@ -68,7 +68,6 @@ class EnergonDataset(Subset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
         sentences = list(self._index_remarks)
         if self._metadata.loader:
             sentences.append(
@@ -83,7 +82,7 @@ class EnergonDataset(Subset):
         return tuple(sentences)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; labels in parts that only the field_map names are read with their samples."""
+        """Return a column; labels of parts that only the field_map names are read with their samples."""
         if name == "num_bytes" and self._fields.adds_fields:
             return np.full(len(self), -1, np.int64)
         if name != "label" or self._fields.label in ("", "cls"):

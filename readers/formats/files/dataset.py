@@ -86,7 +86,7 @@ class FileDataset(IndexedDataset):
 
     @cached_property
     def cache_identity(self) -> str:
-        """See `IndexedDataset.cache_identity`: it covers the folder and the names, so no file is opened."""
+        """Identity of the folder and the file names, which is known without opening a file."""
         digest = hashlib.sha256(
             f"files {Path(self._prefix).absolute()}\n".encode("utf-8", "surrogateescape")
         )
@@ -95,7 +95,7 @@ class FileDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; ``num_bytes`` reads the size of every file."""
+        """Return a column; ``num_bytes`` asks the file system for the size of every file."""
         if name == "label":
             return self._labels.copy()
         if name == "num_bytes":
@@ -108,7 +108,6 @@ class FileDataset(IndexedDataset):
         return np.zeros(len(self), np.int64)
 
     def keys(self) -> list[str]:
-        """See `IndexedDataset.keys`."""
         return [*self._keys]
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
@@ -116,7 +115,7 @@ class FileDataset(IndexedDataset):
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`; samples of several files are left to `fetch`, which tells whether all exist."""
+        """Return where images lie in files; None if a sample has several files, which only `fetch` checks."""
         del reads
         own = checked_indices(indices, len(self))
         paths, path_starts, is_located = self._names.paths(self._prefix, np.asarray(own, np.int64))

@@ -140,7 +140,7 @@ class DescribedFiles(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; ``num_bytes`` is -1, ``height`` and ``width`` are as the entries state them."""
+        """Return a column; ``num_bytes`` is -1, and ``height`` and ``width`` are those that the entries state."""
         if name == "num_bytes":
             return np.full(len(self), -1, np.int64)
         return self._stored.column(name)

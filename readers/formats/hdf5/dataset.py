@@ -163,7 +163,7 @@ class Hdf5Dataset(IndexedDataset):
         return self._num_chunk_rows if self._num_chunk_rows > 1 else super().block_size
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; of the datasets only the labels are read.
+        """Return a column; only labels are known.
 
         Raises:
             SourceError: The file is gone or has changed, or a label cannot be read.

@@ -57,7 +57,6 @@ class HubDataset(Subset):
 
     @property
     def block_size(self) -> int:
-        """See `IndexedDataset.block_size`."""
         return self.whole.block_size
 
 

@@ -103,7 +103,6 @@ class LanceDataset(IndexedDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
         return self._layout.remarks
 
     @cached_property
@@ -118,7 +117,7 @@ class LanceDataset(IndexedDataset):
         return fingerprint_of(f"lance 1 {self._layout.identity}", *fragments)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; labels are read from their column, sizes are not known.
+        """Return a column; labels are read from theirs, and sizes are not known.
 
         Raises:
             SourceError: The labels cannot be read.

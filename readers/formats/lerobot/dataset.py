@@ -174,7 +174,6 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
         depths = [one for one in self.cameras if self.info.features[one].is_depth]
         return tuple(
             f"the camera {one} of {self.root} holds distances, of which a Loader keeps 8 bits: leave it out with "
@@ -220,7 +219,7 @@ class LeRobotDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; ``height`` and ``width`` are those of the first camera in meta/info.json."""
+        """Return a column; ``height`` and ``width`` are those of the first camera in meta/info.json."""
         if name == "label" and "task_index" in self.info.features:
             tables = range(len(self._places.tables))
             return self._places.gather([self._frames.whole(n, "task_index") for n in tables])
@@ -244,7 +243,7 @@ class LeRobotDataset(IndexedDataset):
         return self.videos.files
 
     def inspect_sample(self, sample: Sample, checks: Checks | None) -> SampleFacts:
-        """See `IndexedDataset.inspect_sample`; samples share their videos, whose sizes are left out."""
+        """Inspect a sample; the sizes of its videos are left out, because samples share videos."""
         sizes = {
             name: len(data) for name, data in sample.fields.items() if not name.endswith(".mp4")
         }

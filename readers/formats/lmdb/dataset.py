@@ -123,11 +123,10 @@ class LmdbDataset(ShardDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
         return (*super().remarks, *about_dots(self, "write names without other dots"))
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `ShardDataset.locate`; no image lies beside the pixels of a Datum."""
+        """Return where images lie in files; None if the values are Datum messages of raw pixels."""
         return super().locate(indices, lambda name: name == "planes" or reads(name))
 
     @staticmethod

@@ -98,7 +98,7 @@ class MaskFolderDataset(FileDataset):
         super().__init__(root, names, [-1] * len(names), (), sidecars)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; ``num_bytes`` reads the size of every file."""
+        """Return a column; ``num_bytes`` asks the file system for the size of every file."""
         values = super().column(name)
         return (
             np.where(values < 0, values, values + len(self._values))

@@ -78,7 +78,6 @@ class MdsDataset(PartsDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
         return self._shards[0].plan.remarks
 
     @cached_property
@@ -95,7 +94,7 @@ class MdsDataset(PartsDataset):
         return samples_in_block(len(self), sum(shard.info.raw.num_bytes for shard in self._shards))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; heights and widths are not known.
+        """Return a column; heights and widths are not known.
 
         ``num_bytes`` is -1 where a column is decoded. Labels and sizes are read from the shards, a page each.
 

@@ -96,7 +96,6 @@ class ParquetDataset(RowFilesDataset):
 
     @property
     def sample_files(self) -> list[SampleFile]:
-        """See `IndexedDataset.sample_files`."""
         rows = np.diff(self._file_starts).tolist()
         return [
             SampleFile(location.text, file.digest[:32], num_rows)

@@ -114,7 +114,6 @@ class TableDataset(Subset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
         return self._all.remarks
 
 

@@ -147,7 +147,6 @@ class PathTableDataset(FileDataset):
 
     @property
     def label_shape(self) -> LabelShape:
-        """See `IndexedDataset.label_shape`."""
         return self._table.shape
 
     @cached_property
@@ -164,7 +163,7 @@ class PathTableDataset(FileDataset):
         return fingerprint_of(*parts, *(f"\n{sorted(files.items())}" for files in self._files))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""
+        """Return a column; ``num_bytes`` asks the file system for the size of every file."""
         found = super().column(name)
         if name == "num_bytes" and self._files:
             return np.full(len(self), -1, np.int64)  # of other files no sizes are known
@@ -178,7 +177,7 @@ class PathTableDataset(FileDataset):
         return super()._field(name) if is_image_file(name) else IMAGE_FIELDS[0]
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `IndexedDataset.locate`; None where a column is read, or another file belongs to each image."""
+        """Return where images lie in files; None if samples have further columns or files."""
         columns = (*self._columns, *(["json"] if self._boxes is not None else []))
         if self._files or self._table.shape != () or any(map(reads, columns)):
             return None

@@ -78,7 +78,7 @@ class LocalFile(ByteSource):
         super().__init__(str(Path(location).absolute()), name)
 
     def check(self) -> None:
-        """See `ByteSource.check`; the first header is read."""
+        """Read the header of the first member."""
         super().check()
         path = Path(self.location)
         if path.is_fifo():
@@ -100,7 +100,6 @@ class LocalFile(ByteSource):
         return ""
 
     def stream(self) -> AbstractContextManager[Forward]:
-        """See `ByteSource.stream`."""
         return _open_stream(lambda: io.FileIO(self.location))
 
 
@@ -122,7 +121,6 @@ class Url(ByteSource):
         return re.split(r"[?#]", self.location)[0]
 
     def stream(self) -> AbstractContextManager[Forward]:
-        """See `ByteSource.stream`."""
         return _open_stream(self._open)
 
     def _open(self) -> io.BufferedReader:
@@ -146,7 +144,6 @@ class Command(ByteSource):
 
     @contextmanager
     def stream(self) -> Iterator[Forward]:
-        """See `ByteSource.stream`."""
         process, broken = self._start(), None
         output = process.stdout
         assert output is not None

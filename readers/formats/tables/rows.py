@@ -40,11 +40,10 @@ class RowFilesDataset(PartsDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
         return self._layout.remarks
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; labels are read from their column, sizes are not known."""
+        """Return a column; labels are read from theirs, and sizes are not known."""
         if name != "label" or self._layout.label is None:
             return unknown_column(name, len(self))
         result = np.full(len(self), UNREADABLE, np.int64)

@@ -85,7 +85,7 @@ class TarDataset(ShardDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`; for splits some names in the first shard are looked at."""
+        """Return warnings; some names in the first shard are read to find splits."""
         found = [*super().remarks, *(about_dots(self) if self._keys == "first-dot" else ())]
         if self._is_remote:
             return tuple(found)

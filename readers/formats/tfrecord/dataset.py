@@ -270,7 +270,7 @@ class TfRecordDataset(ShardDataset):
         return () if self._labels is None else tuple(self._labels.names.values())
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """See `ShardDataset.locate`; None where features become fields that hold numbers: a damaged one makes a bad sample."""
+        """Return where images lie in files; None if features become fields of numbers, which `fetch` checks."""
         return super().locate(indices, reads) if self._is_stored else None
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
@@ -282,7 +282,7 @@ class TfRecordDataset(ShardDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`; the first shard is looked at."""
+        """Return warnings; the first shard is read for them."""
         stored = {name for kind in self._found[0].head.kinds for name in kind[0]}
         numbers = {name[1:] for name in stored if is_decoded(name)}
         [image, *_] = [*(kind[1] for kind in self._found[0].head.kinds if kind[1]), None]
@@ -306,7 +306,7 @@ class TfRecordDataset(ShardDataset):
         return found
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; ``num_bytes`` is -1 in a shard whose samples have fields of numbers."""
+        """Return a column; ``num_bytes`` is -1 in a shard whose samples have fields of numbers."""
         if name == "label" and self._has_objects and self._reader.label is None:
             return np.full(len(self), -1, np.int64)
         result = super().column(name)

@@ -79,7 +79,7 @@ class ShardMaker:
         self._plan, self._workers, self._packer = plan, workers, packer
 
     def make(self, number: int) -> dict[str, Any]:
-        """See `make_shard`."""
+        """Make shard `number`; see `make_shard`."""
         plan = self._plan
         if not 0 <= number < len(plan):
             raise IndexError(f"a shard is one of {len(plan)}, got {number}")

@@ -76,12 +76,10 @@ class LocalBlob:
         return self._view
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
-        """See `Blob.read`."""
         file = mapped_file(self.view())
         return [file.payload(start, stop) if file else b"" for start, stop in ranges]
 
     def content(self) -> memoryview:
-        """See `Blob.content`."""
         found: list[FileState] = []
 
         def check(status: os.stat_result) -> None:

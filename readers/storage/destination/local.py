@@ -48,7 +48,6 @@ class LocalDestination:
 
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
-        """See `Destination.create`."""
         path = self._folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,15 +60,12 @@ class LocalDestination:
             raise _unwritten(self._folder, path, error) from None
 
     def read(self, name: str) -> bytes | None:
-        """See `Destination.read`."""
         return self._act(name, Path.read_bytes)
 
     def size_bytes(self, name: str) -> int | None:
-        """See `Destination.size_bytes`."""
         return self._act(name, lambda path: path.stat().st_size)
 
     def names(self, folder: str = "") -> Iterator[str]:
-        """See `Destination.names`."""
         try:
             with os.scandir(self._folder / folder) as entries:
                 for entry in entries:
@@ -83,11 +79,9 @@ class LocalDestination:
                 raise self._failure(folder, error, "read") from None
 
     def remove(self, name: str) -> None:
-        """See `Destination.remove`."""
         self._act(name, Path.unlink, "removed")
 
     def at(self, name: str) -> str:
-        """See `Destination.at`."""
         return str(self._folder / name)
 
     def _act(self, name: str, action: Callable[[Path], T], done: str = "read") -> T | None:

@@ -57,7 +57,6 @@ class RemoteDestination:
 
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
-        """See `Destination.create`."""
         url = self.at(name)
         explain = partial(_unwritten, url)
         try:
@@ -79,16 +78,13 @@ class RemoteDestination:
         note_write(url)
 
     def read(self, name: str) -> bytes | None:
-        """See `Destination.read`."""
         return self._asked(name, lambda: self._connection.whole(self._path(name)))
 
     def size_bytes(self, name: str) -> int | None:
-        """See `Destination.size_bytes`."""
         state = self._asked(name, lambda: self._connection.head(self._path(name)))
         return None if state is None else state.size_bytes
 
     def names(self, folder: str = "") -> Iterator[str]:
-        """See `Destination.names`."""
         start = f"{self._prefix}/" if self._prefix else ""
         try:
             for url, _ in states_below(self.at(folder)):
@@ -97,11 +93,9 @@ class RemoteDestination:
             raise _failed(str(error)) from None
 
     def remove(self, name: str) -> None:
-        """See `Destination.remove`."""
         self._asked(name, lambda: self._connection.remove(self._path(name)), "removed")
 
     def at(self, name: str) -> str:
-        """See `Destination.at`."""
         return Url(f"{self.location}/{name}", self._options)
 
     def _path(self, name: str) -> str:
