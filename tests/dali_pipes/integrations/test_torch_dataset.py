@@ -345,7 +345,7 @@ def test_what_from_torch_refuses(value: Any, message: str) -> None:
         ),
         (
             torch.utils.data.DataLoader(Listed([1])),
-            r"from_torch\(dataset\), for a DataLoader that of its dataset",
+            r"from_torch\(dataset\).*give the dataset that the DataLoader reads",
         ),
         (datasets.Dataset.from_dict({"x": [1]}), "from_huggingface"),
         (datasets.DatasetDict(), "from_huggingface.*of one split"),

@@ -159,7 +159,7 @@ def _mask_folder(root: Path) -> None:
     """What values mean is not decided without a mask that is away for a while."""
     source, options = TARGETS["mask-folder"][0](root)
     with failing(root / "masks" / "a.png"):
-        assert_refused("what masks hold is not known", source, **options)
+        assert_refused("so the values of masks are unknown", source, **options)
 
 
 def _imagenet(root: Path) -> None:
