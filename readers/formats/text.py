@@ -1,12 +1,14 @@
-"""What the text of lists and descriptions consists of: lines, JSON objects and numbers."""
+"""What the text of lists and descriptions consists of: lines, JSON objects, structs and numbers."""
 
 import json
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from readers.formats.columns import shorten
 from readers.sample import Payload
+
+Content = TypeVar("Content")
 
 
 def filled_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -38,6 +40,33 @@ def parse_object(text: Payload, where: str = "it", encoding: str | None = None) 
     if not isinstance(found, dict):
         raise ValueError(f"{where} is no JSON object but {shorten(found)}")
     return found
+
+
+def parse_struct(text: Payload, kind: type[Content], where: str = "it") -> Content:
+    """Return a JSON object as a struct of msgspec; see `parse_object` and `to_struct`.
+
+    The text is read by Python's decoder: that of msgspec refuses NaN, Infinity, a byte order mark and UTF-16, which files in use
+    have, and accepts wrong bytes in keys that it skips.
+    """
+    return to_struct(parse_object(text, where), kind, where)
+
+
+def to_struct(value: object, kind: type[Content], where: str = "it") -> Content:
+    """Return values of JSON or YAML as a struct of msgspec, without the keys that it lacks.
+
+    Raises:
+        ValueError: A value is missing, or is none that its field allows; the text has its path, such as ``$.shapes[3].label``.
+    """
+    # Imported late: it takes 10 ms, and `import readers` imports this module.
+    import msgspec
+
+    try:
+        return msgspec.convert(value, kind)
+    except (
+        msgspec.ValidationError,
+        UnicodeEncodeError,
+    ) as error:  # a key may hold half a character
+        raise ValueError(f"{where}: {error}") from None
 
 
 def finite_number(text: str | None, where: str) -> float:
