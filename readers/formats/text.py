@@ -42,7 +42,7 @@ def parse_object(text: Payload, where: str = "it", encoding: str | None = None) 
     return found
 
 
-def parse_struct(text: Payload, kind: type[Content], where: str = "it") -> Content:
+def parse_struct(text: Payload, kind: type[Content], where: str) -> Content:
     """Return a JSON object as a struct of msgspec; see `parse_object` and `to_struct`.
 
     The text is read by Python's decoder: that of msgspec refuses NaN, Infinity, a byte order mark and UTF-16, which files in use
@@ -51,7 +51,7 @@ def parse_struct(text: Payload, kind: type[Content], where: str = "it") -> Conte
     return to_struct(parse_object(text, where), kind, where)
 
 
-def to_struct(value: object, kind: type[Content], where: str = "it") -> Content:
+def to_struct(value: object, kind: type[Content], where: str = "") -> Content:
     """Return values of JSON or YAML as a struct of msgspec, without the keys that it lacks.
 
     Raises:
@@ -66,7 +66,7 @@ def to_struct(value: object, kind: type[Content], where: str = "it") -> Content:
         msgspec.ValidationError,
         UnicodeEncodeError,
     ) as error:  # a key may hold half a character
-        raise ValueError(f"{where}: {error}") from None
+        raise ValueError(f"{where}: {error}" if where else str(error)) from None
 
 
 def finite_number(text: str | None, where: str) -> float:
