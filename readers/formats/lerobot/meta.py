@@ -200,7 +200,8 @@ def _feature(name: str, stored: _Feature) -> Feature:
         size = shape[1:] if first in ("channel", "channels") else shape[:2]
         about = stored.info or {}
         is_depth = bool(about.get("video.is_depth_map") or about.get("is_depth_map"))
-        return Feature(name, dtype, "", size, is_depth)
+        kind: Literal["video", "image"] = "video" if dtype == "video" else "image"
+        return Feature(name, kind, "", size, is_depth)
     if dtype == "string":
         return Feature(name, "text", "", ())
     if dtype not in _NUMBERS:
