@@ -42,20 +42,14 @@ def parse_object(text: Payload, where: str = "it", encoding: str | None = None) 
     return found
 
 
-def parse_struct(text: Payload, kind: type[Content], where: str) -> Content:
-    """Return a JSON object as a struct of msgspec; see `parse_object` and `to_struct`.
-
-    The text is read by Python's decoder: that of msgspec refuses NaN, Infinity, a byte order mark and UTF-16, which files in use
-    have, and accepts wrong bytes in keys that it skips.
-    """
-    return to_struct(parse_object(text, where), kind, where)
-
-
 def to_struct(value: object, kind: type[Content], where: str = "") -> Content:
-    """Return values of JSON or YAML as a struct of msgspec, without the keys that it lacks.
+    """Return values of JSON or YAML as a struct of msgspec or a dataclass, without the keys that it lacks.
+
+    JSON is parsed by `parse_object` before: msgspec's own parser refuses NaN, a byte order mark and UTF-16, which files in use have,
+    and accepts wrong bytes in keys that the struct lacks.
 
     Raises:
-        ValueError: A value is missing, or is none that its field allows; the text has its path, such as ``$.shapes[3].label``.
+        ValueError: A value is missing, or its field does not allow it; the text has its path, such as ``$.shapes[3].label``.
     """
     # Imported late: it takes 10 ms, and `import readers` imports this module.
     import msgspec

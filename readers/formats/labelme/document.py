@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from readers.formats.boxes.checks import stated_length
 from readers.formats.coco.masks import rasterise, read_png
 from readers.formats.columns import shorten
-from readers.formats.text import parse_object, parse_struct, to_struct
+from readers.formats.text import parse_object, to_struct
 from readers.storage.limits import check_bytes
 
 # For each shape_type the least and the most points.
@@ -30,8 +30,7 @@ _NUM_POINTS = {
 WITH_AREA = ("polygon", "rectangle", "oriented_rectangle", "circle", "mask")
 LINES = ("line", "linestrip")
 _DECODED_BYTES = 4  # of a pixel of a mask, at most: numbers of 32 bits
-
-
+# Pixels: larger numbers are no coordinates, and NaN lies in no range.
 _Coordinate = Annotated[float, msgspec.Meta(gt=-1e9, lt=1e9)]
 
 
@@ -145,7 +144,8 @@ def parse_document(content: bytes, name: str) -> Document:
 
 def parse_labels(content: bytes, name: str) -> list[tuple[str, str]]:
     """Return label and shape_type of each shape, even if other parts of it are malformed; see `parse_document`."""
-    return [(one.label, one.kind) for one in parse_struct(content, _Labels, name).shapes]
+    shapes = to_struct(parse_object(content, name), _Labels, name).shapes
+    return [(one.label, one.kind) for one in shapes]
 
 
 def decode_base64(text: str, what: str) -> bytes:

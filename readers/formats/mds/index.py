@@ -18,6 +18,7 @@ NAME = "index.json"
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
+# Sums of such numbers fit int64.
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
