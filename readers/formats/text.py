@@ -56,10 +56,7 @@ def to_struct(value: object, kind: type[Content], where: str = "") -> Content:
 
     try:
         return msgspec.convert(value, kind)
-    except (
-        msgspec.ValidationError,
-        UnicodeEncodeError,
-    ) as error:  # a key may hold half a character
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # a key of half a character
         raise ValueError(f"{where}: {error}" if where else str(error)) from None
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -95,7 +95,7 @@ class MdsShard(
 class _Index(msgspec.Struct):
     """The content of index.json."""
 
-    version: Literal[2]
+    version: Any
     shards: list[MdsShard]
 
 
