@@ -1,12 +1,14 @@
-"""What the text of lists and descriptions consists of: lines, JSON objects and numbers."""
+"""What the text of lists and descriptions consists of: lines, JSON objects, structs and numbers."""
 
 import json
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from readers.formats.columns import shorten
 from readers.sample import Payload
+
+Content = TypeVar("Content")
 
 
 def filled_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -38,6 +40,24 @@ def parse_object(text: Payload, where: str = "it", encoding: str | None = None) 
     if not isinstance(found, dict):
         raise ValueError(f"{where} is no JSON object but {shorten(found)}")
     return found
+
+
+def to_struct(value: object, kind: type[Content], where: str = "") -> Content:
+    """Return values of JSON or YAML as a struct of msgspec or a dataclass, without the keys that it lacks.
+
+    JSON is parsed by `parse_object` before: msgspec's own parser refuses NaN, a byte order mark and UTF-16, which files in use have,
+    and accepts wrong bytes in keys that the struct lacks.
+
+    Raises:
+        ValueError: A value is missing, or its field does not allow it; the text has its path, such as ``$.shapes[3].label``.
+    """
+    # Imported late: it takes 10 ms, and `import readers` imports this module.
+    import msgspec
+
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # a key of half a character
+        raise ValueError(f"{where}: {error}" if where else str(error)) from None
 
 
 def finite_number(text: str | None, where: str) -> float:

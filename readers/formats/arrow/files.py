@@ -1,7 +1,6 @@
 """Search for Arrow files, including those saved by Hugging Face datasets, and access to their record batches."""
 
 import hashlib
-import json
 import os
 import threading
 from collections import Counter
@@ -16,6 +15,7 @@ from readers.detect.registry import require
 from readers.detect.splits import choose_split, in_order, several_splits
 from readers.formats.arrow.decoded_size import check_file, check_message
 from readers.formats.tables.columns import one_line
+from readers.formats.text import parse_object
 from readers.sample import PathLike, SourceError
 from readers.storage.blob import LocalBlob, is_url
 from readers.storage.blob.mapped import ReadView, mapped_file
@@ -93,12 +93,9 @@ def _saved(folder: Path) -> list[str]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_text(path, "JSON"))
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path} cannot be read: {error}") from None
-    if not isinstance(content, dict):
-        raise SourceError(f"{path} holds no JSON object: save the dataset again")
-    return content
+        return parse_object(read_text(path, "JSON").encode())
+    except ValueError as error:
+        raise SourceError(f"{path} cannot be read ({error}): save the dataset again") from None
 
 
 class ArrowFile:

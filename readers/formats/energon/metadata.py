@@ -8,11 +8,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from readers.detect.splits import no_such_split
 from readers.formats.columns import to_label, to_payload
 from readers.formats.named_splits import choose_name
+from readers.formats.text import Content, to_struct
 from readers.sample import BadSample, Payload, Sample, SourceError
 from readers.storage.paths import expand_braces
 from readers.storage.whole_files import read_text
@@ -142,61 +145,73 @@ def read_metadata(root: Path, split: str | None) -> Prepared:
     Raises:
         SourceError: The metadata is damaged, holds several splits or not this one, or names files outside the dataset's folder.
     """
-    info = _read(root, ".info")
-    counts = info and info.get("shard_counts")
-    if not isinstance(counts, dict) or not counts:
+    counts = _read(root, ".info", _Info).shard_counts
+    if not counts:
         raise SourceError(
             f"{root / FOLDER} lists no shards: run energon prepare again, or give the tars as a pattern"
         )
     for name in counts:
         _require_inside(root, name)
-    splits = _read(root, "split") or {}
-    shards = _shards(root, splits, list(counts), split)
-    excluded, excluded_shards = _excluded(root, splits.get("exclude") or [])
-    data = _read(root, "dataset") or {}
-    fields = data.get("field_map") or {}
-    if not isinstance(fields, dict) or not all(isinstance(one, str) for one in fields.values()):
-        raise SourceError(
-            f"the field_map in {root / FOLDER}/dataset.yaml is no mapping of names: correct it"
-        )
+    splits = _read(root, "split", _Splits)
+    shards = _shards(root, splits.split_parts or {}, list(counts), split)
+    excluded, excluded_shards = _excluded(root, splits.exclude or [])
+    data = _read(root, "dataset", _Dataset)
     remaining = tuple(name for name in shards if name not in excluded_shards)
     if not remaining:
         raise SourceError(f"all shards of {root} are excluded by {FOLDER}/split.yaml: correct it")
-    loader = str(data.get("sample_loader") or "")
-    return Prepared(
-        remaining, {name: int(counts[name]) for name in remaining}, excluded, fields, loader
-    )
+    loader = str(data.sample_loader or "")
+    whole_counts = {name: int(counts[name]) for name in remaining}
+    return Prepared(remaining, whole_counts, excluded, data.field_map or {}, loader)
 
 
-def _read(root: Path, name: str) -> dict[str, Any] | None:
-    """Return the content of NAME.yaml or NAME.json; None if there is neither."""
+class _Info(msgspec.Struct):
+    """The content of .info.yaml or .info.json."""
+
+    shard_counts: dict[str, Annotated[float, msgspec.Meta(ge=0, lt=1 << 53)]] = {}
+
+
+class _Splits(msgspec.Struct):
+    """The content of split.yaml. Names may be numbers, which YAML does not tell from text."""
+
+    split_parts: dict[Any, list[Any] | None] | None = None
+    exclude: list[Any] | None = None
+
+
+class _Dataset(msgspec.Struct):
+    """The content of dataset.yaml."""
+
+    field_map: dict[str, str] | None = None
+    sample_loader: Any = None
+
+
+def _read(root: Path, name: str, kind: type[Content]) -> Content:
+    """Return the content of NAME.yaml or NAME.json; an empty one if there is neither."""
     paths = [
         path for end in ("yaml", "json") if (path := root / FOLDER / f"{name}.{end}").is_file()
     ]
     if not paths:
-        return None
+        return kind()
     if len(paths) > 1 and name != ".info":
         raise SourceError(f"{root / FOLDER} holds {paths[0].name} and {paths[1].name}: delete one")
     path = paths[-1]
     try:
         text = read_text(path, "a description")
         value = json.loads(text) if path.suffix == ".json" else parse_yaml(text)
+        return to_struct(value, kind)
     except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path} cannot be read: {error}") from None
-    if not isinstance(value, dict):
-        raise SourceError(f"{path} holds no mapping: run energon prepare again")
-    return value
+        raise SourceError(
+            f"{path} cannot be read ({error}): correct it, or run energon prepare again"
+        ) from None
 
 
-def _shards(root: Path, splits: dict[str, Any], names: list[str], split: str | None) -> list[str]:
+def _shards(
+    root: Path, parts: Mapping[Any, list[Any] | None], names: list[str], split: str | None
+) -> list[str]:
     """Return the shards of a split, in the order of split.yaml; all shards where it names none."""
-    parts = splits.get("split_parts")
     if not parts:
         if split is not None:
             raise no_such_split(str(root), split, [])
         return names
-    if not isinstance(parts, dict):
-        raise SourceError(f"split_parts in {root / FOLDER}/split.yaml is no mapping: correct it")
     named = {str(name): patterns for name, patterns in parts.items() if patterns}
     wanted = choose_name({name: name for name in named}, split, root)
     shards = [str(name) for pattern in named[wanted] for name in expand_braces(str(pattern))]

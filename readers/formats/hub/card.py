@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from readers.formats.text import to_struct
 from readers.sample import SourceError
 from readers.storage.yaml_text import parse_yaml
 
@@ -90,6 +91,66 @@ class Config:
     is_default: bool = False
 
 
+_Paths = str | list[str]
+
+
+# Dataclasses instead of structs: `import readers` imports this module, and to import msgspec takes 10 ms.
+@dataclass
+class _Files:
+    """The files of one split."""
+
+    split: Any
+    path: _Paths
+
+
+@dataclass
+class _Entry:
+    """One element of ``configs``."""
+
+    config_name: Any
+    data_files: str | list[str | _Files] | dict[Any, _Paths] | None = None
+    data_dir: Any = None
+    default: Any = None
+
+
+@dataclass
+class _ClassLabel:
+    """Names of classes, as a list or by number."""
+
+    names: list[Any] | dict[str | int, Any] | None = None
+
+
+@dataclass
+class _Type:
+    """The type of a column that needs more than a word."""
+
+    class_label: _ClassLabel | None = None
+
+
+@dataclass
+class _Feature:
+    """One column."""
+
+    name: Any = None
+    dtype: _Type | str | list[Any] | None = None
+
+
+@dataclass
+class _Info:
+    """One element of ``dataset_info``."""
+
+    config_name: Any = "default"
+    features: list[_Feature] | None = None
+
+
+@dataclass
+class _Card:
+    """The part of a card that is read."""
+
+    configs: list[_Entry] | None = None
+    dataset_info: _Info | list[_Info] | None = None
+
+
 def read_card(text: str, shown: str) -> dict[str, Config]:
     """Return the configurations in a card, by name; {} without any.
 
@@ -104,17 +165,13 @@ def read_card(text: str, shown: str) -> dict[str, Config]:
     if not head or not _KEYS.search(head[1]):
         return {}
     try:
-        parsed = parse_yaml(head[1])
-        card = parsed if isinstance(parsed, dict) else {}
-        names = _class_names_by_config(card.get("dataset_info"))
-        configs = {one["config_name"]: _config(one, names) for one in card.get("configs") or ()}
-    except SourceError:
-        raise
-    except Exception as error:  # noqa: BLE001, values of any wrong type raise any error
-        reason = str(error).partition("\n")[0][:150]
+        card = to_struct(parse_yaml(head[1]), _Card)
+        infos = card.dataset_info or []
+        names = _class_names_by_config(infos if isinstance(infos, list) else [infos])
+        configs = {str(one.config_name): _config(one, names) for one in card.configs or ()}
+    except ValueError as error:
         raise SourceError(
-            f"the configs in the {NAME} of {shown} cannot be read ({type(error).__name__}: {reason}): give the files "
-            "by their paths"
+            f"the configs in the {NAME} of {shown} cannot be read ({str(error)[:150]}): give the files by their paths"
         ) from None
     for name, classes in names.items():
         configs.setdefault(name, Config(name, class_names=classes))
@@ -146,52 +203,45 @@ def choose_config(configs: Mapping[str, Config], name: str | None, shown: str) -
     return default[0]
 
 
-def _config(entry: Mapping[str, Any], names: Mapping[str, Any]) -> Config:
-    name = str(entry["config_name"])
-    files = entry.get("data_files")
-    folder = str(entry.get("data_dir") or "").strip("/")
-    patterns = {} if files is None else _by_split(files)
+def _config(entry: _Entry, names: Mapping[str, Mapping[str, tuple[str, ...]]]) -> Config:
+    name = str(entry.config_name)
+    folder = str(entry.data_dir or "").strip("/")
+    patterns = {} if entry.data_files is None else _by_split(entry.data_files)
     if folder:
         patterns = {split: [f"{folder}/{one}" for one in ones] for split, ones in patterns.items()}
-    return Config(name, patterns, folder, names.get(name, {}), entry.get("default") is True)
+    return Config(name, patterns, folder, names.get(name, {}), entry.default is True)
 
 
-def _by_split(files: Any) -> dict[str, list[str]]:
+def _by_split(files: str | list[str | _Files] | dict[Any, _Paths]) -> dict[str, list[str]]:
     """Return patterns by split; patterns without a split belong to train."""
-    if isinstance(files, str):
-        return {"train": [files]}
     if isinstance(files, dict):
-        return {str(split): _listed(value) for split, value in files.items()}
-    if all(isinstance(one, str) for one in files):
-        return {"train": list(files)}
-    return {str(one["split"]): _listed(one["path"]) for one in files}
+        return {str(split): _listed(paths) for split, paths in files.items()}
+    every = [files] if isinstance(files, str) else files
+    named = {str(one.split): _listed(one.path) for one in every if isinstance(one, _Files)}
+    paths = [one for one in every if isinstance(one, str)]
+    if named and paths:
+        raise ValueError("data_files holds paths with and without a split")
+    return named or {"train": paths}
 
 
-def _listed(value: Any) -> list[str]:
-    paths = [value] if isinstance(value, str) else list(value)
-    if not all(isinstance(one, str) for one in paths):
-        raise TypeError("a path is no text")
-    return paths
+def _listed(paths: _Paths) -> list[str]:
+    return [paths] if isinstance(paths, str) else paths
 
 
-def _class_names_by_config(entries: Any) -> dict[str, dict[str, tuple[str, ...]]]:
-    infos = [entries] if isinstance(entries, dict) else list(entries or ())
+def _class_names_by_config(infos: list[_Info]) -> dict[str, dict[str, tuple[str, ...]]]:
     return {
-        str(info.get("config_name", "default")): {
-            str(one["name"]): names
-            for one in info.get("features") or ()
-            if (names := _class_names(one.get("dtype")))
+        str(info.config_name): {
+            str(one.name): names
+            for one in info.features or ()
+            if isinstance(one.dtype, _Type) and (names := _class_names(one.dtype.class_label))
         }
         for info in infos
     }
 
 
-def _class_names(kind: Any) -> tuple[str, ...]:
-    """Return the names of a ``class_label``, a list or a mapping from "0" on; () for other types."""
-    label = kind.get("class_label") if isinstance(kind, dict) else None
-    if not isinstance(label, dict):
-        return ()
-    names = label.get("names") or ()
+def _class_names(label: _ClassLabel | None) -> tuple[str, ...]:
+    """Return the names of a ``class_label``, a list or a mapping from "0" on; () without any."""
+    names = (label and label.names) or ()
     if isinstance(names, dict):
         numbered = {int(number): str(name) for number, name in names.items()}
         if sorted(numbered) != list(range(len(numbered))):

@@ -150,7 +150,7 @@ class LabelMeDataset(AnnotatedDataset):
             "keypoints": [list(shape.points[0]) for shape in points],
             "keypoint_labels": [self._numbers[shape.label] for shape in points],
             "keypoint_objects": [_owner(shape, instances) for shape in points],
-            "shapes": [shape.raw for shape in document.shapes],
+            "shapes": document.raw_shapes,
             "flags": document.flags,
         }
 
@@ -213,7 +213,9 @@ def _find_entries(root: Path, split: str | None) -> tuple[list[Entry], list[str]
 
 def _owner(shape: Shape, instances: Sequence[Instance]) -> int:
     """Return the number of the only object in a point's group, -1 for none or several."""
-    if shape.group is None:
+    if shape.group_id is None:
         return -1
-    numbers = [number for number, one in enumerate(instances) if one.shapes[0].group == shape.group]
+    numbers = [
+        number for number, one in enumerate(instances) if one.shapes[0].group_id == shape.group_id
+    ]
     return numbers[0] if len(numbers) == 1 else -1

@@ -4,15 +4,16 @@ import base64
 import binascii
 import posixpath
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import stated_length
 from readers.formats.coco.masks import rasterise, read_png
 from readers.formats.columns import shorten
-from readers.formats.text import parse_object
+from readers.formats.text import parse_object, to_struct
 from readers.storage.limits import check_bytes
 
 # For each shape_type the least and the most points.
@@ -29,26 +30,71 @@ _NUM_POINTS = {
 WITH_AREA = ("polygon", "rectangle", "oriented_rectangle", "circle", "mask")
 LINES = ("line", "linestrip")
 _DECODED_BYTES = 4  # of a pixel of a mask, at most: numbers of 32 bits
+# Pixels: larger numbers are no coordinates, and NaN lies in no range.
+_Coordinate = Annotated[float, msgspec.Meta(gt=-1e9, lt=1e9)]
 
 
-class Shape(NamedTuple):
-    """One shape.
+class Labelled(msgspec.Struct):
+    """Label and type of a shape.
 
     Attributes:
         label: Name of its class.
-        kind: Its shape_type.
-        points: x and y of each point, in pixels of the upright picture.
-        group: Shapes of one label and one group are one object; None for an object of its own.
-        mask: The PNG file of the crop of a mask, in base64; "" for other shapes.
-        raw: The shape as written, without the mask.
+        shape_type: As written; see `kind`.
     """
 
-    label: str
-    kind: str
-    points: tuple[tuple[float, float], ...]
-    group: Any
-    mask: str
-    raw: dict[str, Any]
+    label: Annotated[str, msgspec.Meta(min_length=1)]
+    shape_type: Any = None
+
+    @property
+    def kind(self) -> str:
+        """Its type; files without types hold polygons."""
+        return str(self.shape_type or "polygon")
+
+
+class Shape(Labelled, kw_only=True):
+    """One shape.
+
+    Attributes:
+        points: x and y of each point, in pixels of the upright picture.
+        group_id: Shapes of one label and one group are one object; None for an object of its own.
+        mask: The PNG file of the crop of a mask, in base64; None or "" for other shapes.
+    """
+
+    points: tuple[tuple[_Coordinate, _Coordinate], ...]
+    group_id: Any = None
+    mask: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an unknown type, a wrong number of points and a mask without pixels."""
+        if self.kind not in _NUM_POINTS:
+            raise ValueError(
+                f"shape_type must be one of {', '.join(_NUM_POINTS)}, got {shorten(self.kind)}"
+            )
+        least, most = _NUM_POINTS[self.kind]
+        count = len(self.points)
+        if count < least or (most is not None and count > most):
+            raise ValueError(
+                f"{self.kind} has {count} points, needs {least}{'' if most else ' or more'}"
+            )
+        if self.kind == "mask" and not self.mask:
+            raise ValueError("mask must be a PNG in base64")
+
+
+class _Labels(msgspec.Struct):
+    """The content of a file, as far as it names classes."""
+
+    shapes: list[Labelled]
+
+
+class _Content(msgspec.Struct, rename="camel"):
+    """The content of a file."""
+
+    image_path: Annotated[str, msgspec.Meta(min_length=1)]
+    shapes: list[Shape]
+    image_data: str | None = None
+    image_height: Any = None
+    image_width: Any = None
+    flags: Any = None
 
 
 class Document(NamedTuple):
@@ -59,6 +105,7 @@ class Document(NamedTuple):
         data: The picture in base64 if the file holds it, else "".
         size: Height and width as stated, 0 for one that is not.
         shapes: The shapes in their order.
+        raw_shapes: The shapes as written, without their masks.
         flags: Flags of the picture.
     """
 
@@ -66,6 +113,7 @@ class Document(NamedTuple):
     data: str
     size: tuple[int, int]
     shapes: list[Shape]
+    raw_shapes: list[dict[str, Any]]
     flags: dict[str, Any]
 
 
@@ -77,28 +125,27 @@ def parse_document(content: bytes, name: str) -> Document:
         name: Its name below the dataset's folder, for errors and for the picture's path.
 
     Raises:
-        ValueError: The file is malformed; the text names the file, the shape (from 1) and the fault.
+        ValueError: The file is malformed; the text names the file, the value's path and the fault.
     """
-    stored = _stored(content, name)
-    path, data = stored.get("imagePath"), stored.get("imageData") or ""
-    if not isinstance(data, str) or not isinstance(path, str) or not path:
-        raise ValueError(f"{name}: imagePath must be a name and imageData text or null")
-    shapes = [
-        _shape(one, f"{name} shape {number}")
-        for number, one in enumerate(stored["shapes"], start=1)
-    ]
-    height, width = (
-        stated_length(stored.get(side), f"{name}: {side}") for side in ("imageHeight", "imageWidth")
+    stored = parse_object(content, name)
+    found = to_struct(stored, _Content, name)
+    return Document(
+        posixpath.join(posixpath.dirname(name), found.image_path.replace("\\", "/")),
+        found.image_data or "",
+        (
+            stated_length(found.image_height, f"{name}: imageHeight"),
+            stated_length(found.image_width, f"{name}: imageWidth"),
+        ),
+        found.shapes,
+        [{key: value for key, value in one.items() if key != "mask"} for one in stored["shapes"]],
+        found.flags if isinstance(found.flags, dict) else {},
     )
-    flags = stored.get("flags")
-    image = posixpath.join(posixpath.dirname(name), path.replace("\\", "/"))
-    return Document(image, data, (height, width), shapes, flags if isinstance(flags, dict) else {})
 
 
 def parse_labels(content: bytes, name: str) -> list[tuple[str, str]]:
     """Return label and shape_type of each shape, even if other parts of it are malformed; see `parse_document`."""
-    shapes = enumerate(_stored(content, name)["shapes"], start=1)
-    return [_label_and_kind(one, f"{name} shape {number}") for number, one in shapes]
+    shapes = to_struct(parse_object(content, name), _Labels, name).shapes
+    return [(one.label, one.kind) for one in shapes]
 
 
 def decode_base64(text: str, what: str) -> bytes:
@@ -112,54 +159,6 @@ def decode_base64(text: str, what: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise ValueError(f"{what} is no base64: {error}") from None
-
-
-def _stored(content: bytes, name: str) -> dict[str, Any]:
-    stored = parse_object(content, name)
-    if not isinstance(stored.get("shapes"), list):
-        raise ValueError(f"{name} has no list shapes: it is no file of LabelMe")
-    return stored
-
-
-def _label_and_kind(one: Any, where: str) -> tuple[str, str]:
-    if not isinstance(one, dict):
-        raise ValueError(f"{where} is no JSON object but {shorten(one)}")
-    label, kind = one.get("label"), one.get("shape_type") or "polygon"
-    if not isinstance(label, str) or not label:
-        raise ValueError(f"{where}: label must be text, got {shorten(label)}")
-    return label, str(kind)
-
-
-def _shape(one: Any, where: str) -> Shape:
-    label, kind = _label_and_kind(one, where)
-    if kind not in _NUM_POINTS:
-        raise ValueError(
-            f"{where}: shape_type must be one of {', '.join(_NUM_POINTS)}, got {shorten(kind)}"
-        )
-    points = one.get("points")
-    if not isinstance(points, list) or not all(map(_is_point, points)):
-        raise ValueError(f"{where}: points must be a list of x and y, got {shorten(points)}")
-    least, most = _NUM_POINTS[kind]
-    if len(points) < least or (most is not None and len(points) > most):
-        raise ValueError(
-            f"{where}: {kind} has {len(points)} points, needs {least}{'' if most else ' or more'}"
-        )
-    mask = one.get("mask") or ""
-    if not isinstance(mask, str) or (kind == "mask" and not mask):
-        raise ValueError(f"{where}: mask must be a PNG in base64, got {shorten(mask)}")
-    raw = {key: value for key, value in one.items() if key != "mask"}
-    corners = tuple((float(x), float(y)) for x, y in points)
-    return Shape(label, kind, corners, one.get("group_id"), mask, raw)
-
-
-def _is_point(point: Any) -> bool:
-    return (
-        isinstance(point, list)
-        and len(point) == 2
-        and all(
-            isinstance(x, int | float) and not isinstance(x, bool) and -1e9 < x < 1e9 for x in point
-        )
-    )
 
 
 class Instance(NamedTuple):
@@ -187,7 +186,11 @@ def instances_of(shapes: Sequence[Shape]) -> list[Instance]:
     by_group: dict[object, Instance] = {}
     for number, one in enumerate(shapes, start=1):
         if one.kind in WITH_AREA:
-            key = ("one", number) if one.group is None else ("group", one.label, repr(one.group))
+            key = (
+                ("one", number)
+                if one.group_id is None
+                else ("group", one.label, repr(one.group_id))
+            )
             by_group.setdefault(key, Instance(one.label, [], number)).shapes.append(one)
     return list(by_group.values())
 
@@ -234,7 +237,7 @@ def _radius(one: Shape) -> float:
 def _paste(mask: NDArray[np.bool_], one: Shape, where: str) -> None:
     """Put a stored mask into the whole picture's."""
     left, top, right, bottom = (int(value) for value in _box_of(one))
-    data = decode_base64(one.mask, f"{where}: mask")
+    data = decode_base64(one.mask or "", f"{where}: mask")
     crop = read_png(data, f"{where}: mask", _DECODED_BYTES)
     if crop.ndim != 2:
         raise ValueError(f"{where}: mask must have one channel, got {crop.shape[2]}")

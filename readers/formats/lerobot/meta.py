@@ -1,14 +1,16 @@
 """meta/info.json of a LeRobot dataset: its features, its frames per second, and where its files lie."""
 
-import math
 import re
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from readers.formats.text import parse_object
+import msgspec
+
+from readers.formats.text import parse_object, to_struct
 from readers.sample import PathLike, SourceError
 from readers.storage.unreadable import OptionalFile, reason_of
 from readers.storage.whole_files import read_head, read_whole
@@ -121,14 +123,13 @@ def read_info(root: Path) -> Info:
     try:
         stored = parse_object(read_whole(path))
         _require_version(root, stored.get("codebase_version"))
-        return _info(stored)
+        return _info(to_struct(stored, _Info))
     except OSError as error:
         raise SourceError(
             f"{path} cannot be read ({reason_of(error)}): give the folder of a LeRobot dataset"
         ) from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise SourceError(f"{path} cannot be used ({reason}): write it with lerobot") from None
+    except ValueError as error:
+        raise SourceError(f"{path} cannot be used ({error}): write it with lerobot") from None
 
 
 def _require_version(root: Path, version: object) -> None:
@@ -148,44 +149,59 @@ def _require_version(root: Path, version: object) -> None:
         )
 
 
-def _info(stored: Mapping[str, Any]) -> Info:
-    fps = stored["fps"]
-    if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
-        raise ValueError(f"fps must be a number above 0, got {fps!r}")
-    if not isinstance(stored["features"], dict):
-        raise ValueError("features must be an object")
-    features = {name: _feature(name, one) for name, one in stored["features"].items()}
+class _Info(msgspec.Struct):
+    """The content of meta/info.json, as written."""
+
+    codebase_version: str
+    fps: Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
+    features: dict[str, Any]
+    data_path: str
+    video_path: str | None = None
+    splits: dict[str, Any] | None = None
+
+
+class _Feature(msgspec.Struct):
+    """A feature, as written."""
+
+    dtype: str
+    # Some writers have JSON numbers with a point, such as 480.0.
+    shape: list[Annotated[float, msgspec.Meta(ge=0, lt=1 << 53, multiple_of=1)]]
+    names: Any = None
+    info: dict[str, Any] | None = None
+
+
+def _info(stored: _Info) -> Info:
+    features = {
+        name: _feature(name, to_struct(one, _Feature, f"the feature {name!r}"))
+        for name, one in stored.features.items()
+    }
     for name in (TIME, FRAME, EPISODE):
         if name not in features or features[name].kind != "number" or features[name].shape:
             raise ValueError(f"features must have {name!r}, a number")
     has_videos = any(one.kind == "video" for one in features.values())
-    video_path = stored["video_path"] if has_videos else ""
-    for template in (stored["data_path"], video_path):
-        if not isinstance(template, str):
-            raise ValueError(f"a path must be text, got {template!r}")
-    splits = {name: _split(name, one) for name, one in (stored.get("splits") or {}).items()}
-    version, data_path = stored["codebase_version"], stored["data_path"]
-    info = Info(version, float(fps), features, data_path, video_path, splits)
+    video_path = stored.video_path if has_videos else ""
+    if video_path is None:
+        raise ValueError("video_path is missing")
+    splits = {name: _split(name, one) for name, one in (stored.splits or {}).items()}
+    version, data_path = stored.codebase_version, stored.data_path
+    info = Info(version, stored.fps, features, data_path, video_path, splits)
     info.data_file(0, 0)
     info.video_file("camera", 0, 0)
     return info
 
 
-def _feature(name: str, stored: Mapping[str, Any]) -> Feature:
-    # Some writers have JSON numbers with a point, such as 480.0.
-    lengths = (int(n) if isinstance(n, float) and n.is_integer() else n for n in stored["shape"])
-    dtype, shape = stored["dtype"], tuple(lengths)
-    if not all(type(length) is int and length >= 0 for length in shape):
-        raise ValueError(f"the shape of {name!r} must be whole numbers, got {list(shape)}")
+def _feature(name: str, stored: _Feature) -> Feature:
+    dtype, shape = stored.dtype, tuple(map(int, stored.shape))
     if dtype in ("video", "image"):
         if len(shape) != 3:
             raise ValueError(f"the shape of {name!r} must be height, width, channels, got {shape}")
-        names = stored.get("names")
+        names = stored.names
         first = names[0] if isinstance(names, list) and names else "height"
         size = shape[1:] if first in ("channel", "channels") else shape[:2]
-        about = stored.get("info") or {}
+        about = stored.info or {}
         is_depth = bool(about.get("video.is_depth_map") or about.get("is_depth_map"))
-        return Feature(name, dtype, "", size, is_depth)
+        kind: Literal["video", "image"] = "video" if dtype == "video" else "image"
+        return Feature(name, kind, "", size, is_depth)
     if dtype == "string":
         return Feature(name, "text", "", ())
     if dtype not in _NUMBERS:

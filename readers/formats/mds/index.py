@@ -1,12 +1,13 @@
 """index.json of an MDS folder: its shards and their columns."""
 
-import json
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
+
+from readers.formats.text import parse_object, to_struct
 from readers.sample import PathLike, SourceError
 from readers.storage.blob import is_url, open_blob
 from readers.storage.blob.mapped import copied
@@ -17,38 +18,85 @@ NAME = "index.json"
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
-@dataclass(frozen=True, slots=True)
-class MdsFile:
+# Sums of such numbers fit int64.
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+
+
+class MdsFile(msgspec.Struct, frozen=True, rename={"path": "basename", "num_bytes": "bytes"}):
     """A file of a shard.
 
     Attributes:
         path: Below the folder, with slashes.
         num_bytes: Its size.
-        hashes: Algorithm -> hexadecimal digits.
+        hashes: Algorithm -> hexadecimal digits; None is the same as {}.
     """
 
     path: str
-    num_bytes: int
-    hashes: dict[str, str]
+    num_bytes: _Count
+    hashes: dict[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a path that no file can have, or that may lie outside the folder."""
+        os.fsencode(self.path)
+        outside = "\\" in self.path or "\0" in self.path or _DRIVE.match(self.path)
+        if outside or not {"", ".", ".."}.isdisjoint(self.path.split("/")):
+            raise ValueError(f"the file {self.path!r} may lie outside its folder")
 
 
-@dataclass(frozen=True, slots=True)
-class MdsShard:
+class MdsShard(
+    msgspec.Struct,
+    frozen=True,
+    rename={"num_samples": "samples", "raw": "raw_data", "packed": "zip_data"},
+):
     """A shard.
 
     Attributes:
         num_samples: >= 0.
         raw: The shard itself.
         packed: The compressed file, or None.
-        compression: "zstd", "gz", "bz2", "br", "snappy", or "" for none.
-        columns: (name, encoding, size in bytes or 0 where it varies) of each, in stored order.
+        compression: As written; see `codec`.
+        column_names: Names of the columns, in stored order.
+        column_encodings: Encoding of each.
+        column_sizes: Size in bytes of each, 0 or None where it varies.
     """
 
-    num_samples: int
+    format: Literal["mds"]
+    num_samples: _Count
     raw: MdsFile
-    packed: MdsFile | None
-    compression: str
-    columns: tuple[tuple[str, str, int], ...]
+    column_names: list[str]
+    column_encodings: list[str]
+    column_sizes: list[_Count | None]
+    packed: MdsFile | None = None
+    compression: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for values that contradict each other."""
+        names, encodings, sizes = self.column_names, self.column_encodings, self.column_sizes
+        if not len(names) == len(encodings) == len(sizes) or len(set(names)) != len(names):
+            raise ValueError(
+                f"{len(names)} columns, {len(encodings)} encodings, {len(sizes)} sizes"
+            )
+        # A shard begins with its number of samples and their offsets.
+        if self.raw.num_bytes < 4 * (self.num_samples + 2):
+            raise ValueError(f"{self.num_samples} samples in {self.raw.num_bytes} bytes")
+
+    @property
+    def codec(self) -> str:
+        """The compression without its level: "zstd", "gz", "bz2", "br", "snappy", or "" for none."""
+        return (self.compression or "").partition(":")[0]
+
+    @property
+    def columns(self) -> tuple[tuple[str, str, int], ...]:
+        """Name, encoding and size in bytes of each column, 0 where it varies; in stored order."""
+        sizes = (size or 0 for size in self.column_sizes)
+        return tuple(zip(self.column_names, self.column_encodings, sizes, strict=True))
+
+
+class _Index(msgspec.Struct):
+    """The content of index.json."""
+
+    version: Any
+    shards: list[MdsShard]
 
 
 def folder_of(location: PathLike) -> str:
@@ -86,70 +134,18 @@ def read_mds_index(folder: str) -> list[MdsShard]:
     with oserror_as_source_error(source):
         (data,) = map(copied, blob.read([(0, blob.size_bytes)]))
     try:
-        found = json.loads(bytes(data))
+        found = parse_object(data)
         if "__kind__" in found:
             raise SourceError(
                 f"{source} is an index of wids, of which those on this machine are read: give the shards as a pattern"
             )
-        version, shards = found["version"], found["shards"]
-        if version != 2:
+        if found.get("version", 2) != 2:
             raise SourceError(
-                f"{source} is of version {version!r}: version 2 is read, write the data anew with "
+                f"{source} is of version {found['version']!r}: version 2 is read, write the data anew with "
                 "mosaicml-streaming 0.1 or later"
             )
-        return [_read_shard(shard, source) for shard in shards]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        return to_struct(found, _Index).shards
+    except ValueError as error:
         raise SourceError(
-            f"{source} is no index of an MDS folder, or a damaged one ({reason[:200]}): write it anew"
+            f"{source} is no index of an MDS folder, or a damaged one ({str(error)[:200]}): write it anew with MDSWriter"
         ) from None
-
-
-def _read_shard(shard: dict[str, Any], source: str) -> MdsShard:
-    if shard["format"] != "mds":
-        raise SourceError(
-            f"{source} names shards of the format {shard['format']!r}: only mds is read, write them with MDSWriter"
-        )
-    names, encodings, sizes = (shard[f"column_{part}"] for part in ("names", "encodings", "sizes"))
-    if not len(names) == len(encodings) == len(sizes) or len(set(names)) != len(names):
-        raise ValueError(f"{len(names)} columns, {len(encodings)} encodings, {len(sizes)} sizes")
-    columns = tuple(
-        (_text(name), _text(encoding), _count(size or 0))
-        for name, encoding, size in zip(names, encodings, sizes, strict=True)
-    )
-    packed = shard.get("zip_data")
-    compression = _text(shard.get("compression") or "")
-    num_samples, raw = _count(shard["samples"]), _read_file(shard["raw_data"], source)
-    if raw.num_bytes < 4 * (num_samples + 2):  # its number of samples, and their offsets
-        raise ValueError(f"{num_samples} samples in {raw.num_bytes} bytes")
-    return MdsShard(
-        num_samples,
-        raw,
-        _read_file(packed, source) if packed else None,
-        compression.partition(":")[0],
-        columns,
-    )
-
-
-def _read_file(file: dict[str, Any], source: str) -> MdsFile:
-    path = _text(file["basename"])
-    parts = path.split("/")
-    os.fsencode(path)  # a ValueError where no file can be called so
-    if "\\" in path or "\0" in path or _DRIVE.match(path) or not {"", ".", ".."}.isdisjoint(parts):
-        raise SourceError(
-            f"{source} names the file {path!r}, which may lie outside its folder: correct the index"
-        )
-    hashes = {_text(name): _text(value) for name, value in (file.get("hashes") or {}).items()}
-    return MdsFile(path, _count(file["bytes"]), hashes)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} where text must be")
-    return value
-
-
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
-        raise TypeError(f"{value!r} where a number >= 0 must be")
-    return value

@@ -127,7 +127,7 @@ class Shard:
         file = packed or info.raw
         self.location, self._is_packed = inside(folder, file.path), packed is not None
         if packed:
-            check_compression(info.compression, f"{folder}/{file.path}")
+            check_compression(info.codec, f"{folder}/{file.path}")
         self._blob = None if is_far else open_blob(self.location)
         if self._blob and self._blob.size_bytes != file.num_bytes:
             raise SourceError(
@@ -153,7 +153,7 @@ class Shard:
         raw = self.info.raw
         with oserror_as_source_error(self.location):
             content = pin_content(self.stored())
-        hashes = sorted(raw.hashes.items())
+        hashes = sorted((raw.hashes or {}).items())
         return f"{raw.path!r} {raw.num_bytes} {hashes} {self.info.columns}\n{content}\n"
 
     def read(self, rows: Sequence[int]) -> list[Payload]:
@@ -183,7 +183,7 @@ class Shard:
         """Return which hash differs from the one in the index, "" if none does. For errors see `read`."""
         blob, _ = self._open()
         (content,) = map(copied, blob.read([(0, blob.size_bytes)]))
-        for name, expected in self.info.raw.hashes.items():
+        for name, expected in (self.info.raw.hashes or {}).items():
             if name not in hashlib.algorithms_available or name.startswith("shake"):
                 continue  # the standard library has no xxh64 and the like
             if hashlib.new(name, content).hexdigest() != expected:
@@ -195,7 +195,7 @@ class Shard:
         if self._opened is None:  # several threads may do this at once, with the same result
             blob, num_samples = self.stored(), self.info.num_samples
             if self._is_packed:
-                blob = unpacked(blob, self.info.compression, self.info.raw.num_bytes)
+                blob = unpacked(blob, self.info.codec, self.info.raw.num_bytes)
             head_bytes = 4 * (num_samples + 2)
             (head,) = map(copied, blob.read([(0, min(head_bytes, blob.size_bytes))]))
             if len(head) < head_bytes or int.from_bytes(head[:4], "little") != num_samples:

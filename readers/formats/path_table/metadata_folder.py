@@ -4,7 +4,6 @@
 ``datasets.load_dataset("imagefolder", data_dir=...)``.
 """
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from readers.formats.path_table.image_files import checked_path
 from readers.formats.path_table.read import schema_of
 from readers.formats.path_table.table import Table
 from readers.formats.path_table.text_rows import find_delimiter, rows_of
+from readers.formats.text import parse_object
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.unreadable import OptionalFile, refuse_folder_error
@@ -158,13 +158,12 @@ def about_objects(table: Table) -> list[str]:
 def _columns_of(path: Path) -> list[str]:
     """Return the names of the columns by the first row; none if it cannot be read."""
     # Its reader raises the error if the file is chosen.
-    with OptionalFile(path), suppress(ValueError, RecursionError, SourceError):
+    with OptionalFile(path), suppress(ValueError, SourceError):
         if path.suffix == ".parquet":
             return list(schema_of(path).names)
         if path.suffix == ".csv":
             first = next(rows_of(path, find_delimiter(path), 1), (0, []))[1]
             return [name.strip() for name in first]
         head = read_head(path, _FIRST_LINE_BYTES).decode("utf-8-sig", "ignore").lstrip()
-        row = json.loads(head.partition("\n")[0])
-        return list(row) if isinstance(row, dict) else []
+        return list(parse_object(head.partition("\n")[0].encode()))
     return []

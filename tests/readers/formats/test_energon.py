@@ -155,10 +155,15 @@ class TestEnergon:
                 "split_parts: {train: [other.tar]}",
                 "names other.tar, which .* does not know",
             ),
-            ("split.yaml", "split_parts: [a]", "split_parts in .* is no mapping"),
+            (".info.json", '{"shard_counts": {"s_000.tar": "x"}}', r"at `\$\.shard_counts"),
+            ("split.yaml", "split_parts: [a]", r"`array` - at `\$\.split_parts`"),
             ("split.json", "{}", "holds split.yaml and split.json: delete one"),
-            ("dataset.yaml", "field_map: {image: [jpg]}", "field_map in .* is no mapping of names"),
-            ("dataset.yaml", "- 1", "holds no mapping"),
+            (
+                "dataset.yaml",
+                "field_map: {image: [jpg]}",
+                r"`str`, got `array` - at `\$\.field_map",
+            ),
+            ("dataset.yaml", "- 1", "Expected `object`, got `array`"),
         ],
     )
     def test_bad_metadata(self, folder: Path, name: str, text: str, match: str) -> None:

@@ -197,7 +197,15 @@ class TestCards:
         [
             ("configs: [", "README.md of .* cannot be read"),
             ("configs: 7", "README.md of .* cannot be read"),
-            ("configs: [{config_name: a, data_files: [{split: a}]}]", "KeyError: 'path'"),
+            (
+                "configs: [{config_name: a, data_files: [{split: a}]}]",
+                r"required field `path` - at `\$\.configs\[0\]\.data_files\[0\]`",
+            ),
+            ("configs: [x]", r"got `str` - at `\$\.configs\[0\]`"),
+            (
+                "configs: [{config_name: a, data_files: [x, {split: a, path: b}]}]",
+                "paths with and without a split",
+            ),
             ("configs: [{config_name: a, data_files: ../x.parquet}]", "which lie elsewhere"),
             ("configs: [{config_name: a, data_files: 'http://x/y'}]", "which lie elsewhere"),
             ("configs: [{config_name: a, data_files: nothing-*}]", "has no files 'nothing-"),

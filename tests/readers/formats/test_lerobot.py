@@ -81,8 +81,8 @@ REFUSED: list[tuple[Change, dict[str, Any], str]] = [
         {},
         r"of version v4\.0, and those of v3\.0 are read",
     ),
-    (lambda r: change_info(r, fps=0), {}, r"fps must be a number above 0, got 0"),
-    (lambda r: change_info(r, data_path=None), {}, r"'data_path' is missing"),
+    (lambda r: change_info(r, fps=0), {}, r"`float` > 0.0 - at `\$\.fps`"),
+    (lambda r: change_info(r, data_path=None), {}, r"required field `data_path`"),
     (lambda r: change_info(r, data_path="../{file_index}.parquet"), {}, r"lies outside the folder"),
     (lambda r: change_info(r, video_path="/etc/{file_index}.mp4"), {}, r"lies outside the folder"),
     (

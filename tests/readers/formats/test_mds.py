@@ -275,7 +275,10 @@ BAD_INDEXES = [
     (lambda index: index.pop("shards"), "no index of an MDS folder"),
     (lambda index: index.update(shards=[]), "holds no samples"),
     (lambda index: index["shards"].append(7), "no index of an MDS folder"),
-    (lambda index: index["shards"][0].update(format="json"), "of the format 'json'"),
+    (
+        lambda index: index["shards"][0].update(format="json"),
+        r"'json' - at `\$\.shards\[0\]\.format`",
+    ),
     (lambda index: index["shards"][0].update(samples=-1), "no index of an MDS folder"),
     (lambda index: index["shards"][0].update(samples=10**30), "no index of an MDS folder"),
     (lambda index: index["shards"][0].update(samples=10**12), "1000000000000 samples in"),
