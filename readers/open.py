@@ -106,6 +106,8 @@ def open_dataset(
     """
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
+    if split is not None and not isinstance(split, str):
+        raise SourceError(f"split={split!r} is no name: give that of one split, such as 'train'")
     source, labels = split_pairs(source, labels)
     names, many = texts_of(source), not isinstance(source, (str, os.PathLike))
     classes = options.pop("classes", None) if labels is not None else None

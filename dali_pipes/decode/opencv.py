@@ -15,7 +15,7 @@ from readers.sample import Payload
 
 # OpenCV blends transparent pixels of these formats with black; for other formats it returns the stored colour, as Pillow does.
 _BLENDED = ("gif", "tiff")
-_NUMBERS = "a NumPy array, which is read as stored: give the Loader its channels= and depth=, such as depth=16"
+_NUMBERS = "a NumPy array, which is read as stored: give the Loader images=ImageOptions(channels=..., depth=...), such as depth=16"
 
 
 def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
@@ -86,7 +86,7 @@ def imdecode(cv2: Any, data: Payload, flags: int) -> NDArray[Any]:
         raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or error_text(error)}") from error
     if image is None:
         raise DecodeError(
-            "OpenCV cannot decode it: truncated or damaged, or of a kind that needs channels= and depth="
+            "OpenCV cannot decode it: truncated or damaged, or of a kind that needs images=ImageOptions(channels=..., depth=...)"
         )
     return np.asarray(image)
 

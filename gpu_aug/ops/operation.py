@@ -106,6 +106,16 @@ class Operation(metaclass=FriendlyArgumentErrors):
             cls._checks = {**cls._checks, **vars(base).get("_own_checks", {})}
         cls.__repr__ = describe  # type: ignore[method-assign] # dataclass leaves it alone
         if not abstract:
+            known = Operation._classes.get(cls.__name__)
+            if (
+                known
+                and known.__module__.startswith("gpu_aug.")
+                and cls.__module__ != known.__module__
+            ):
+                # Recipe files and fingerprints know operations by their names.
+                raise TypeError(
+                    f"{cls.__name__} is an operation of gpu_aug: give yours another name"
+                )
             Operation._classes[cls.__name__] = cls
 
     def __post_init__(self) -> None:

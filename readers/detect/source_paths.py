@@ -37,7 +37,10 @@ def texts_of(source: Any) -> list[str]:
         )
     items = [source] if isinstance(source, (str, os.PathLike)) else source
     try:
-        return [os.fspath(item) for item in items]
+        names = [os.fspath(item) for item in items]
+        if "" not in names:
+            return names
+        raise SourceError("the source is empty text: give a path; '.' is the current folder")
     except TypeError:
         raise SourceError(
             f"source={describe(source)} is no path: give a path, a pattern, a URL, or a list of them; a list of arrays "

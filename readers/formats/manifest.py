@@ -251,14 +251,18 @@ class LineReader:
         return Record(path, to_key(path if name is None else name), number, columns)
 
     def _label(self, columns: Mapping[str, Any]) -> int:
-        """Return the class number of a line; -1 for a list under a usual name, which usually belongs to boxes.
+        """Return the class number of a line; -1 for a list of classes of its boxes or keypoints.
 
         Raises:
             ValueError: The label is no class.
         """
         name = _pick(columns, self.label, _LABEL_COLUMNS)
         value = columns.get(name) if name else None
-        if self.label is None and isinstance(value, list):
+        if (
+            self.label is None
+            and isinstance(value, list)
+            and ("boxes" in columns or "keypoints" in columns)
+        ):
             return -1
         if isinstance(value, bool):  # Python would take it for 0 or 1
             raise ValueError(f"the label {json.dumps(value)} is no class number: write 0 or 1")

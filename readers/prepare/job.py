@@ -87,7 +87,7 @@ class LocalExecutor:
         self._num_workers, self._spread = checked_workers(num_workers), spread
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """Carry out the tasks on this machine; yield (number, result) in the order in which they finish."""
+        """Carry out the tasks on this machine; yield (number, result) in the order of the numbers."""
         numbers = list(job.numbers)
         if not self._spread or len(numbers) < 2 or self._num_workers < 2:
             for number in numbers:

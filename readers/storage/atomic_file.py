@@ -150,16 +150,17 @@ def atomic_file(path: Path, *, to_disk: bool = False) -> Iterator[BinaryIO]:
         OSError: It cannot be written.
     """
     part, descriptor = _open_own(path)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    with os.fdopen(descriptor, "wb") as file:  # closing it releases the lock
+        try:
             yield file
-            PartFile(file, part, path).publish(to_disk=to_disk)  # while the lock is held
-        if to_disk:
-            _sync_folder(path.parent)
-    except BaseException:
-        with suppress(OSError):  # the first error is the one to raise
-            part.unlink()
-        raise
+            PartFile(file, part, path).publish(to_disk=to_disk)
+        except BaseException:
+            # While the lock is held: after that, another writer may use this name.
+            with suppress(OSError):  # the first error is the one to raise
+                part.unlink()
+            raise
+    if to_disk:
+        _sync_folder(path.parent)
 
 
 def _open_own(path: Path) -> tuple[Path, int]:

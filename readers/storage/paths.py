@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from glob import has_magic
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,10 @@ from readers.storage.unreadable import OptionalFile, listed
 if TYPE_CHECKING:
     from readers.storage.remote import StorageOptions
 
+_MOST_NAMES = 1_000_000
+"""Names that braces may stand for: more than any dataset has files of samples, and few enough for memory."""
+_RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)(?:\.\.-?\d+)?\}")
+"""A range of numbers within braces, with or without a step."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 """Scheme of a URL by RFC 3986; a path with ``://`` further on is no URL."""
 
@@ -109,15 +114,27 @@ def expand_braces(pattern: str) -> list[str]:
 
     ``{000..099}`` counts, both ends included, with leading zeros if an end has them; ``{0..9..3}`` has a step; ``{a,b}``
     lists; braces nest. A backslash is a character like others, and a pattern whose braces do not pair stays as it is.
+
+    Raises:
+        SourceError: The pattern stands for more than a million names.
     """
     if "{" not in pattern:
         return [pattern]
     from braceexpand import braceexpand  # comes with webdataset
 
+    # braceexpand lists each range before it yields the first name.
+    ends = (map(int, match.groups()) for match in _RANGE.finditer(pattern))
+    names: list[str] = []
     try:
-        return list(braceexpand(pattern, escape=False))
+        if all(abs(last - first) < _MOST_NAMES for first, last in ends):
+            names = list(islice(braceexpand(pattern, escape=False), _MOST_NAMES + 1))
     except ValueError:  # UnbalancedBracesError, which the package's types lack
         return [pattern]
+    if not 0 < len(names) <= _MOST_NAMES:
+        raise SourceError(
+            f"{pattern} stands for more than {_MOST_NAMES:,} files: correct the numbers in its braces"
+        )
+    return names
 
 
 def with_path(location: str, change: Callable[[str], str]) -> str:

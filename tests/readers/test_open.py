@@ -3,6 +3,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,10 +173,22 @@ def test_copies_that_earlier_versions_tiled(tmp_path: Path) -> None:
         open_dataset(tmp_path)
 
 
-def test_what_is_no_path_is_refused() -> None:
-    """A number is neither a path nor a list of paths."""
-    with pytest.raises(SourceError, match="source=the int 5 is no path"):
-        open_dataset(5)  # type: ignore[call-overload]
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (5, {}, "source=the int 5 is no path"),
+        ("", {}, r"the source is empty text: give a path"),
+        (["a.tar", ""], {}, "the source is empty text"),
+        ("photos", {"split": 1}, r"split=1 is no name"),
+        ("photos", {"split": ["train", "val"]}, r"split=\['train', 'val'\] is no name"),
+        ("a{0..99999999999}.tar", {}, "stands for more than 1,000,000 files"),
+        ("a{0..9999}b{0..9999}.tar", {}, "stands for more than 1,000,000 files"),
+    ],
+)
+def test_what_is_no_source_is_refused(source: Any, options: dict[str, Any], message: str) -> None:
+    """The error says what was given and what is allowed."""
+    with pytest.raises(SourceError, match=message):
+        open_dataset(source, **options)
 
 
 @pytest.mark.parametrize(

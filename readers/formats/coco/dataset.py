@@ -144,6 +144,11 @@ class CocoDataset(DescribedFiles):
                 "no class_names: add the list categories",
             ),
             (
+                notes["bare"],
+                f"{name} has no annotations, so that its {counted(notes['bare'], 'image')} count as background: if it should have "
+                "some, correct the list annotations",
+            ),
+            (
                 notes["lost"],
                 f"{name} has {counted(notes['lost'], 'annotation')} of images that it does not list, which are left out: make sure "
                 "that images and annotations belong together"

@@ -130,6 +130,10 @@ class _Lists:
                 offset = self._walk_list(offset, name)
             else:
                 value, offset = self._decode(self._text, offset)
+                if name == "annotations" and value is not None:
+                    raise SourceError(
+                        f"{self._name}: annotations must be a list, got {type(value).__name__}: correct it"
+                    )
                 if name == "categories" and value is not None:
                     self._check_categories(value)
                     self.categories = (start, offset)
@@ -195,6 +199,7 @@ class _Lists:
                 shares += sum(max(one.right, one.bottom) <= _LARGEST_SHARE for one in some)
         is_beyond = boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes
         counts = {
+            "bare": 0 if self.objects or self._num_unassigned else len(self.images),
             "lost": num_lost,
             "kinds": int(bool(unlisted) and are_text[0].isdisjoint(are_text[1])),
             "flat": sum(one.is_flat for some in self.objects.values() for one in some),

@@ -172,7 +172,7 @@ def test_a_wrong_header_is_noticed() -> None:
 
 def test_an_array_is_not_taken_for_rgb_of_8_bits() -> None:
     """The usual decoder says what to ask for."""
-    with pytest.raises(DecodeError, match="give the Loader its channels= and depth="):
+    with pytest.raises(DecodeError, match=r"give the Loader images=ImageOptions\(channels="):
         opencv.decode(npy(noise(3, "uint8")), (14, 18))
 
 

@@ -90,6 +90,7 @@ def test_roles_that_are_named(folder: Path) -> None:
         ({"label": 3}, "line 2: it has no image's path"),
         ({"image": 7}, "line 2: it has an image's path that is 7"),
         ({"image": "a.jpg", "label": "cat"}, "line 2: the label 'cat' is not a whole number"),
+        ({"image": "a.jpg", "label": [0, 1]}, "line 2: the label [0, 1] is not a whole number"),
         ("[" * 100_000, "line 2: it is no JSON"),
         ({"image": "gone.jpg"}, "the file gone.jpg cannot be read: No such file"),
         ({"image": "sub"}, "the file sub cannot be read"),
