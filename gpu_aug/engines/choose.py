@@ -41,7 +41,7 @@ def compile_engine(
         recipe: The recipe.
         device: Device of the images.
         exact: Whether each warp interpolates by itself. If False, "fused" composes consecutive warps into one
-                    interpolation; the other engines never do.
+            interpolation; the other engines never do.
         kind: Channels and value range of the images. If they are not RGB, "fused" and "albumentations" process three
             channels at a time.
 
@@ -49,7 +49,7 @@ def compile_engine(
         RecipeError: An operation does not take images of this kind.
         EngineError: The name is unknown, the package is missing, the device is not supported,
             or an operation cannot be carried out exactly by this engine. No engine can call a function on a batch of
-                        images of several sizes.
+            images of several sizes.
 
     Example:
         >>> recipe = Recipe([RandomResizedCrop(32), ColorJitter(0.4)])

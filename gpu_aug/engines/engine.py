@@ -19,7 +19,7 @@ class Engine(Protocol):
     """An engine that is ready to carry out the batch stage of one recipe on one device.
 
     Values are float32 in [0, 1] until Normalize; for some ImageKinds they keep the range in which they are stored. ``run``
-        may be called from several threads at once; an engine keeps no state between calls.
+    may be called from several threads at once; an engine keeps no state between calls.
 
     Example:
         >>> recipe = Recipe([RandomResizedCrop(32), HorizontalFlip(), Normalize()])
@@ -38,14 +38,14 @@ class Engine(Protocol):
 
         Args:
             images: The images [b, H, W, 3], uint8 or float32 in [0, 1], contiguous, of the recipe's decode size, on
-                            the engine's device. If the decode size is None, a sequence of b images [H, W, 3]. They are not
-                            written to.
+                the engine's device. If the decode size is None, a sequence of b images [H, W, 3]. They are not
+                written to.
             draws: The draws of these b samples. If the recipe mixes images, the batch must consist of
-                            full groups of neighbouring positions.
+                full groups of neighbouring positions.
             out: The results [b, 3, H', W'] of the recipe's size, on the same device, in any memory format; every value
-                            is written. If the recipe's size is None, b is 1 and the size is that of the image. A floating-point
-                            dtype gets the values; uint8 gets ``round(255 * value)``, clamped, which is useful only without
-                            Normalize.
+                is written. If the recipe's size is None, b is 1 and the size is that of the image. A floating-point
+                dtype gets the values; uint8 gets ``round(255 * value)``, clamped, which is useful only without
+                Normalize.
         """
         ...
 

@@ -61,7 +61,7 @@ class Operation(metaclass=FriendlyArgumentErrors):
     """One step of a recipe. Subclasses are frozen dataclasses with plain values as fields.
 
     An operation only draws its parameters; the engines carry it out. Parameters are in pixels: sizes and corners are
-        (height, width) and (top, left), and pixel centres lie at +0.5. Image values are float32 in [0, 1] until Normalize.
+    (height, width) and (top, left), and pixel centres lie at +0.5. Image values are float32 in [0, 1] until Normalize.
 
     The type of a field declares its allowed values, as in
     ``sigma: Annotated[Range, validation.Interval(low=0, example="(0.1, 2.0)")]``; a field of type ``Literal`` must be one of

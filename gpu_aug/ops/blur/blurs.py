@@ -42,8 +42,8 @@ class GaussianBlur(SeparableFilter):
     """Blur with a Gaussian kernel; the image is mirrored at its border.
 
     Args:
-            kernel_size: Odd width of the square kernel in pixels, or its (height, width).
-            sigma: Range of the standard deviation in pixels, drawn uniformly.
+        kernel_size: Odd width of the square kernel in pixels, or its (height, width).
+        sigma: Range of the standard deviation in pixels, drawn uniformly.
         p: Share of the images that are changed.
 
     Source: torchvision v2 GaussianBlur, whose kernel_size is (width, height); ``p`` is

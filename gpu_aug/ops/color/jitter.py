@@ -44,13 +44,13 @@ class ColorJitter(Operation):
     """Change brightness, contrast, saturation and hue in an order drawn per image.
 
     Brightness multiplies by a factor; contrast blends with the mean gray, saturation with the gray image; hue shifts by a
-        share of a turn. Every step but hue clamps to [0, 1].
+    share of a turn. Every step but hue clamps to [0, 1].
 
     Args:
         brightness: Range of the brightness factor; one number ``x`` means (max(0, 1 - x), 1 + x).
-                contrast: Range of the contrast factor, given like ``brightness``.
-                saturation: Range of the saturation factor, given like ``brightness``.
-                hue: Range of the hue shift in turns, within [-0.5, 0.5]; one number ``x`` means (-x, x).
+        contrast: Range of the contrast factor, given like ``brightness``.
+        saturation: Range of the saturation factor, given like ``brightness``.
+        hue: Range of the hue shift in turns, within [-0.5, 0.5]; one number ``x`` means (-x, x).
         p: Share of the images that are changed.
 
     Source: torchvision v2 ColorJitter (gray is 0.299 R + 0.587 G + 0.114 B in the engines,

@@ -101,7 +101,7 @@ class RandomErasing(Holes):
     Args:
         p: Probability of painting; an image stays unchanged if none of ten drawn rectangles fits.
         scale: Smallest and largest area of the rectangle, as a share of the image.
-                ratio: Smallest and largest height / width of the rectangle; drawn log-uniformly.
+        ratio: Smallest and largest height / width of the rectangle; drawn log-uniformly.
         value: The fill, one value or three, in the value range at this step of the recipe:
             [0, 1] before Normalize, normalised after it. "random" is standard normal noise.
         fill_mask: Value of masks in the same rectangle; None leaves masks unchanged.
