@@ -117,8 +117,8 @@ def compose_crops(
         sizes: Height and width of the sources, int64 [B, 2].
         antialias: Value of ``antialias`` in the result.
 
-        If a rectangle that is resampled extends beyond the source, the edge between the image and the black border
-        is rounded to a whole pixel of the result.
+    If a rectangle that is resampled extends beyond the source, the edge between the image and the black border
+    is rounded to a whole pixel of the result.
     """
     stacked = np.empty((len(steps), 3, *sizes.shape), np.int64)
     resampled = len(steps)
