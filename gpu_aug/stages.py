@@ -64,7 +64,7 @@ def num_single(operations: Sequence[Operation], sizes: Sequence[NDArray[np.int64
     """Return how many leading leaves must run on single images, because the sizes of images may differ there.
 
     Args:
-        operations: The operations of the batch stage.
+        operations: The operations on images, without temporal ones.
         sizes: Sizes before each operation and after the last; see ``possible_sizes``.
     """
     single = leaves = 0
