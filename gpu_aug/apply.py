@@ -1,4 +1,4 @@
-"""Applying a recipe to decoded images, without a loader."""
+"""Application of a recipe to decoded images, without a loader."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -44,47 +44,46 @@ def apply(
 ) -> list[Any]:
     """Augment decoded images and their masks, boxes, keypoints and labels.
 
-    With ``indices``, the samples' indices in their dataset, the draws are those of a Loader of the same seed in
-    the same epoch. Without, every call draws anew, with a seed from torch's generator, which
-    ``torch.manual_seed`` sets and of which each worker of torch's DataLoader has its own: that is what the
-    ``__getitem__`` of a dataset needs, but it depends on workers, ranks and the order of calls.
+    With ``indices``, the samples' indices in their dataset, the draws are those of a Loader with this seed in this epoch.
+    Without ``indices`` and ``seed``, every call draws anew, with a seed from torch's generator; ``torch.manual_seed`` sets it,
+    and each worker of torch's DataLoader has its own. That suits the ``__getitem__`` of a dataset, but the draws depend on
+    workers, ranks and the order of calls.
 
     A sample is a dictionary with ``image`` or ``images``, and any of the other keys:
 
-    - ``image``: [H, W, 3], [H, W, 1] or [H, W] as an array or a Pillow image, [3, H, W], [1, H, W] or [H, W]
-      as a tensor; uint8, or float in [0, 1] (taken as float32). A clip has one more axis in front; operations on time
-      choose among its frames. Gray images become three equal channels.
-    - ``images``: More images of the sample, of one size: a list, or a dictionary of names. All get the
-      same draws.
-    - ``mask``, ``masks``: whole numbers or bool, [H, W] and [M, H, W].
+    - ``image``: An image: [H, W, 3], [H, W, 1] or [H, W] as an array or a Pillow image; [3, H, W], [1, H, W] or [H, W] as
+      a tensor; uint8, or floating-point in [0, 1] (converted to float32). A clip has one more axis in front; temporal
+      operations choose among its frames. Gray images become three equal channels.
+    - ``images``: More images of the sample, of one size: a list, or a dictionary with names as keys. All get equal draws.
+    - ``mask``, ``masks``: One mask [H, W], or several [M, H, W], integers or bool.
     - ``boxes``, ``box_labels``, ``keypoints``, ``keypoint_labels``: see Targets, BoxParams and
       KeypointParams.
-    - ``label``: A class number or soft label, for recipes that mix images; others return it unchanged.
-    - ``extra``: Anything; it is returned unchanged.
+    - ``label``: A class index or soft label, for recipes that mix images; others return it unchanged.
+    - ``extra``: Any value; it is returned unchanged.
 
     Args:
-        recipe: One recipe, or Views. A sample's result depends on (seed, epoch, its index) and, where images are
-            mixed, on its neighbours: samples 2k and 2k + 1 are a pair, 4k to 4k + 3 are four.
+        recipe: One recipe, or Views. A sample's result depends on (seed, epoch, its index) and, if images are mixed, on its
+            neighbours: samples 2k and 2k + 1 are a pair, 4k to 4k + 3 are four.
         samples: Samples of any sizes.
-        engine: "fused", "kornia" or "albumentations"; "auto" chooses as the Loader does.
-        exact: Whether the fused engine resamples consecutive warps one by one, as the other engines do.
-        device: Where the engine runs and the images of the results lie.
-        seed: Not negative; None is 0 with ``indices``, else drawn. A seed without indices stands for the
-            indices 0, 1, 2 and so on: the same draws at every call.
-        epoch: Not negative; it needs ``indices`` or ``seed``.
-        indices: An index for every sample.
-        channels: Channels of every image; of others than RGB arrays are [H, W, C] and tensors [C, H, W].
-        depth: 8; 16 for uint16 images, which are divided by 65535; "float32" for floats of any range, which are not.
-            The recipe must take such images.
+        engine: Name of the engine: "fused", "kornia" or "albumentations"; "auto" chooses as the Loader does.
+        exact: Whether each warp interpolates by itself; if False, the fused engine composes consecutive warps.
+        device: Device on which the engine runs and on which the images of the results lie.
+        seed: Seed, not negative; None means 0 with ``indices``, and a random seed without. With a seed and without ``indices``,
+            the samples have the indices 0, 1, 2 and so on, so that every call has equal draws.
+        epoch: Epoch, not negative; it needs ``indices`` or ``seed``.
+        indices: Index of each sample in its dataset.
+        channels: Number of channels of every image. If it is not 3, arrays are [H, W, C] and tensors [C, H, W].
+        depth: Depth of the images: 8; 16 for uint16 images, which are divided by 65535; "float32" for numbers of any range, which
+            are not scaled. The recipe must take such images.
 
     Returns:
-        A dictionary per sample with the same keys: images are float32 [C, H', W'] (clips [T, C, H', W']),
-        boxes and keypoints float32, labels as they were (float32 [C] where they were mixed), all as
-        tensors; Pillow's become tensors as well. For Views, a tuple of one dictionary per view.
+        A dictionary per sample with its keys. Images are float32 [C, H', W'] (clips [T, C, H', W']), boxes and keypoints are
+        float32; labels are unchanged, or float32 [C] if they were mixed. All are tensors, also if Pillow images or arrays were
+        given. For Views, a tuple of one dictionary per view.
 
     Raises:
-        TargetsError: A sample is wrong; its number and key are named.
-        RecipeError: The recipe cannot be carried out on such samples, or an argument is wrong.
+        TargetsError: A sample is invalid; the error names its index in ``samples`` and the key.
+        RecipeError: The recipe cannot be carried out on such samples, or an argument is invalid.
 
     Example:
         >>> recipe = Recipe([RandomResizedCrop(32), HorizontalFlip()])
@@ -161,7 +160,11 @@ def _read_device(device: str | torch.device) -> torch.device:
 
 
 def _check_fit(recipe: Recipe, samples: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse targets of another form than the recipe's: torchvision's BoundingBoxes, one mask for all."""
+    """Check that targets are in the form that the recipe expects.
+
+    Raises:
+        TargetsError: Boxes are torchvision's BoundingBoxes in another format, or there is one mask for all boxes.
+    """
     wanted = recipe.boxes.format if recipe.boxes else "xyxy"
     instances = recipe.boxes is not None and recipe.boxes.instance_masks
     for number, sample in enumerate(samples):
@@ -186,15 +189,15 @@ def apply_drawn(
     engine: Engine,
     device: torch.device,
 ) -> list[dict[str, Any]]:
-    """Augment samples whose parameters are drawn; see `apply`.
+    """Return samples augmented with parameters that are already drawn; see `apply`.
 
     Args:
         recipe: The recipe.
-        given: The samples as they were given.
-        samples: The same, read.
-        draws: Of these samples.
-        engine: Carries out the recipe's batch stage.
-        device: The engine's.
+        given: The samples as the user gave them.
+        samples: The samples as `read_sample` returned them.
+        draws: Draws for these samples.
+        engine: Engine for the recipe's batch stage.
+        device: Device of the engine.
     """
     if not samples:
         return []
@@ -211,14 +214,14 @@ def apply_drawn(
 def run_samples(
     recipe: Recipe, samples: list[Sample], draws: Draws, engine: Engine, device: torch.device
 ) -> Tensor | list[Tensor]:
-    """Return the images of every sample, float32 [B, n, C, H', W'], or B tensors where sizes or counts differ.
+    """Return the augmented images of samples: float32 [B, n, C, H', W'], or B tensors if sizes or counts differ.
 
     Args:
         recipe: The recipe.
-        samples: At least one.
-        draws: Of these samples.
-        engine: Carries out the recipe's batch stage.
-        device: The engine's.
+        samples: At least one sample.
+        draws: Draws for these samples.
+        engine: Engine for the recipe's batch stage.
+        device: Device of the engine.
     """
     if recipe.temporal_operations:
         samples = [_retimed(recipe, sample, draws, row) for row, sample in enumerate(samples)]
@@ -243,7 +246,7 @@ def run_samples(
 
 
 def _retimed(recipe: Recipe, sample: Sample, draws: Draws, row: int) -> Sample:
-    """Return a sample with the frames of its clips moved in time, all by the same draw."""
+    """Return a sample with the frames of its clips chosen and ordered by the temporal operations; all clips get one draw."""
     frames: list[Tensor] = []
     start = 0
     for key, count in sample.shapes.items():
@@ -260,7 +263,7 @@ def _retimed(recipe: Recipe, sample: Sample, draws: Draws, row: int) -> Sample:
 
 
 def _labels(recipe: Recipe, draws: Draws, samples: list[Sample]) -> list[Any]:
-    """Return the label of every sample; mixed if images are."""
+    """Return the label of every sample; labels are mixed if images are mixed."""
     labels = [sample.rest.get("label") for sample in samples]
     there = [label is not None for label in labels]
     mixes = any(isinstance(leaf, Mixing) for leaf in recipe.leaves)

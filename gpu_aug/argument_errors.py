@@ -20,12 +20,12 @@ _LISTS = {"operations", "recipes"}
 class FriendlyArgumentErrors(ABCMeta):
     """Metaclass of classes whose constructors raise a RecipeError for wrong arguments.
 
-    Operations of users are dataclasses like ours, and `dataclass` writes `__init__` after `__init_subclass__` has run.
-    So only the call of the class sees every constructor. It is an ABCMeta because operations have abstract methods, and
-    users add abstract bases of their own.
+    HorizontalFlip(prob=0.5) raises "HorizontalFlip: got an unexpected keyword argument 'prob'; it takes p: did you mean
+    p instead of prob?".
 
-    HorizontalFlip(prob=0.5) raises "HorizontalFlip: got an unexpected keyword argument 'prob'; it takes p: did you mean p
-    instead of prob?".
+    It has to be a metaclass, because operations of users are dataclasses too, and `dataclass` writes `__init__` after
+    `__init_subclass__` has run; only the call of the class sees every constructor. It is an ABCMeta because operations
+    have abstract methods, and users add abstract bases of their own.
     """
 
     if not TYPE_CHECKING:  # type checkers look at __init__
@@ -49,7 +49,7 @@ class FriendlyArgumentErrors(ABCMeta):
 
 
 def friendly_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function, which then raises a RecipeError for wrong arguments."""
+    """Return the function wrapped such that wrong arguments raise a RecipeError."""
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -61,7 +61,7 @@ def friendly_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _side_given_twice(cls: Any, args: tuple[Any, ...]) -> str:
-    """Return what is wrong with Resize(224, 224), whose second value would be another argument; "" if nothing is."""
+    """Return the error for a call like Resize(224, 224), whose second value is for another argument; "" for other calls."""
     if len(args) < 2 or not all(isinstance(value, Integral) for value in args[:2]):
         return ""
     parameters = [*signature(cls).parameters.values()]
@@ -82,7 +82,7 @@ def _side_given_twice(cls: Any, args: tuple[Any, ...]) -> str:
 def _wrong_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str:
-    """Return what is wrong with the arguments of a call and what it takes; "" if they fit."""
+    """Return the error for the arguments of a call, with what it takes; "" if they fit."""
     name, call = function.__name__, signature(function)
     try:
         call.bind(*args, **kwargs)

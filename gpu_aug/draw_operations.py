@@ -1,4 +1,4 @@
-"""Drawing the parameters of every operation of a recipe from random numbers."""
+"""Drawing of the parameters of every operation of a recipe from random numbers."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -21,19 +21,19 @@ def slot_numbers(
     *,
     view: int,
 ) -> Iterator[Uniforms]:
-    """Draw the uniform numbers of each slot of the operations.
+    """Return the uniform numbers of each slot of the operations.
 
     Args:
-        operations: The operations of a recipe.
-        seed: Not negative.
-        epoch: Not negative.
+        operations: Operations of a recipe.
+        seed: Seed, not negative.
+        epoch: Epoch, not negative.
         indices: Sample indices in the dataset, int64 [B].
-        groups: Number of the group of samples that are mixed with each other, int64 [B]; slots that are shared by a group
-            draw by it instead of the index.
-        view: Number of the view.
+        groups: Index of each sample's group, whose samples are mixed with each other, int64 [B]; slots that a group shares are
+            drawn by it instead of by the sample index.
+        view: Index of the view.
 
     Returns:
-        Float64 [B, n] for each slot.
+        For each slot, uniform numbers, float64 [B, n].
     """
     needs = list(chain.from_iterable(operation.slots for operation in operations))
     shared = list(chain.from_iterable(operation.slots_by_group for operation in operations))
@@ -49,11 +49,11 @@ def slot_numbers(
 def draw_operations(
     operations: Sequence[Operation], numbers: Iterator[Uniforms], sizes: NDArray[np.int64]
 ) -> tuple[tuple[Params, ...], tuple[Params, ...]]:
-    """Draw the parameters of every leaf and of every temporal operation.
+    """Return the parameters of every leaf and of every temporal operation.
 
     Args:
-        operations: All of a recipe.
-        numbers: See ``slot_numbers``.
+        operations: All operations of a recipe.
+        numbers: Uniform numbers of each slot; see ``slot_numbers``.
         sizes: Height and width of the source images, int64 [B, 2].
     """
     drawn: list[Params] = []
@@ -69,5 +69,5 @@ def draw_operations(
 
 
 def row_of(params: Params, row: int) -> Params:
-    """Return the parameters of one image as views, first axis 1."""
+    """Return the parameters of the image ``row`` as views with first axis 1."""
     return {name: values[row : row + 1] for name, values in params.items()}

@@ -1,7 +1,7 @@
-"""All randomness of the package: (seed, epoch, sample index, operation slot) -> numbers.
+"""All random numbers of the package, as a function of (seed, epoch, sample index, operation slot).
 
-Numbers come from Philox 4x32-10, a counter-based generator: there is no state to advance, so
-the draw of a sample does not depend on its batch, worker, rank, engine or device.
+Numbers come from Philox 4x32-10, a counter-based generator: it has no state to advance, so the draw of a sample does not depend
+on its batch, worker, rank, engine or device.
 
 Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3",
 https://doi.org/10.1145/2063384.2063405.
@@ -45,18 +45,18 @@ _WORD_MASK = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What was drawn for a batch of B samples, in the recipe's order.
+    """The drawn parameters of a batch of B samples, in the order of the recipe.
 
     Attributes:
-        crops: What the decode stage cuts out of each source image.
-        params: One entry per leaf of the batch stage, each with first axis B.
-        decode_params: The same for the decode stage; they are in ``crops`` already, and boxes,
-            keypoints and masks need them.
-        sizes: int64 [B, 2], height and width of the source images.
-        partners: int64 [B, 4], rows of the batch that each row may be mixed with: its neighbour in
-            a pair of positions, then its three neighbours in four positions. A row that has none
-            in the batch is its own partner. int64 [B, 0] where nothing is mixed.
-        temporal: One entry per operation on the time of clips; see gpu_aug.frame_times.
+        crops: Crop and resize of each source image in the decode stage.
+        params: Parameters of each leaf of the batch stage, with first axis B.
+        decode_params: Parameters of each leaf of the decode stage, with first axis B. ``crops`` combines them; boxes,
+            keypoints and masks need them one by one.
+        sizes: Height and width of the source images, int64 [B, 2].
+        partners: Rows of the batch that each row may be mixed with, int64 [B, 4]: its neighbour in a pair of positions, then
+            its three neighbours in four positions. A row without such a neighbour in the batch is its own partner. If nothing
+            is mixed, int64 [B, 0].
+        temporal: Parameters of each temporal operation; see gpu_aug.frame_times.
 
     Example:
         >>> recipe = Recipe([RandomResizedCrop(32), HorizontalFlip()])
@@ -76,9 +76,9 @@ class Draws:
         return len(self.crops)
 
     def rows(self, start: int, stop: int) -> "Draws":
-        """Return the draws of samples ``start`` to ``stop`` (half open) as views.
+        """Return the draws of samples ``start`` to ``stop`` (exclusive) as views.
 
-        Partners that stay behind are replaced by the row itself.
+        A row whose partner is not among them becomes its own partner.
         """
         partners = self.partners[start:stop]
         if partners.size:
@@ -88,7 +88,7 @@ class Draws:
         return self._changed(lambda values: values[start:stop], partners)
 
     def replaced(self, start: int, part: "Draws") -> "Draws":
-        """Return these draws with those of ``part`` in the rows from ``start`` on; partners stay as they are."""
+        """Return these draws with the rows from ``start`` on replaced by those of ``part``; partners are unchanged."""
         crops = map(partial(_replaced, start), columns_of(self.crops), columns_of(part.crops))
         return Draws(
             crops_of(crops, self.crops.antialias),
@@ -100,10 +100,9 @@ class Draws:
         )
 
     def repeat(self, times: int) -> "Draws":
-        """Return the draws of clips of ``times`` frames, [B * times]: all frames get their clip's.
+        """Return draws for the frames of clips, [B * times]: all ``times`` frames of a clip get the draw of the clip.
 
-        Frame t of clip b is row ``b * times + t``; the partner of a frame is the same frame of
-        the partner clip.
+        Frame t of clip b is row ``b * times + t``; the partner of a frame is the frame t of the partner clip.
         """
         if times == 1:
             return self
@@ -114,7 +113,7 @@ class Draws:
     def _changed(
         self, change: Callable[[NDArray[Any]], NDArray[Any]], partners: NDArray[np.int64]
     ) -> "Draws":
-        """Return draws whose arrays are changed alike, but for the partners."""
+        """Return draws in which every array but the partners is changed by one function."""
         params, decode_params, temporal = (
             tuple({name: change(values) for name, values in drawn.items()} for drawn in part)
             for part in (self.params, self.decode_params, self.temporal)
@@ -124,9 +123,9 @@ class Draws:
 
 
 def _replaced(start: int, values: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of ``values`` with ``part`` in the rows from ``start`` on.
+    """Return a copy of ``values`` with the rows from ``start`` on replaced by ``part``.
 
-    Larger images have longer lists of rectangles; zeros, which are empty rectangles, fill the shorter ones.
+    Larger images have longer lists of rectangles; shorter lists are padded with zeros, which are empty rectangles.
     """
     inner = np.maximum(values.shape[1:], part.shape[1:]).tolist()
     copy = np.zeros((len(values), *inner), values.dtype)
@@ -152,8 +151,8 @@ def find_partners(positions: NDArray[np.int64], length: int | None = None) -> ND
     Positions 2k and 2k + 1 are a pair, 4k to 4k + 3 are four; the last ones of an epoch may be fewer.
 
     Args:
-        positions: int64 [B], places in the epoch's order.
-        length: Number of places of the epoch; None is one more than the largest.
+        positions: Positions in the epoch's order, int64 [B].
+        length: Number of positions in the epoch; None means one more than the largest of ``positions``.
     """
     if length is None:
         length = int(positions.max(initial=-1)) + 1
@@ -167,10 +166,10 @@ def find_partners(positions: NDArray[np.int64], length: int | None = None) -> ND
 
 
 def slots_of_view(view: int) -> range:
-    """Return the slots that the operations of a view draw from.
+    """Return the slots from which the operations of a view draw.
 
     Raises:
-        RecipeError: The number is too large for the slots of views.
+        RecipeError: The index of the view is too large for the slots of views.
     """
     slots = SLOTS["operations of views"]
     first = slots.start + view * _SLOTS_PER_VIEW
@@ -189,21 +188,22 @@ def uniforms(
     *,
     slots: range = range(_SLOTS_PER_VIEW),
 ) -> list[NDArray[np.float64]]:
-    """Draw uniform numbers in [0, 1) for every sample and every slot.
+    """Return uniform numbers in [0, 1) for every sample and every slot.
+
+    A number depends on (seed, epoch, sample index, slot, its index in the slot), and on nothing else.
 
     Args:
-        seed: Not negative.
-        epoch: Not negative.
+        seed: Seed, not negative.
+        epoch: Epoch, not negative.
         indices: Sample indices, int64 [B], not negative.
-        needs: How many numbers are drawn from each slot, from the first of ``slots`` on. A number depends on (seed,
-            epoch, index, slot, which number of the slot it is), and on nothing else.
-        slots: Of `SLOTS` or `slots_of_view`.
+        needs: How many numbers each slot needs, beginning with the first of ``slots``.
+        slots: Range of slots, from `SLOTS` or `slots_of_view`.
 
     Returns:
-        For each slot a float64 [B, n] array; the numbers are multiples of 2**-32.
+        For each slot, numbers that are multiples of 2**-32, float64 [B, n].
 
     Raises:
-        RecipeError: More slots are needed than there are.
+        RecipeError: More slots are needed than ``slots`` has.
     """
     if len(needs) > len(slots):
         raise RecipeError(
@@ -225,7 +225,7 @@ def uniforms(
 
 @lru_cache(maxsize=256)  # one entry per recipe and view: 40 us less for each batch
 def _layout(needs: tuple[int, ...], start: int) -> tuple[NDArray[np.uint32], tuple[slice, ...]]:
-    """Return the last two words of every counter of a sample, uint32 [2, S], and which numbers each slot gets."""
+    """Return the last two words of every counter of a sample, uint32 [2, S], and the columns of numbers that belong to each slot."""
     num_blocks = [-(-needed // 4) for needed in needs]
     first = [0, *accumulate(num_blocks)]
     words = [(start + slot, block) for slot, num in enumerate(num_blocks) for block in range(num)]
@@ -234,14 +234,14 @@ def _layout(needs: tuple[int, ...], start: int) -> tuple[NDArray[np.uint32], tup
 
 
 def philox4x32(counter: NDArray[np.uint32], key: NDArray[Any]) -> NDArray[np.uint32]:
-    """Apply Philox 4x32 with ten rounds to every counter.
+    """Return the words of Philox 4x32 with ten rounds for every counter.
 
     Args:
-        counter: uint32 [4, ...].
+        counter: Counters, uint32 [4, ...].
         key: Two words below 2**32.
 
     Returns:
-        uint32 [4, ...], statistically independent words. The four words of a counter are neighbours in memory.
+        Statistically independent words, uint32 [4, ...]. The four words of a counter are neighbours in memory.
     """
     words = np.empty((*counter.shape[1:], 4), np.uint32)
     flat = np.ascontiguousarray(counter).reshape(4, -1)
@@ -251,7 +251,10 @@ def philox4x32(counter: NDArray[np.uint32], key: NDArray[Any]) -> NDArray[np.uin
 
 @CompiledAtFirstCall
 def _philox(counter: Any, k0: Any, k1: Any, words: Any) -> None:
-    """Write the words of n counters, uint32 [4, n], to uint32 [n, 4]; numpy took six times as long for 2,304."""
+    """Write the words of n counters, uint32 [4, n], to ``words``, uint32 [n, 4].
+
+    Compiled, because NumPy took six times as long for 2,304 counters.
+    """
     for n in range(len(words)):
         c0, c1 = np.uint64(counter[0, n]), np.uint64(counter[1, n])
         c2, c3 = np.uint64(counter[2, n]), np.uint64(counter[3, n])

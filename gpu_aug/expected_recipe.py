@@ -18,12 +18,12 @@ def require_recipe(given: Any, *allowed: type, name: str = "recipe") -> None:
     """Raise an error that names the right call, unless an argument is a recipe.
 
     Args:
-        given: An argument.
-        allowed: Its allowed types: Recipe, and Views or Schedule where the function takes them.
-        name: The name of the argument.
+        given: The argument.
+        allowed: Allowed types of the argument: Recipe, and Views or Schedule if the function takes them.
+        name: Name of the argument.
 
     Raises:
-        RecipeError: It has another type.
+        RecipeError: The argument has another type.
     """
     if not isinstance(given, allowed):
         listed = " or ".join(one.__name__ for one in allowed)
@@ -31,15 +31,15 @@ def require_recipe(given: Any, *allowed: type, name: str = "recipe") -> None:
 
 
 def is_pipeline(given: Any) -> bool:
-    """Whether something is a pipeline of another library, or holds a recipe, rather than a function of the user."""
+    """Return whether a value is a pipeline of another library or holds a recipe, and so is not a plain function."""
     return bool(_library(given)) or hasattr(given, "recipe")
 
 
 def way_to_recipe(given: Any) -> str:
-    """Return what was given instead of a recipe, and the call that makes a recipe of it.
+    """Return a description of what was given instead of a recipe, and the call that makes a recipe of it.
 
     Args:
-        given: A pipeline of another library, operations, a file, a function, or anything else.
+        given: A pipeline of another library, operations, a file, a function, or any other value.
 
     Returns:
         The end of a sentence: "got Compose of torchvision: write ...".

@@ -1,4 +1,4 @@
-"""The drawn speed of clips and the order of their frames."""
+"""The drawn speed of clips, and the drawn order of their frames."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,14 +9,14 @@ from gpu_aug.recipe import Recipe
 
 
 def drawn_speed(recipe: Recipe, draws: Draws) -> NDArray[np.int64]:
-    """Return the drawn factor by which each clip's frames lie further apart.
+    """Return the drawn speed of each clip: the factor of the time between its frames.
 
     Args:
         recipe: The recipe.
         draws: Draws of B clips.
 
     Returns:
-        int64 [B], in units of 1 / SPEED_UNIT, at least 1; all are SPEED_UNIT without SpeedJitter.
+        Speeds in units of 1 / SPEED_UNIT, int64 [B], at least 1. Without a SpeedJitter all are SPEED_UNIT.
     """
     speed = np.full(len(draws), SPEED_UNIT)
     for operation, params in zip(recipe.temporal_operations, draws.temporal, strict=True):
@@ -31,10 +31,10 @@ def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int
     Args:
         recipe: The recipe.
         draws: Draws of B clips.
-        num_frames: Frames of a clip.
+        num_frames: Number of frames of a clip.
 
     Returns:
-        int64 [B, num_frames], 0 <= frame < num_frames; frames may be missing or repeated.
+        Indices of the chosen frames, int64 [B, num_frames]; an index may be missing or repeated.
     """
     order = np.tile(np.arange(num_frames), (len(draws), 1))
     for operation, params in zip(recipe.temporal_operations, draws.temporal, strict=True):
@@ -43,7 +43,7 @@ def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int
 
 
 def decoded_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int64]:
-    """Return the order of the frames of decoded clips; see `frame_order`, and SpeedJitter."""
+    """Return the order of the frames of clips that are already decoded; see `frame_order` and SpeedJitter."""
     reached = np.arange(num_frames) * drawn_speed(recipe, draws)[:, None] // SPEED_UNIT
     order = frame_order(recipe, draws, num_frames)
     return np.take_along_axis(np.minimum(reached, num_frames - 1), order, axis=1)

@@ -1,4 +1,4 @@
-"""Pause the garbage collector; several threads may do so at the same time."""
+"""Pauses of the garbage collector, which several threads may take at the same time."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ _resumes = False
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Pause the garbage collector until the end of this with block and of those of all other threads.
+    """Pause the garbage collector in a with block; it resumes when the blocks of all threads have ended.
 
     If the program has turned the collector off, it stays off.
     """
@@ -25,7 +25,7 @@ def paused_gc() -> Iterator[None]:
 
 
 def pause_gc() -> None:
-    """Pause the garbage collector until `resume_gc` was called as often as this function."""
+    """Pause the garbage collector until `resume_gc` has been called as often as this function."""
     global _num_pauses, _resumes
     with _lock:
         if not _num_pauses:
@@ -35,7 +35,7 @@ def pause_gc() -> None:
 
 
 def resume_gc() -> None:
-    """End one pause."""
+    """End one pause of the garbage collector."""
     global _num_pauses
     with _lock:
         _num_pauses -= 1
@@ -44,7 +44,7 @@ def resume_gc() -> None:
 
 
 def _after_fork() -> None:
-    """End the pauses of threads that the child process does not have."""
+    """End, in a child process, the pauses of threads that it does not have."""
     global _lock, _num_pauses
     _lock = RLock()
     if _num_pauses:

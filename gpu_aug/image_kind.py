@@ -30,9 +30,9 @@ class ImageKind:
     """The number of channels and the depth of images.
 
     Args:
-        channels: Channels of an image, at least 1: 1 is gray, 3 is RGB, 4 is RGBA.
-        depth: 8 and 16 are bits of a channel, whose values then stand for 0 to 1. "float32" are numbers as they are
-            stored, of any range.
+        channels: Number of channels of an image, at least 1: 1 is gray, 3 is RGB, 4 is RGBA.
+        depth: Depth of a channel: 8 or 16 bits, whose values are scaled to [0, 1]; or "float32" for stored numbers of any
+            range, which are not scaled.
 
     Example:
         >>> ImageKind(channels=5, depth=16).dtype
@@ -62,19 +62,19 @@ class ImageKind:
 
     @property
     def is_usual(self) -> bool:
-        """Whether it is RGB of 8 bits."""
+        """Whether images are RGB with 8 bits."""
         return self.channels == 3 and self.depth == 8
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of images that engines get: uint8, or float32, which holds 16 bits divided by 65535."""
+        """Dtype of the images that engines get: uint8, or float32, for 16 bits divided by 65535."""
         return torch.uint8 if self.depth == 8 else torch.float32
 
     def require_fits(self, operations: Sequence[Operation]) -> None:
-        """Check that operations take such images.
+        """Check that operations take images of this kind.
 
         Raises:
-            RecipeError: An operation does not; it is named.
+            RecipeError: An operation does not take them; the error names it.
         """
         for operation in operations:
             if isinstance(operation, Combinator):
@@ -83,7 +83,7 @@ class ImageKind:
                 raise RecipeError(problem)
 
     def problem(self, operation: Operation) -> str:
-        """Return why an operation does not take such images, or "" if it does."""
+        """Return why an operation does not take images of this kind, or "" if it does."""
         return (
             self._problem_of_channels(operation)
             or self._problem_of_depth(operation)
@@ -135,7 +135,10 @@ class ImageKind:
 
 
 def problem_of_range(operation: Operation) -> str:
-    """Return the error for a Normalize with values for 0..255, since images lie in [0, 1]; "" for all others."""
+    """Return the error for a Normalize whose values are for images in 0 to 255; "" for all other operations.
+
+    Images lie in [0, 1] here.
+    """
     if not isinstance(operation, Normalize):
         return ""
     if max(operation.mean) <= 1 and max(operation.std) <= _LARGEST_STD:

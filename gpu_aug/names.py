@@ -1,4 +1,4 @@
-"""Names of other libraries, of earlier snapshots and misspelt ones, with what to write instead."""
+"""Names of other libraries, of earlier versions, and misspelt names, with what to write instead."""
 
 import re
 import sys
@@ -110,9 +110,9 @@ _ARGUMENTS = {
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name nearest to ``name``, or None.
+    """Return the known name that is nearest to ``name``, or None.
 
-    A name of another library is looked up first, then the same letters without "Random", then a misspelling.
+    A name of another library is looked up first, then a name that differs only in "Random", then a misspelling.
     """
     names = sorted(known)
     alias = ALIASES.get(name) or _ARGUMENTS.get(name)
@@ -128,7 +128,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return what to write instead of ``name``, for the end of an error; "" if unknown."""
+    """Return what to write instead of ``name``, as the end of an error; "" if no known name is near."""
     if name in MOVED:
         return f"it is now {MOVED[name]}"
     if name in NEEDLESS:
@@ -141,7 +141,7 @@ def hint(name: str, known: Iterable[str]) -> str:
 
 
 def policy_reason(config: str) -> str:
-    """Return why a policy of timm such as "rand-m9-mstd0.5-inc1" is refused; "" for other text."""
+    """Return why a timm policy such as "rand-m9-mstd0.5-inc1" is refused; "" for other text."""
     if not _POLICY.fullmatch(config):
         return ""
     kind, *settings = config.split("-")
@@ -153,7 +153,7 @@ def policy_reason(config: str) -> str:
 
 
 def nearest_policy(num_ops: int, magnitude: float) -> str:
-    """Return the RandAugment nearest to one of timm, where the magnitude goes from 0 to 10."""
+    """Return the RandAugment call nearest to a policy of timm, whose magnitudes range from 0 to 10."""
     number = min(round(magnitude / 10 * (_MAGNITUDES - 1)), _MAGNITUDES - 1)
     return f"gpu_aug.RandAugment({num_ops}, {number})"
 
@@ -163,11 +163,11 @@ def _bare(name: str) -> str:
 
 
 def missing(package: str, name: str, known: Iterable[str]) -> Exception:
-    """Return the error for a name that a package does not have, for its ``__getattr__`` to raise.
+    """Return the error that a package's ``__getattr__`` raises for a name that the package does not have.
 
-    `from package import name` asks for the attribute twice: importlib with hasattr, before it looks for a submodule, then
-    the statement itself. Of an AttributeError both keep nothing but its class. So the first of them gets an ImportError,
-    whose text the user sees; everybody else, such as getattr and hasattr, needs an AttributeError.
+    `from package import name` asks for the attribute twice: importlib with hasattr, before it looks for a submodule, and then the
+    statement itself. Both discard the text of an AttributeError. So importlib gets an ImportError, whose text the user
+    sees; all other callers, such as getattr and hasattr, need an AttributeError.
     """
     text = f"module {package!r} has no attribute {name!r}"
     if name.startswith("_") or not name.isidentifier() or find_spec(f"{package}.{name}"):

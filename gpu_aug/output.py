@@ -1,8 +1,9 @@
-"""The type of the images that `Recipe.transform` returns, where an imported pipeline converts them.
+"""The type of the images that `Recipe.transform` returns if an imported pipeline converts them.
 
-A recipe has no step for a conversion such as ToTensor: a Loader decides the type of its batches itself. A transform
-stands in the place of the pipeline, so `Recipe.output` keeps the conversions, in order, as words. Their effect depends on
-the given image, as in the pipeline: v2.ToDtype leaves a Pillow image alone.
+A recipe has no step for a conversion such as ToTensor, because a Loader decides the dtype of its batches. A transform
+replaces the
+pipeline, so `Recipe.output` keeps the conversions, in order, as words. Their effect depends on the given image, as in the
+pipeline: v2.ToDtype leaves a Pillow image unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +24,12 @@ _ANY = frozenset({"array", "pillow", "tensor", "image"})
 
 
 class _Conversion(NamedTuple):
-    """The meaning of one word.
+    """The effect of one word.
 
     Attributes:
-        takes: The kinds of images that it converts; it leaves others alone.
-        kind: Their kind afterwards; "" if it does not change.
-        dtypes: Type before -> type after; "*" stands for all types. Other types do not change.
+        takes: Kinds of images that are converted; others are unchanged.
+        kind: Kind of the result; "" if the kind does not change.
+        dtypes: Dtypes after the conversion by the dtypes before it, with "*" for all dtypes; others do not change.
     """
 
     takes: frozenset[str]
@@ -64,10 +65,10 @@ _CONVERSIONS = {
 
 
 def checked_output(words: Any) -> tuple[str, ...]:
-    """Return the words of a recipe's output.
+    """Check the words of a recipe's output, and return them as a tuple.
 
     Raises:
-        RecipeError: One is unknown.
+        RecipeError: A word is unknown.
     """
     if not isinstance(words, list | tuple) or not set(map(str, words)) <= _CONVERSIONS.keys():
         raise RecipeError(
@@ -78,7 +79,7 @@ def checked_output(words: Any) -> tuple[str, ...]:
 
 
 def kind_after(output: Sequence[str], kind: str) -> str:
-    """Return the kind that an image of a kind has after the conversions; see `converted`."""
+    """Return the kind that an image of ``kind`` has after the conversions; see `converted`."""
     for word in output:
         if kind in _CONVERSIONS[word].takes:
             kind = _CONVERSIONS[word].kind or kind
@@ -86,15 +87,15 @@ def kind_after(output: Sequence[str], kind: str) -> str:
 
 
 def converted(output: Sequence[str], kind: str, dtype: str) -> tuple[str, str]:
-    """Return the kind and the type that an image has after the conversions.
+    """Return the kind and the dtype that an image has after the conversions.
 
     Args:
-        output: See `Recipe.output`.
-        kind: "array", "pillow", "tensor", or "image" for torchvision's class Image.
-        dtype: "uint8", or "float32" for floats in [0, 1].
+        output: Words of the conversions; see `Recipe.output`.
+        kind: Kind of the image: "array", "pillow", "tensor", or "image" for torchvision's class Image.
+        dtype: Dtype of the image: "uint8", or "float32" for floating-point numbers in [0, 1].
 
     Raises:
-        TargetsError: The pipeline gives such an image another range than the recipe does.
+        TargetsError: The pipeline would give such an image another range of values than the recipe does.
     """
     for word in output:
         takes, new_kind, dtypes = _CONVERSIONS[word]

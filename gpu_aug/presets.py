@@ -1,6 +1,6 @@
-"""Published recipes for training and evaluation; `make_preset`, which is Recipe.preset, returns them by name.
+"""Published recipes for training and evaluation; `make_preset`, which is also Recipe.preset, returns them by name.
 
-They resize bilinearly, since decoding can do that; the docstrings name sources that resize otherwise.
+They resize bilinearly, because decoding can do that; the docstrings name sources that resize otherwise.
 """
 
 from collections.abc import Callable
@@ -28,32 +28,31 @@ _VIDEO = Normalize((0.45, 0.45, 0.45), (0.225, 0.225, 0.225))
 
 @friendly_arguments
 def imagenet_train(size: int = 224) -> Recipe:
-    """RandomResizedCrop, HorizontalFlip, Normalize."""
+    """Return the recipe RandomResizedCrop, HorizontalFlip, Normalize."""
     return Recipe([RandomResizedCrop(size), HorizontalFlip(), Normalize()])
 
 
 @friendly_arguments
 def imagenet_train_jitter(size: int = 224) -> Recipe:
-    """As ``imagenet_train`` with ColorJitter on 80 % of the images."""
+    """Return the recipe of ``imagenet_train`` with ColorJitter on 80 % of the images."""
     jitter = ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8)
     return Recipe([RandomResizedCrop(size), HorizontalFlip(), jitter, Normalize()])
 
 
 @friendly_arguments
 def imagenet_eval(size: int = 224, resize: int = 256) -> Recipe:
-    """Resize of the shorter side, CenterCrop, Normalize; nothing is random."""
+    """Return the recipe Resize of the shorter side, CenterCrop, Normalize; nothing is random."""
     return Recipe([Resize(resize), CenterCrop(size), Normalize()])
 
 
 @friendly_arguments
 def deit3(size: int = 224, *, simple_crop: bool = False) -> Recipe:
-    """Train image classifiers as DeiT III: a crop, a flip, 3-Augment, ColorJitter of 0.3.
+    """Return the training recipe of DeiT III for image classifiers: a crop, a flip, 3-Augment, ColorJitter of 0.3.
 
     Args:
         size: Height and width of the result.
-        simple_crop: Whether the crop is "simple random": the shorter side becomes ``size``, and a
-            square of ``size`` is cut out after 4 mirrored pixels were added on each side. Else it is
-            RandomResizedCrop.
+        simple_crop: Whether the crop is "simple random": the shorter side is resized to ``size``, 4 mirrored pixels are added
+            on each side, and a square of ``size`` is cropped. If False, it is RandomResizedCrop.
 
     Source: Touvron et al. 2022, https://arxiv.org/abs/2204.07118, and augment.py in
     https://github.com/facebookresearch/deit, which resizes bicubically.
@@ -66,7 +65,7 @@ def deit3(size: int = 224, *, simple_crop: bool = False) -> Recipe:
 
 
 def three_augment() -> OneOf:
-    """3-Augment of DeiT III: gray, solarize or blur, with equal chance.
+    """Return 3-Augment of DeiT III: gray, solarize or blur, equally likely.
 
     Source: Touvron et al. 2022, https://arxiv.org/abs/2204.07118, section 4.
     """
@@ -75,7 +74,7 @@ def three_augment() -> OneOf:
 
 @friendly_arguments
 def simclr(size: int = 224, *, strength: float = 1.0) -> Views:
-    """Train by contrast as SimCLR: two views of each image, drawn alike.
+    """Return the training views of SimCLR: two views of each image, with one distribution.
 
     Args:
         size: Height and width of the views.
@@ -99,7 +98,7 @@ def simclr(size: int = 224, *, strength: float = 1.0) -> Views:
 
 @friendly_arguments
 def dino(size: int = 224, *, local_size: int = 96, num_local: int = 8) -> Views:
-    """Train by self-distillation as DINO: two global views and several local ones.
+    """Return the training views of DINO: two global views and several local ones.
 
     Args:
         size: Height and width of the global views.
@@ -131,11 +130,11 @@ def dino(size: int = 224, *, local_size: int = 96, num_local: int = 8) -> Views:
 
 @friendly_arguments
 def detection(size: int = 1024, *, normalize: bool = True) -> Recipe:
-    """Train detectors with large-scale jitter: a random scale of 0.1 to 2, a crop, a flip.
+    """Return a training recipe for detectors with large-scale jitter: a random scale of 0.1 to 2, a crop, a flip.
 
     Args:
         size: Height and width of the result; a smaller image is padded with black at the bottom and right.
-        normalize: Whether Normalize comes last; torchvision's detectors normalise themselves.
+        normalize: Whether Normalize is the last operation; torchvision's detectors normalise by themselves.
 
     Source: Ghiasi et al. 2021, https://arxiv.org/abs/2012.07177, as "lsj" in references/detection of
     https://github.com/pytorch/vision, which pads with the mean colour.
@@ -147,7 +146,7 @@ def detection(size: int = 1024, *, normalize: bool = True) -> Recipe:
 
 @friendly_arguments
 def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) -> Recipe:
-    """Train semantic segmentation: a random scale of 0.5 to 2, a crop, a flip.
+    """Return a training recipe for semantic segmentation: a random scale of 0.5 to 2, a crop, a flip.
 
     Args:
         size: Height and width of the result; a smaller image is padded with black at the bottom and right.
@@ -155,7 +154,7 @@ def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) ->
         ignore: Value of masks outside the image.
 
     Source: references/segmentation of https://github.com/pytorch/vision. There the flip comes before
-    the crop; here decoding does all before the flip.
+    the crop; here it comes after, so that decoding can resize and crop.
     """
     resize = RandomResize(base_size // 2, 2 * base_size)
     crop = RandomCrop(size, position="top_left", fill_mask=ignore)
@@ -164,9 +163,9 @@ def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) ->
 
 @friendly_arguments
 def video_train(size: int = 224, *, shorter: tuple[int, int] = (256, 320)) -> Recipe:
-    """Train video classifiers as SlowFast: a random length of the shorter side, a crop, a flip.
+    """Return the training recipe of SlowFast for video classifiers: a random length of the shorter side, a crop, a flip.
 
-    All frames of a clip are treated alike. SlowFast 8x8 takes Clips(num_frames=32, stride=2).
+    All frames of a clip get one draw. SlowFast 8x8 takes Clips(num_frames=32, stride=2).
 
     Args:
         size: Height and width of the result.
@@ -182,7 +181,7 @@ def video_train(size: int = 224, *, shorter: tuple[int, int] = (256, 320)) -> Re
 
 @friendly_arguments
 def video_eval(size: int = 256) -> Recipe:
-    """Evaluate video classifiers on the middle square of each clip; nothing is random.
+    """Return an evaluation recipe for video classifiers: the middle square of each clip; nothing is random.
 
     Args:
         size: Length of the shorter side, and height and width of the result.
@@ -194,7 +193,7 @@ def video_eval(size: int = 256) -> Recipe:
 
 @friendly_arguments
 def video_test(size: int = 256) -> Views:
-    """Evaluate video classifiers on three squares of each clip, along its longer side; nothing is random.
+    """Return evaluation views for video classifiers: three squares of each clip along its longer side; nothing is random.
 
     With ten clips, Clips(sampling="uniform", clips_per_video=10), these are the "30 views" of a video;
     dali_pipes.video.scores.ViewMean takes their mean.
@@ -235,7 +234,7 @@ def make_preset(name: str, **options: Any) -> Recipe | Views:
 
     Args:
         name: Name of a function above.
-        options: The arguments of that function, such as ``size``.
+        options: Arguments of that function, such as ``size``.
 
     Raises:
         RecipeError: The preset or option does not exist.

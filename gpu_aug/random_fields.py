@@ -1,7 +1,7 @@
-"""Random fields: one number per pixel, a function of (key, pixel) alone.
+"""Random fields: one random number per pixel, which depends only on a key and the pixel.
 
-The host draws a key per sample, and each device computes the field from it: the same on every
-device and in every batch. Numbers come from Philox 4x32-10, as in ``gpu_aug.draws``.
+The host draws a key per sample, and each device computes the field from it, with equal results on every device and in every
+batch. Numbers come from Philox 4x32-10, as in ``gpu_aug.draws``.
 """
 
 import math
@@ -27,7 +27,7 @@ _MOST_EVENTS = 2000
 
 
 def keys(u: Uniforms) -> NDArray[np.uint32]:
-    """Make keys, uint32 [B, 2], of uniform numbers, float64 [B, 2]; see ``gpu_aug.draws.uniforms``."""
+    """Return keys, uint32 [B, 2], made from uniform numbers, float64 [B, 2]; see ``gpu_aug.draws.uniforms``."""
     return (u * 2.0**32).astype(np.uint32)
 
 
@@ -36,13 +36,13 @@ def uniform_field(
 ) -> Tensor:
     """Return uniform numbers in [0, 1), multiples of 2**-24, float32 [B, *shape].
 
-    The same bits on every device and whatever the batch. Does not wait for the device.
+    They are bit-identical on every device and in every batch. The device is not waited for.
 
     Args:
-        key: uint32 [B, 2], on the host.
+        key: Keys, uint32 [B, 2], on the host.
         shape: Shape of one sample's field. Its element at flat index i is a function of (key, i, stream).
         device: Device of the result.
-        stream: Another number gives other fields of the same key.
+        stream: Index of the stream; each stream gives another field for a key.
     """
     return (_words(key, math.prod(shape), device, stream) * 2.0**-24).view(len(key), *shape)
 
@@ -50,9 +50,9 @@ def uniform_field(
 def normal_field(
     key: NDArray[np.uint32], shape: tuple[int, ...], device: torch.device, *, stream: int = 0
 ) -> Tensor:
-    """Return standard normal numbers, float32 [B, *shape]; see ``uniform_field``.
+    """Return standard normal numbers, float32 [B, *shape]; arguments are those of ``uniform_field``.
 
-    Devices agree within rounding of the logarithm, the sine and the cosine. The largest number is 5.8.
+    Devices agree but for rounding of the logarithm, the sine and the cosine. The largest number is 5.8.
     """
     num = math.prod(shape)
     pairs = _words(key, num + num % 2, device, stream).view(len(key), (num + 1) // 2, 2)
@@ -64,15 +64,15 @@ def normal_field(
 
 
 def poisson(u: Tensor, rate: Tensor, largest_rate: float) -> Tensor:
-    """Turn uniform numbers into Poisson numbers, by inversion of the distribution.
+    """Return Poisson numbers made from uniform numbers, by inversion of the distribution.
 
     Args:
-        u: As ``uniform_field`` makes them, of any shape.
-        rate: float64, from 0; broadcasts to ``u``.
-        largest_rate: An upper bound of the rates, at most 600. It limits the work and does not change the result.
+        u: Uniform numbers, as ``uniform_field`` returns them, of any shape.
+        rate: Means of the distribution, float64, from 0; broadcast to the shape of ``u``.
+        largest_rate: Upper bound of the rates, at most 600. It limits the work and does not change the result.
 
     Returns:
-        float32 of the shape of ``u``.
+        Poisson numbers, float32, of the shape of ``u``.
     """
     last, weight, total = 0, math.exp(-largest_rate), math.exp(-largest_rate)
     # Beyond this number there is less than half a step of the uniform numbers.
@@ -88,7 +88,7 @@ def poisson(u: Tensor, rate: Tensor, largest_rate: float) -> Tensor:
 
 
 def _count(u: Tensor, rate: Tensor, last: int) -> Tensor:
-    """Count how many of the first ``last`` + 1 cumulated probabilities each number reaches."""
+    """Return how many of the first ``last`` + 1 cumulative probabilities each uniform number reaches."""
     dice, count = u.double(), torch.zeros_like(u)
     probability = (-rate).exp()
     cumulated = probability.clone()
@@ -103,7 +103,7 @@ def _count(u: Tensor, rate: Tensor, last: int) -> Tensor:
 
 
 def _words(key: NDArray[np.uint32], num: int, device: torch.device, stream: int) -> Tensor:
-    """Return the upper 24 bits of ``num`` words per key, float32 [B, num] of whole numbers."""
+    """Return the upper 24 bits of ``num`` Philox words per key, as integers in float32 [B, num]."""
     num_counters = -(-num // 4)
     if device.type == "cpu":
         words = torch.empty(len(key), num_counters, 4)
@@ -120,7 +120,7 @@ def _words(key: NDArray[np.uint32], num: int, device: torch.device, stream: int)
 def _philox_numpy(
     first: int, num: int, key: NDArray[np.uint32], stream: int
 ) -> list[NDArray[np.uint64]]:
-    """Four words for each of the counters (first, 0, 0, stream), (first + 1, 0, 0, stream), ..."""
+    """Return the four Philox words of the counters (first, 0, 0, stream), (first + 1, 0, 0, stream), and so on, for one key."""
     mask, bits = np.uint64(_MASK), np.uint64(32)
     c0 = np.arange(first, first + num, dtype=np.uint64)
     c1, c2, c3 = np.zeros(num, np.uint64), np.zeros(num, np.uint64), np.full(num, stream, np.uint64)
@@ -142,7 +142,7 @@ def _philox_numpy(
 
 
 def _philox_torch(num: int, key: Tensor, stream: int) -> Tensor:
-    """The same for all keys, int64 [B, 2], at once: float32 [B, num, 4], upper 24 bits of each word.
+    """Return the upper 24 bits of the Philox words of all keys, int64 [B, 2], at once: float32 [B, num, 4].
 
     A product of two 32-bit words wraps around in int64, which keeps its 64 bits.
     """

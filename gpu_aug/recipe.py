@@ -1,4 +1,4 @@
-"""Recipe: an ordered tuple of operations, its stages and its draws."""
+"""Recipe: an ordered tuple of operations, with its stages and its draws."""
 
 import hashlib
 import json
@@ -34,21 +34,21 @@ FORMAT_VERSION = 1
 class Recipe(metaclass=FriendlyArgumentErrors):
     """An ordered list of operations, applied to every image.
 
-    The leading size operations (crops and at most one resampling) are the decode stage: they
-    are carried out while decoding. The rest is the batch stage, which an engine carries out.
-    Operations on the time of clips are neither: they say which frames are decoded.
+    The leading size operations (crops and at most one that resamples) are the decode stage, which is carried out while
+    decoding. The other operations are the batch stage, which an engine carries out. Temporal operations belong to neither:
+    they decide which frames of clips are decoded.
 
     Args:
-        operations: At least one; a list or tuple among them, such as letterbox(640), is taken apart.
-        boxes: How boxes are read, dropped and returned; None is BoxParams().
-        keypoints: The same for keypoints; None is KeypointParams().
-        output: The conversions of an imported pipeline, such as ToTensor, which decide the type of what `transform`
-            returns; see gpu_aug.output. A Loader has a ``dtype`` of its own, so recipes that differ in it alone are
-            equal and have one fingerprint.
+        operations: At least one operation; a list or tuple among them, such as letterbox(640), is expanded.
+        boxes: How boxes are read, dropped and returned; None means BoxParams().
+        keypoints: How keypoints are read, dropped and returned; None means KeypointParams().
+        output: Conversions of an imported pipeline, such as ToTensor, which decide the type of the images that `transform`
+            returns; see gpu_aug.output. Recipes that differ only in ``output`` are equal and have one fingerprint, because a
+            Loader has its own ``dtype``.
 
     Raises:
-        RecipeError: No operations, something that is not an operation, an operation that does not
-            fit the size it gets, or one that needs values in [0, 1] after Normalize.
+        RecipeError: There are no operations, a step is not an operation, an operation does not fit the size of its input, or one
+            that needs values in [0, 1] comes after Normalize.
 
     Example:
         >>> recipe = Recipe([RandomResizedCrop(224), HorizontalFlip(), Normalize()])
@@ -104,7 +104,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @cached_property
     def image_operations(self) -> tuple[Operation, ...]:
-        """All other operations, applied to every image or frame."""
+        """The operations that are not temporal, which are applied to every image or frame."""
         return tuple(step for step in self.operations if not isinstance(step, Temporal))
 
     @cached_property
@@ -124,7 +124,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @cached_property
     def _sizes(self) -> tuple[NDArray[np.int64], ...]:
-        """Every size, int64 [n, 2], possible before each of `image_operations` and after the last."""
+        """Every size, int64 [n, 2], that images can have before each of `image_operations` and after the last."""
         return possible_sizes(self.image_operations)
 
     @property
@@ -139,7 +139,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @property
     def fixed_size(self) -> tuple[int, int]:
-        """``size``, for callers that stack images.
+        """(height, width) of the final images, for callers that stack images.
 
         Raises:
             RecipeError: The images can have different sizes.
@@ -158,21 +158,21 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @cached_property
     def num_single_leaves(self) -> int:
-        """Number of leading leaves of the batch stage that take images one by one: their sizes may differ.
+        """Number of leading leaves of the batch stage at which the sizes of images may differ, so that they run on single images.
 
-        After them all images have one size.
+        After these leaves all images have one size.
         """
         num = num_single(self.image_operations, self._sizes)
         return max(num - len(self.decode_operations), 0)
 
     @property
     def antialias(self) -> bool:
-        """Whether the decode stage's resampling is antialiased."""
+        """Whether the resize of the decode stage is antialiased."""
         return all(getattr(op, "antialias", True) for op in self.decode_operations)
 
     @property
     def group(self) -> int:
-        """Number of neighbouring positions of the epoch's order that are mixed: 1, 2 or 4."""
+        """Number of neighbouring positions of the epoch's order whose images are mixed: 1, 2 or 4."""
         return max((leaf.group for leaf in self.leaves), default=1)
 
     def draw(
@@ -186,21 +186,21 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         length: int | None = None,
         view: int = 0,
     ) -> Draws:
-        """Draw the parameters of every operation for a batch of B samples.
+        """Return the drawn parameters of every operation for a batch of B samples.
 
-        A sample's draw depends only on (seed, epoch, its index, its size, view). One thing is drawn by position: the choice
-        between operations that mix images, once for all images that are mixed with each other, so that they all make the
-        same choice.
+        A sample's draw depends only on (seed, epoch, its index, its size, view). The only exception is the choice
+        between operations that
+        mix images: it is drawn by position, once for all images that are mixed with each other, so that they all make one choice.
 
         Args:
-            seed: Not negative.
-            epoch: Not negative.
+            seed: Seed, not negative.
+            epoch: Epoch, not negative.
             indices: Sample indices in the dataset, int64 [B].
             sizes: Height and width of the source images after EXIF orientation, int64 [B, 2].
-            positions: Positions in the epoch's order, int64 [B], which decide which samples are mixed; None is
-                0, 1, 2 and so on.
-            length: Number of positions in the epoch; None is one more than the largest.
-            view: Which of several views of each sample is drawn; not negative.
+            positions: Positions in the epoch's order, int64 [B], which decide which samples are mixed; None means 0, 1, 2 and so
+                on.
+            length: Number of positions in the epoch; None means one more than the largest of ``positions``.
+            view: Index of the view of each sample that is drawn; not negative.
 
         Raises:
             RecipeError: An argument is not allowed, or there are more views or operations than slots of random numbers.
@@ -235,7 +235,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @property
     def _target_params(self) -> dict[str, BoxParams | KeypointParams]:
-        """The parameters of boxes and keypoints that were given, by name."""
+        """The parameters for boxes and keypoints that are not None, by name."""
         given = {"boxes": self.boxes, "keypoints": self.keypoints}
         return {name: params for name, params in given.items() if params is not None}
 
@@ -250,7 +250,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the recipe as YAML if the path ends with .yaml or .yml, and as JSON otherwise.
 
-        A function or module in it is written by its name, and given again to ``load``.
+        Functions and modules in the recipe are written by name, and must be given to ``load`` again.
 
         Raises:
             RecipeError: A step has no description that a file can hold.
@@ -259,7 +259,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 in hex over the values that differ from their defaults, and the format version."""
+        """SHA-256, in hex, of the values that differ from their defaults and of the format version."""
         described = {
             "version": FORMAT_VERSION,
             "operations": [operation.differences() for operation in self.operations],
@@ -274,7 +274,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         """Return the recipe, or the views, of a preset; see `gpu_aug.presets.make_preset`.
 
         Args:
-            name: One of `gpu_aug.PRESETS`.
+            name: Name of the preset, one of `gpu_aug.PRESETS`.
             options: Arguments of the preset, such as ``size``.
 
         Raises:
@@ -295,7 +295,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
     @staticmethod
     @friendly_arguments
     def imagenet_train_jitter(size: int = 224) -> "Recipe":
-        """Return the preset "imagenet_train_jitter": as ``imagenet_train``, with ColorJitter on 80 % of the images."""
+        """Return the preset "imagenet_train_jitter": ``imagenet_train`` with ColorJitter on 80 % of the images."""
         from gpu_aug.presets import imagenet_train_jitter
 
         return imagenet_train_jitter(size)
@@ -310,15 +310,15 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @staticmethod
     def load(path: str | PathLike[str], **options: Any) -> "Recipe":
-        """Read a recipe that ``save`` wrote or that was written by hand.
+        """Return the recipe of a file that ``save`` wrote or that was written by hand.
 
         Args:
-            path: A YAML or JSON file; see gpu_aug.files.schema.
-            options: ``functions``, name -> the function or module that the file names, since files hold no code; and
-                ``max_pixels``, the largest image that an operation may make.
+            path: Path of a YAML or JSON file; see gpu_aug.files.schema.
+            options: ``functions``, the functions and modules that the file names, by name, because files hold no code; and
+                ``max_pixels``, the largest image that an operation may make, in pixels.
 
         Raises:
-            RecipeError: The file is missing, or not a recipe; ``file:line`` says where.
+            RecipeError: The file is missing or holds no single recipe; the text begins with ``file:line``.
         """
         from gpu_aug.files.schema import load_single
 
@@ -326,10 +326,10 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @classmethod
     def from_dict(cls, saved: Any) -> "Recipe":
-        """Build the recipe that its ``to_dict`` described.
+        """Return the recipe that a dictionary from ``to_dict`` describes.
 
         Raises:
-            RecipeError: Another version, an unknown operation, or a bad field.
+            RecipeError: The version is another one, an operation is unknown, or a field is invalid.
         """
         from gpu_aug.files.schema import from_dict
 
@@ -337,10 +337,10 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @staticmethod
     def from_albumentations(source: Any, *, strict: bool = True) -> "Recipe":
-        """Import a pipeline of Albumentations; see `gpu_aug.convert.from_albumentations`.
+        """Return the recipe of an Albumentations pipeline; see `gpu_aug.convert.from_albumentations`.
 
         Raises:
-            RecipeError: One sentence for each transform that has no equal here.
+            RecipeError: Transforms have no equivalent; the error has one sentence for each.
         """
         from gpu_aug.convert import from_albumentations
 
@@ -348,40 +348,40 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @staticmethod
     def from_torchvision(source: Any, *, strict: bool = True) -> Any:
-        """Import a pipeline of torchvision, as a recipe or views; see `gpu_aug.convert.from_torchvision`.
+        """Return the recipe, or the views, of a torchvision pipeline; see `gpu_aug.convert.from_torchvision`.
 
         Raises:
-            RecipeError: One sentence for each transform that has no equal here.
+            RecipeError: Transforms have no equivalent; the error has one sentence for each.
         """
         from gpu_aug.convert import from_torchvision
 
         return from_torchvision(source, strict=strict)
 
     def to_albumentations(self) -> Any:
-        """Return ``A.Compose`` with the same distributions and, on float32 images, the same pixels.
+        """Return an ``A.Compose`` with the recipe's distributions and, on float32 images, its pixels.
 
         Raises:
-            RecipeError: One sentence for each operation that Albumentations has no equal of.
+            RecipeError: Operations have no equivalent in Albumentations; the error has one sentence for each.
         """
         from gpu_aug.convert import to_albumentations
 
         return to_albumentations(self)
 
     def to_kornia(self) -> Any:
-        """Return ``K.AugmentationSequential`` with the same distributions and pixels of each image.
+        """Return a ``K.AugmentationSequential`` with the recipe's distribution and pixels for each image.
 
         Raises:
-            RecipeError: One sentence for each operation that Kornia has no equal of.
+            RecipeError: Operations have no equivalent in Kornia; the error has one sentence for each.
         """
         from gpu_aug.convert import to_kornia
 
         return to_kornia(self)
 
     def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
-        """Return how the engine "fused" carries out the batch stage; see `gpu_aug.engines.choose.explain_recipe`.
+        """Return text about how the engine "fused" carries out the batch stage; see `gpu_aug.engines.choose.explain_recipe`.
 
         Raises:
-            EngineError: An operation cannot be carried out.
+            EngineError: The engine cannot carry out an operation.
         """
         from gpu_aug.engines.choose import explain_recipe
 
@@ -395,7 +395,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
 
 def _flat(steps: Sequence[Any]) -> list[Any]:
-    """Return steps in a row, also those of lists and tuples among them."""
+    """Return the steps, with lists and tuples among them replaced by their elements."""
     inner = [_flat(step) if isinstance(step, list | tuple) else [step] for step in steps]
     return list(chain.from_iterable(inner))
 

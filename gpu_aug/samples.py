@@ -1,4 +1,4 @@
-"""Samples passed directly to a recipe: checked and converted to one form."""
+"""Samples that are passed directly to a recipe: their checks and conversion to one form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,11 +28,14 @@ _WHOLE = {8: torch.uint8, 16: torch.uint16, "float32": None}
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample that was checked.
+    """A sample after its checks.
 
     Attributes:
-        frames: All its images, [H, W, C] each, uint8 or float32.
-        shapes: Key or (key, name) -> how many frames it has; None is one image without a first axis.
+        frames: All images and frames of the sample, [H, W, C] each, uint8 or float32.
+        shapes: Number of frames of each image, by key or (key, name); None for an image that is not a clip.
+        size: Height and width of the images.
+        targets: Boxes, keypoints, masks and their labels.
+        rest: The other values of the sample, by key.
     """
 
     frames: list[Tensor]
@@ -43,7 +46,11 @@ class Sample:
 
 
 def read_sample(sample: Any, number: int, kind: ImageKind = USUAL) -> Sample:
-    """Check a sample with images of a kind, and convert it to one form."""
+    """Check a sample with images of ``kind``, and return it in one form.
+
+    Raises:
+        TargetsError: The sample is invalid; the error names it by ``number``.
+    """
     where = f"sample {number}"
     if not isinstance(sample, Mapping):
         raise TargetsError(f"{where} must be a dictionary, got {type(sample).__name__}")
@@ -78,7 +85,7 @@ def read_sample(sample: Any, number: int, kind: ImageKind = USUAL) -> Sample:
 
 
 def _images(sample: Mapping[str, Any], where: str) -> dict[Any, Any]:
-    """Return all images of a sample: key, (key, number) or (key, name) -> image."""
+    """Return all images of a sample, by key, (key, index) or (key, name)."""
     found = {"image": sample["image"]} if "image" in sample else {}
     more = sample.get("images")
     if isinstance(more, Mapping):
@@ -96,7 +103,7 @@ def _images(sample: Mapping[str, Any], where: str) -> dict[Any, Any]:
 
 
 def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
-    """Return [n, H, W, 3], uint8 or float32, contiguous, and whether it is a clip."""
+    """Return an image or clip as [n, H, W, 3], uint8 or float32, contiguous, and whether it is a clip."""
     is_tensor = isinstance(image, Tensor)
     if is_tensor:
         x = image.as_subclass(Tensor).detach().cpu()
@@ -172,7 +179,7 @@ def _read_targets(sample: Mapping[str, Any], where: str) -> Targets:
 
 
 def _way_to_rgb(image: Any) -> str:
-    """Return how to convert a Pillow image of another mode, and what is lost."""
+    """Return a sentence on how to convert a Pillow image of another mode to RGB, and what is lost."""
     if image.mode[0] in "IF":  # I, I;16, F: convert() would cut everything above 255 off
         return (
             "divide its values by the largest possible one, such as np.asarray(image) / 4095 of 12 bits, or give "
@@ -188,19 +195,19 @@ def _times(frame: Tensor) -> str:
 
 
 def read_pixels(kind: ImageKind, image: Any, where: str) -> tuple[Tensor, bool]:
-    """Check an image, or a clip, of a kind, and convert it.
+    """Check an image or a clip, and return its frames.
 
     Args:
-        kind: Its required kind.
-        image: An array or Pillow image [H, W, C], or a tensor [C, H, W]; of one channel [H, W] as well. A clip has a
-            first axis more.
-        where: Its name in errors.
+        kind: Kind that the image must have.
+        image: An array or Pillow image [H, W, C], or a tensor [C, H, W]; with one channel [H, W] is accepted too. A clip has one
+            more axis in front.
+        where: Name of the image in errors.
 
     Returns:
-        [n, H, W, C], uint8 or float32, contiguous; and whether it is a clip.
+        The frames [n, H, W, C], uint8 or float32, contiguous; and whether the image is a clip.
 
     Raises:
-        TargetsError: It is of another kind.
+        TargetsError: The image is of another kind.
     """
     x = _with_channels_last(kind, _as_tensor(image, where), where, first=isinstance(image, Tensor))
     is_clip = x.ndim == 4
@@ -209,7 +216,7 @@ def read_pixels(kind: ImageKind, image: Any, where: str) -> tuple[Tensor, bool]:
 
 
 def scaled_16_bits(array: Any) -> Tensor:
-    """Return values of uint16 divided by 65535, float32."""
+    """Return uint16 values divided by 65535, as float32."""
     values = np.asarray(array, np.uint16).astype(np.float32)
     values /= np.float32(_LARGEST)
     return torch.from_numpy(values)
@@ -231,7 +238,7 @@ def _as_tensor(image: Any, where: str) -> Tensor:
 
 
 def _with_channels_last(kind: ImageKind, x: Tensor, where: str, *, first: bool) -> Tensor:
-    """Return [H, W, C], or [T, H, W, C]."""
+    """Return an image as [H, W, C], or a clip as [T, H, W, C]."""
     channels, shape = kind.channels, list(x.shape)
     if x.ndim == 2 and channels == 1:
         x = x[..., None]
@@ -247,7 +254,7 @@ def _with_channels_last(kind: ImageKind, x: Tensor, where: str, *, first: bool) 
 
 
 def _as_values(kind: ImageKind, x: Tensor, where: str) -> Tensor:
-    """Return uint8 unchanged, uint16 divided to [0, 1], and floats as float32."""
+    """Return uint8 images unchanged, uint16 images divided by 65535, and floating-point images as float32."""
     whole = _WHOLE[kind.depth]
     got = str(x.dtype).removeprefix("torch.")
     if x.dtype == whole:

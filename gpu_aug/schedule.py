@@ -24,11 +24,11 @@ class Schedule(metaclass=FriendlyArgumentErrors):
     """A recipe for each range of epochs, such as one without Mosaic for the last epochs.
 
     Args:
-        recipes: From which epoch on, counted from 0, which recipe, or which views, are used. One of them begins with
-            epoch 0. All have the same number of views.
+        recipes: Recipes, or Views, by the epoch from which each is used, counted from 0. There must be one for epoch 0, and
+            all must have equally many views.
 
     Raises:
-        RecipeError: No recipes, something that is not a recipe, an invalid epoch, or no recipe for epoch 0.
+        RecipeError: There are no recipes, a value is not a recipe, an epoch is invalid, or there is no recipe for epoch 0.
 
     Example:
         >>> train = Recipe([RandomResizedCrop(64), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()])
@@ -72,11 +72,11 @@ class Schedule(metaclass=FriendlyArgumentErrors):
         return len(self.recipes)
 
     def at(self, epoch: int) -> Recipe | Views:
-        """Return the recipe, or the views, of an epoch, at least 0."""
+        """Return the recipe, or the views, of an epoch; epochs count from 0."""
         return self.recipes[bisect_right(self.first_epochs, epoch) - 1]
 
     def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
-        """Return, for every recipe, how the fused engine carries it out; see Recipe.explain."""
+        """Return text about how the fused engine carries out each recipe; see Recipe.explain."""
         return "\n".join(
             f"from epoch {epoch}: {recipe.explain(device=device, exact=exact)}"
             for epoch, recipe in zip(self.first_epochs, self.recipes, strict=True)
@@ -94,12 +94,12 @@ class Schedule(metaclass=FriendlyArgumentErrors):
         }
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the schedule to a YAML or JSON file, by its ending."""
+        """Write the schedule as YAML if the path ends with .yaml or .yml, and as JSON otherwise."""
         write_document(self.to_dict(), path)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 in hex over the epochs and the fingerprints of the recipes; that of a single recipe is the recipe's own."""
+        """SHA-256, in hex, of the epochs and the recipes' fingerprints; with a single recipe, the fingerprint of that recipe."""
         if len(self) == 1:
             return self.recipes[0].fingerprint
         parts = zip(self.first_epochs, self.recipes, strict=True)
@@ -113,15 +113,17 @@ class Schedule(metaclass=FriendlyArgumentErrors):
         functions: Mapping[str, Any] | None = None,
         max_pixels: float = MAX_PIXELS,
     ) -> "Schedule":
-        """Read recipes by epoch that ``save`` wrote or that were written by hand; one recipe alone is a schedule, too.
+        """Return the schedule of a file that ``save`` wrote or that was written by hand.
+
+        A file with a single recipe is a schedule, too.
 
         Args:
-            path: A YAML or JSON file; see gpu_aug.files.schema.
-            functions: Name -> the function or module that the file names; files hold no code.
-            max_pixels: Operations that make larger images, also in the middle of the recipe, are refused.
+            path: Path of a YAML or JSON file; see gpu_aug.files.schema.
+            functions: The functions and modules that the file names, by name, because files hold no code.
+            max_pixels: Largest image that an operation may make, also in the middle of a recipe, in pixels.
 
         Raises:
-            RecipeError: The file is missing, or no schedule; ``file:line`` says where.
+            RecipeError: The file is missing or holds no schedule; the text begins with ``file:line``.
         """
         from gpu_aug.files.schema import load_schedule  # which imports this module
 
@@ -129,10 +131,10 @@ class Schedule(metaclass=FriendlyArgumentErrors):
 
     @classmethod
     def from_dict(cls, saved: Any) -> "Schedule":
-        """Build the schedule that its ``to_dict`` described.
+        """Return the schedule that a dictionary from ``to_dict`` describes.
 
         Raises:
-            RecipeError: Another version, an unknown operation, or a bad field.
+            RecipeError: The version is another one, an operation is unknown, or a field is invalid.
         """
         from gpu_aug.files.schema import from_dict  # which imports this module
 

@@ -1,4 +1,4 @@
-"""The operations carried out while decoding, and the image sizes possible between operations."""
+"""Which operations are carried out while decoding, and which sizes images can have between operations."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,9 @@ _ANY_SIZES = np.array(
 
 
 def num_decoded(operations: Sequence[Operation]) -> int:
-    """Return how many leading operations on images make the decode stage.
+    """Return how many leading operations on images form the decode stage.
 
-    They are crops, at most one operation that resamples, and at most one crop after it.
+    These are crops, at most one operation that resamples, and at most one crop after it.
     """
     resampled = padded = False
     for number, operation in enumerate(operations):
@@ -34,7 +34,10 @@ def num_decoded(operations: Sequence[Operation]) -> int:
 
 
 def suits_decoding(operation: Operation) -> bool:
-    """Whether an operation can be part of the decode stage: always applied, bilinear, padded with black."""
+    """Return whether an operation can be part of the decode stage.
+
+    It must be applied to every image, interpolate bilinearly, and pad with black.
+    """
     if getattr(operation, "p", 1.0) != 1:
         return False
     if isinstance(operation, Resample):
@@ -46,10 +49,10 @@ def suits_decoding(operation: Operation) -> bool:
 
 
 def possible_sizes(operations: Sequence[Operation]) -> tuple[NDArray[np.int64], ...]:
-    """Return every size, int64 [n, 2], possible before each operation on images and after the last.
+    """Return every size, int64 [n, 2], that images can have before each operation and after the last.
 
     Raises:
-        RecipeError: An operation cannot be done on an image of such a size.
+        RecipeError: An operation cannot be carried out on an image of such a size.
     """
     sizes = [_ANY_SIZES]
     for operation in operations:
@@ -58,11 +61,11 @@ def possible_sizes(operations: Sequence[Operation]) -> tuple[NDArray[np.int64], 
 
 
 def num_single(operations: Sequence[Operation], sizes: Sequence[NDArray[np.int64]]) -> int:
-    """Return how many leading leaves take images one by one, for their sizes may differ there.
+    """Return how many leading leaves must run on single images, because the sizes of images may differ there.
 
     Args:
-        operations: Those on images.
-        sizes: Their ``possible_sizes``.
+        operations: The operations on images, without temporal ones.
+        sizes: Sizes before each operation and after the last; see ``possible_sizes``.
     """
     single = leaves = 0
     for operation, before, after in zip(operations, sizes, sizes[1:], strict=False):
@@ -75,10 +78,10 @@ def num_single(operations: Sequence[Operation], sizes: Sequence[NDArray[np.int64
 
 
 def check_range(leaves: Sequence[Operation]) -> None:
-    """Check that operations which need values in [0, 1] come before Normalize and the like.
+    """Check that operations that need values in [0, 1] come before Normalize and similar operations.
 
     Raises:
-        RecipeError: One comes after.
+        RecipeError: Such an operation comes after one of them.
     """
     normalized = False
     for leaf in leaves:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def upload(values: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
-    """Copy numbers of the host to ``device`` without waiting for what is queued there."""
+    """Return numbers of the host as a tensor on ``device``, without waiting for the work that is queued there."""
     tensor = (
         values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
     )

@@ -25,8 +25,7 @@ class Views(metaclass=FriendlyArgumentErrors):
     Every view has its own draws, even if two recipes are equal. The frames of a clip are drawn once for all views.
 
     Raises:
-        RecipeError: No recipes, something that is not a recipe, or recipes that differ in what they do to
-            the time of clips.
+        RecipeError: There are no recipes, a value is not a recipe, or the recipes have different temporal operations.
 
     Example:
         >>> view = Recipe([RandomResizedCrop(96), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()])
@@ -56,7 +55,7 @@ class Views(metaclass=FriendlyArgumentErrors):
 
     @property
     def group(self) -> int:
-        """Number of neighbouring positions of the epoch's order that are mixed: 1, 2 or 4."""
+        """Number of neighbouring positions of the epoch's order whose images are mixed: 1, 2 or 4."""
         return max(recipe.group for recipe in self.recipes)
 
     def draw(
@@ -69,7 +68,7 @@ class Views(metaclass=FriendlyArgumentErrors):
         positions: NDArray[np.int64] | None = None,
         length: int | None = None,
     ) -> tuple[Draws, ...]:
-        """Draw for every view; see Recipe.draw."""
+        """Return the draws of each view; see Recipe.draw."""
         drawn = [
             recipe.draw(seed, epoch, indices, sizes, positions=positions, length=length, view=view)
             for view, recipe in enumerate(self.recipes)
@@ -77,7 +76,7 @@ class Views(metaclass=FriendlyArgumentErrors):
         return tuple(replace(draws, temporal=drawn[0].temporal) for draws in drawn)
 
     def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
-        """Return, for every view, how the fused engine carries it out; see Recipe.explain."""
+        """Return text about how the fused engine carries out each view; see Recipe.explain."""
         return "\n".join(
             f"view {number}: {recipe.explain(device=device, exact=exact)}"
             for number, recipe in enumerate(self.recipes)
@@ -91,34 +90,34 @@ class Views(metaclass=FriendlyArgumentErrors):
         }
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the views to a YAML or JSON file, by its ending."""
+        """Write the views as YAML if the path ends with .yaml or .yml, and as JSON otherwise."""
         write_document(self.to_dict(), path)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 in hex over the fingerprints of the recipes."""
+        """SHA-256, in hex, of the fingerprints of the recipes."""
         prints = ",".join(recipe.fingerprint for recipe in self.recipes)
         return hashlib.sha256(f"views:{prints}".encode()).hexdigest()
 
     @classmethod
     def from_dict(cls, saved: Any) -> "Views":
-        """Build the views that their ``to_dict`` described.
+        """Return the views that a dictionary from ``to_dict`` describes.
 
         Raises:
-            RecipeError: Another version, an unknown operation, or a bad field.
+            RecipeError: The version is another one, an operation is unknown, or a field is invalid.
         """
         from gpu_aug.files.schema import from_dict  # which imports this module
 
         return from_dict(cls, saved)
 
     def transform(self, seed: int | None = None, **options: Any) -> Any:
-        """Return the views as a callable with a tuple of images as its result; see `gpu_aug.Transform` for the options."""
+        """Return the views as a callable that returns one image per view; see `gpu_aug.Transform` for the options."""
         from gpu_aug.transform import ViewsTransform  # which imports this module
 
         return ViewsTransform(self, seed, **options)
 
 
 def _view(recipe: Recipe) -> Any:
-    """Return the list of operations, or a dictionary if the recipe has more than operations."""
+    """Return a view's operations as a list, or as a dictionary if its recipe has more than operations."""
     view = {name: part for name, part in recipe.to_dict().items() if name != "version"}
     return view["operations"] if len(view) == 1 else view

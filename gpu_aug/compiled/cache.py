@@ -1,9 +1,9 @@
-"""Machine code that Numba made, stored in one folder for all processes of a machine or a container.
+"""A cache of machine code that Numba compiled, in one folder for all processes of a machine or a container.
 
-An entry is a file. Its name holds a digest of everything that the code depends on: the function, the types of its
-arguments, the processor, Numba's settings, the versions of Python, NumPy, Numba and llvmlite, and the text of every
-module of ours that the function's module imports, directly or not. So no entry is ever out of date, and a folder that
-was prepared elsewhere can be used read-only.
+An entry is a file. Its name contains a digest of everything that the code depends on: the function, the types of its arguments,
+the processor, Numba's settings, the versions of Python, NumPy, Numba and llvmlite, and the text of every module of this project
+that the function's module imports, directly or not. So no entry is ever out of date, and a folder that was prepared elsewhere
+can be used read-only.
 
 Entries are pickles, as in Numba's own cache, so a folder that other users can write to is not used.
 """
@@ -58,12 +58,13 @@ _depth = 0  # how many functions are being compiled: one compiles those that it 
 
 
 class CompiledFunctionCache(_Cache):  # type: ignore[misc, unused-ignore]
-    """The compiled forms of one function: Numba looks here before it compiles, and saves here what it compiled.
+    """The compiled forms of one function: Numba looks here before it compiles, and stores here what it compiled.
 
-    It calls these methods with its compiler's lock held, so one thread of a process at a time is here.
+    Numba calls the methods with its compiler lock held, so only one thread of a process runs them at a time.
 
     Args:
-        function: A function of a module that can be imported; not a closure, whose values are not in the key.
+        function: A function of a module that can be imported. It must not be a closure, because values that it closes over are
+            not part of the key.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -76,11 +77,14 @@ class CompiledFunctionCache(_Cache):  # type: ignore[misc, unused-ignore]
 
     @property
     def cache_path(self) -> str:
-        """The folder, "" if there is none."""
+        """Path of the folder, or "" if there is none."""
         return str(folder() or "")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for these types, and wait for it if another process compiles it; None if this one must."""
+        """Return the stored code for these argument types, or None if this process must compile it.
+
+        If another process compiles it at the moment, wait for that.
+        """
         self.finish()  # a compilation that was interrupted
         target_context.refresh()
         path = self._path(sig, target_context.codegen())
@@ -97,12 +101,12 @@ class CompiledFunctionCache(_Cache):  # type: ignore[misc, unused-ignore]
         return CompileResult._rebuild(target_context, *pickle.loads(data))
 
     def has(self, sig: Any) -> bool:
-        """Whether the code for these types is stored."""
+        """Return whether the code for these argument types is stored."""
         path = self._path(sig, cpu_target.target_context.codegen())
         return path is not None and path.exists()
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store compiled code, if the folder can be written to."""
+        """Store compiled code, if the folder is writable."""
         global _num_compiled
         _num_compiled += 1
         seconds = time.perf_counter() - self._began
@@ -144,13 +148,13 @@ class CompiledFunctionCache(_Cache):  # type: ignore[misc, unused-ignore]
 
 
 class _FailureListener(event.Listener):  # type: ignore[misc, unused-ignore]
-    """Releases the lock of functions that fail to compile: Numba does not call `save_overload` for them."""
+    """Releases the lock if a function fails to compile, because Numba does not call `save_overload` then."""
 
     def on_start(self, event: Any) -> None:
         """Do nothing."""
 
     def on_end(self, event: Any) -> None:
-        """Release the lock."""
+        """Release the lock if the compilation failed."""
         cache, (failure, *_) = event.data["dispatcher"]._cache, event._exc_details or (None,)
         if failure is not None and isinstance(cache, CompiledFunctionCache):
             cache.finish()
@@ -163,11 +167,11 @@ event.register("numba:compile", _FailureListener())
 def folder() -> Path | None:
     """Return the folder of compiled code: ``$GPU_AUG_CACHE/compiled``, by default ``~/.cache/gpu-aug/compiled``.
 
-    If Numba's own ``$NUMBA_CACHE_DIR`` is set, it is ``compiled`` in there. The result is fixed for a process.
+    If Numba's own ``$NUMBA_CACHE_DIR`` is set, it is the folder ``compiled`` in there. The result is fixed for a process.
 
     Returns:
-        None if there can be no such folder, if others than its owner can write to it, or if its owner is
-        neither this user, nor root, nor the owner of this package's files.
+        The path. None if the folder cannot exist, if others than its owner can write to it, or if its owner is neither this user,
+        nor root, nor the owner of this package's files.
     """
     try:
         path = _path()
@@ -183,7 +187,7 @@ def folder() -> Path | None:
 
 
 def can_keep() -> bool:
-    """Whether this process can store compiled code for the next ones."""
+    """Return whether this process can store compiled code for later processes."""
     path = folder()
     return path is not None and os.access(path, os.W_OK | os.X_OK)
 
@@ -195,13 +199,16 @@ def _path() -> Path:
 
 
 def cache_folder() -> Path:
-    """Return ``$GPU_AUG_CACHE``, by default ``~/.cache/gpu-aug``; `readers` has the same rule."""
+    """Return the folder ``$GPU_AUG_CACHE``, by default ``~/.cache/gpu-aug``; `readers` uses the same rule."""
     given = os.environ.get("GPU_AUG_CACHE") or "~/.cache/gpu-aug"
     return Path(given).expanduser().absolute()
 
 
 def _begin() -> None:
-    """Stop the clock and the garbage collector, which would take a tenth of the time and find nothing."""
+    """Stop the clock, announce the compilation if it is the first, and pause the garbage collector.
+
+    The collector would take a tenth of the time and find nothing.
+    """
     global _depth
     clock.stop()
     _announce()
@@ -217,7 +224,7 @@ def _finish() -> None:
 
 
 def _announce() -> None:
-    """Print once that compiling takes a while: in one of the processes that share a folder, and only on rank 0."""
+    """Print once that compiling takes a while: only on rank 0, and only in one of the processes that share a folder."""
     global _announcing
     if _announcing is not None:
         return
@@ -228,7 +235,7 @@ def _announce() -> None:
 
 
 def be_quiet() -> None:
-    """Leave the announcement to other processes."""
+    """Leave the announcement of compiling to other processes."""
     global _announcing
     _announcing = ProcessLock(None)
 
@@ -255,7 +262,7 @@ def note() -> str:
 
 @cache
 def _sources(module: str) -> str:
-    """Return a digest of the text of a module and of all our modules that it imports, directly or not."""
+    """Return a digest of the text of a module and of all modules of this project that it imports, directly or not."""
     found: dict[str, bytes] = {}
     waiting = [module]
     while waiting:
@@ -270,7 +277,7 @@ def _sources(module: str) -> str:
 
 
 def _imported(text: str) -> Iterator[str]:
-    """Yield our modules that a module's text imports at its top level."""
+    """Yield the names of the modules of this project that a module's text imports at its top level."""
     for source, names in _IMPORT.findall(text):
         found = re.findall(r"[\w.]+", names)
         candidates = [source, *(f"{source}.{name}" for name in found)] if source else found
@@ -284,7 +291,7 @@ def _text(module: ModuleType) -> bytes:
 
 
 def _read(path: Path | None) -> bytes | None:
-    """Return the content of an entry; None if it is missing or damaged."""
+    """Return the content of an entry, or None if it is missing or damaged."""
     if path is None:
         return None
     try:
@@ -296,7 +303,7 @@ def _read(path: Path | None) -> bytes | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write an entry in one step, and remove old entries of the same function."""
+    """Write an entry atomically, and remove old entries of the function."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem, delete=False) as file:
         try:
             file.write(hashlib.sha256(data).digest() + data)

@@ -1,14 +1,14 @@
-"""A clock that stops while functions are compiled: that happens once and belongs to no rate."""
+"""A clock that stops while functions are compiled, because compilation happens once and would distort rates."""
 
 import threading
 import time
 
 
 class Clock:
-    """A clock of the seconds in which nothing is compiled; safe from any thread.
+    """A clock that counts only time in which nothing is compiled; any thread may use it.
 
-    Reading it takes no lock, for every call of a stage reads it twice: a thread that waits for a lock gives up the
-    interpreter, too, and 16 threads queue for that. Only storing and loading an attribute must be atomic for it.
+    Reading it takes no lock, because every call of a stage reads it twice, and a thread that waits for a lock also
+    gives up the GIL, for which 16 threads then queue. Reading relies only on atomic loads and stores of an attribute.
     """
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class Clock:
         self._state: tuple[float | None, float] = (None, 0.0)
 
     def __call__(self) -> float:
-        """Return seconds since some moment, without those of compiling or of waiting for a process that compiles."""
+        """Return the seconds since a fixed moment, without time spent compiling or waiting for a process that compiles."""
         while True:
             state = self._state
             stopped, left_out = state
@@ -29,20 +29,20 @@ class Clock:
 
     @property
     def left_out(self) -> float:
-        """The seconds left out so far."""
+        """The seconds that were left out so far."""
         with self._lock:
             stopped, left_out = self._state
             return left_out + (0.0 if stopped is None else time.perf_counter() - stopped)
 
     def stop(self) -> None:
-        """Stop until `go_on` has been called as often as this."""
+        """Stop the clock until `go_on` has been called as often as this method."""
         with self._lock:
             if not self._depth:
                 self._state = time.perf_counter(), self._state[1]
             self._depth += 1
 
     def go_on(self) -> None:
-        """Undo one `stop`."""
+        """Undo one call of `stop`."""
         with self._lock:
             self._depth -= 1
             stopped, left_out = self._state

@@ -1,6 +1,6 @@
-"""Functions that are compiled when they are first called, in modules that are imported without Numba.
+"""Functions that are compiled at their first call, in modules that can be imported without Numba.
 
-Importing Numba takes 0.3 s, which scripts that compile nothing should not pay in `import gpu_aug`.
+Importing Numba takes 0.3 s, which `import gpu_aug` should not cost scripts that compile nothing.
 """
 
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from typing import Any
 
 
 class CompiledAtFirstCall:
-    """Like `gpu_aug.compiled.jit.kernel`, for a function that only Python code calls.
+    """A function that is compiled at its first call like by `gpu_aug.compiled.jit.kernel`; only Python code may call it.
 
     Args:
-        function: As `kernel` takes it. It must use no name of `gpu_aug.compiled.jit`, which imports Numba.
+        function: Function to compile; see `kernel`. It must use no name of `gpu_aug.compiled.jit`, which imports Numba.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
@@ -24,7 +24,7 @@ class CompiledAtFirstCall:
 
     @property
     def kernel(self) -> Any:
-        """The function that Numba compiles."""
+        """The compiled function."""
         if self._kernel is None:
             from gpu_aug.compiled.jit import kernel
 

@@ -1,7 +1,8 @@
-"""Functions that Numba compiles to machine code when they are first called.
+"""Decorators for functions that Numba compiles to machine code at their first call.
 
-They run without Python's lock. The code is stored (see ``cache.py``), so the next process loads it. `inlined` functions
-and those of an address are stored as parts of the functions that use them, and `separate` ones compile at once.
+They run without the GIL. The code is stored (see ``cache.py``), so that later processes load it. `inlined` functions
+and those that
+read or write an address are stored as parts of the functions that use them; `separate` functions are compiled immediately.
 """
 
 from collections.abc import Callable
@@ -23,15 +24,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function for the processor it runs on; it neither holds nor takes Python's lock.
+    """Compile a function for the processor it runs on; it neither holds nor needs the GIL.
 
-    Indices are not checked and a division by zero is not an error.
+    Indices are not checked, and a division by zero is not an error.
     """
     return _compiled(function)
 
 
 def inner(function: Function) -> Function:
-    """As `kernel`, for a function that kernels alone call: without a way in from Python it compiles faster."""
+    """Compile a function that only kernels call.
+
+    It cannot be called from Python, which makes compiling it faster than with `kernel`.
+    """
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
@@ -43,16 +47,16 @@ def _compiled(function: Function, **options: bool) -> Function:
 
 
 def separate(function: Callable[..., int]) -> Any:
-    """Compile a function of whole numbers at once and by itself, for calls from kernels.
+    """Compile an int64 function immediately, as a unit of its own, for calls from kernels.
 
-    Numba compiles a kernel together with all functions that it calls, again at each level of calls, which takes long for
-    large ones. Kernels call this one by a name that the linker knows.
+    Numba compiles a kernel together with all functions that it calls, again at each level of calls, which takes long
+    for large ones. Kernels call the result by a name that the linker knows.
 
     Args:
-        function: Takes int64 and returns one. What it calls must be defined before this is.
+        function: A function that takes and returns int64. The functions that it calls must be defined earlier.
 
     Returns:
-        A function for kernels.
+        A function that kernels can call.
     """
     num_arguments = function.__code__.co_argcount
     whole = [types.int64] * num_arguments
@@ -74,7 +78,10 @@ def separate(function: Callable[..., int]) -> Any:
 
 
 def intrinsic_of(typed: Callable[..., Any], num_arguments: int) -> Any:
-    """Return Numba's intrinsic of a function that takes the context and the types of ``num_arguments`` arguments."""
+    """Return the Numba intrinsic of a typing function with ``num_arguments`` arguments.
+
+    ``typed`` takes the context and the types of the arguments.
+    """
     # Numba reads the number of parameters from the signature.
     names = ["context", *(f"argument_{number}" for number in range(num_arguments))]
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
@@ -90,7 +97,7 @@ def inlined(function: Function) -> Function:
 
 
 def _load(kind: Any, *, swapped: bool = False) -> Any:
-    """Make a function that reads a number at any address."""
+    """Return a function for kernels that reads a number at any address."""
 
     def load(_context: Any, _address: Any) -> Any:
         def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -106,7 +113,7 @@ def _load(kind: Any, *, swapped: bool = False) -> Any:
 
 
 def _store(kind: Any, *, swapped: bool = False) -> Any:
-    """Make a function that writes the lowest bits of a whole number to any address."""
+    """Return a function for kernels that writes the lowest bits of an integer to any address."""
 
     def store(_context: Any, _address: Any, value: Any) -> Any:
         def generate(target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -123,7 +130,7 @@ def _store(kind: Any, *, swapped: bool = False) -> Any:
 
 
 def _view(kind: Any) -> Any:
-    """Make a function that gives the numbers at an address as an array."""
+    """Return a function for kernels that returns the numbers at an address as an array."""
     pointer_type: Any = types.CPointer(kind)  # type: ignore[attr-defined]
 
     def pointer(_context: Any, _address: Any) -> Any:
@@ -149,7 +156,7 @@ view_u8, view_u16, view_i16, view_i32, view_i64, view_f32 = (
 
 
 def record_at(kind: "np.dtype[np.void]") -> Any:
-    """Make a function for kernels that gives the record at an address, whose fields are read and written by name."""
+    """Return a function for kernels that returns the record at an address, whose fields are read and written by name."""
     record = numba.from_dtype(kind)
 
     def view(_context: Any, _address: Any) -> Any:
@@ -195,7 +202,7 @@ _LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808
 
 @inlined
 def has_ff(word: Any) -> bool:
-    """Whether one of the eight bytes of a uint64 is 0xFF."""
+    """Return whether one of the eight bytes of a uint64 is 0xFF."""
     return bool(((~word - _LOW_BITS) & word & _HIGH_BITS) != np.uint64(0))
 
 
@@ -207,15 +214,15 @@ unsigned: Callable[[Any], int] = cast(Any, np.uint64)
 
 
 def c_function(name: str, *widths: int, variadic: bool = False) -> Any:
-    """Make a function for kernels that calls one of the C library's.
+    """Return a function for kernels that calls a function of the C library.
 
     Args:
-        name: Its name, which the process must have.
+        name: Name of the C function, which must be loaded in the process.
         widths: Bits of the result and of each argument, 32 or 64; an address has 64.
-        variadic: Whether more arguments may follow in C, of which none is given.
+        variadic: Whether the C function is variadic; no additional arguments are passed.
 
     Returns:
-        A function of int64s that returns one; narrow results are extended with their sign.
+        A function that takes and returns int64; narrow results are sign-extended.
     """
     result, *arguments = (ir.IntType(width) for width in widths)
     kind = ir.FunctionType(result, arguments, var_arg=variadic)

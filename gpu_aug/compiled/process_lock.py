@@ -1,4 +1,4 @@
-"""A lock between processes: one works, the others wait until it is done."""
+"""A lock between processes: one process works, the others wait until it is done."""
 
 import os
 import time
@@ -19,7 +19,7 @@ class ProcessLock:
     """An inter-process lock; without effect on file systems without locking.
 
     Args:
-        path: Path of the lock's file, which is created; None for no lock.
+        path: Path of the lock file, which is created; None means that the lock has no effect.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""From the pipelines of other libraries to recipes, and back."""
+"""Conversion of pipelines of other libraries to recipes, and of recipes to their pipelines."""
 
 from collections.abc import Mapping
 from os import PathLike
@@ -25,17 +25,17 @@ __all__ = [
 
 
 def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | Views | None, list[Line]]:
-    """Import a pipeline of either library, with a report on each step.
+    """Import a pipeline of Albumentations or torchvision, with a report on each step.
 
     Args:
-        source: What ``from_albumentations`` or ``from_torchvision`` takes.
-        strict: As there.
+        source: The pipeline, in any form that ``from_albumentations`` or ``from_torchvision`` accepts.
+        strict: Whether steps without an equivalent are refused; if False, they are called unchanged on the CPU.
 
     Returns:
-        The recipe, None if a step is refused, and a line for each step.
+        The recipe, or None if a step is refused; and a Line for each step.
 
     Raises:
-        RecipeError: It is no pipeline of these libraries.
+        RecipeError: ``source`` is not a pipeline of these libraries.
     """
     if isinstance(source, str) and policy_reason(source):
         return torchvision.convert(source, strict=strict)

@@ -1,4 +1,4 @@
-"""What the converters of all libraries share: containers such as Compose and OneOf, and rounding to 8 bits."""
+"""Helpers that the converters of all libraries share, for containers such as Compose and OneOf and for rounding to 8 bits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,14 +14,14 @@ from gpu_aug.ops.operation import Operation
 
 
 def as_one(operations: list[Operation]) -> Operation:
-    """Return one operation that applies all of these, in order."""
+    """Return one operation that applies all of the given ones, in order."""
     if not operations:
         return Identity()
     return operations[0] if len(operations) == 1 else RandomApply(operations, 1.0)
 
 
 def sometimes(operations: list[Operation], p: float) -> list[Operation]:
-    """Return operations that apply all of these with probability ``p``."""
+    """Return operations that apply all of the given ones with probability ``p``."""
     if not operations or p == 0:
         return []
     return operations if p == 1 else [RandomApply(operations, p)]
@@ -30,7 +30,10 @@ def sometimes(operations: list[Operation], p: float) -> list[Operation]:
 def choice(
     children: list[list[Operation]], weights: Sequence[float], p: float = 1.0
 ) -> list[Operation]:
-    """Return operations that apply one of the children. Children that do nothing lower the probability of the others."""
+    """Return operations that apply one of the children with probability ``p``, drawn by weight.
+
+    Children that do nothing are left out, and their share of the probability is applied to no operation.
+    """
     kept = [(as_one(c), w) for c, w in zip(children, weights, strict=True) if c and w]
     if not kept:
         return []
@@ -42,7 +45,7 @@ def choice(
 
 
 def times_255(value: Any) -> Any:
-    """Return numbers in [0, 1], alone or in containers, in the units of uint8 images."""
+    """Return numbers in [0, 1], single or in containers, in the units of uint8 images."""
     if isinstance(value, dict):
         return {key: times_255(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -52,9 +55,10 @@ def times_255(value: Any) -> Any:
 
 
 def within_8_bits(operation: Operation) -> list[Operation]:
-    """Return an operation on 8-bit images; after bicubic resampling values are cut to what 8 bits hold.
+    """Return operations that do what ``operation`` does on 8-bit images.
 
-    The bicubic kernel has negative weights, so values next to an edge leave [0, 1].
+    After bicubic resampling a rounding to 8 bits follows, because the kernel has negative weights and values next to an
+    edge leave [0, 1].
     """
     overshoots = any(
         getattr(leaf, "interpolation", None) == "bicubic" and not leaf.leaves_unit_range
@@ -68,7 +72,7 @@ def within_8_bits(operation: Operation) -> list[Operation]:
 
 
 def rounded_once(operations: list[Operation]) -> list[Operation]:
-    """Leave out the second of two roundings to 8 bits with nothing between them."""
+    """Return the operations without the second of two consecutive roundings to 8 bits."""
     rounding = ToDtype("uint8")
     return [
         operation
@@ -78,10 +82,10 @@ def rounded_once(operations: list[Operation]) -> list[Operation]:
 
 
 def probe(run: Callable[[NDArray[Any], dict[str, NDArray[Any]], int], object], takes: str) -> None:
-    """Run a transform of another library a few times, so that it fails now and not in training.
+    """Run a transform of another library a few times, so that it fails now and not during training.
 
     Raises:
-        RecipeError: It fails, or changes the image's size.
+        RecipeError: The transform fails, or changes the image's size.
     """
     image: NDArray[Any] = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)
     if takes == "float32":

@@ -1,4 +1,4 @@
-"""Kornia pipelines from recipes: modules with the same distributions per image, and the same pixels."""
+"""Export of recipes as Kornia pipelines, with equal distributions per image and equal pixels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,13 +18,13 @@ from gpu_aug.recipe import Recipe
 
 
 def to_kornia(recipe: Recipe) -> Any:
-    """Return ``K.AugmentationSequential`` for images, float32 [B, 3, H, W] in [0, 1].
+    """Return the recipe as ``K.AugmentationSequential`` for images, float32 [B, 3, H, W] in [0, 1].
 
-    The law of each image is the recipe's. Two images of a batch are not always independent in
-    Kornia: ColorJitter draws one order for the batch.
+    The distribution of each image is that of the recipe. Images of a batch are not always independent in Kornia:
+    ColorJitter draws one order for the batch.
 
     Raises:
-        RecipeError: One sentence for each operation that Kornia has no equal of.
+        RecipeError: Operations have no equivalent in Kornia; the error has one sentence for each.
     """
     import kornia.augmentation as K
 
@@ -46,10 +46,10 @@ def to_kornia(recipe: Recipe) -> Any:
 
 
 def export_leaf(operation: Operation) -> Any:
-    """Return the module that means the same as one operation.
+    """Return the Kornia module that is equivalent to one operation.
 
     Raises:
-        RecipeError: No module means the same. The reason and the nearest module are named.
+        RecipeError: No module is equivalent; the error gives the reason and the nearest module.
     """
     make = _MODULES.get(type(operation))
     if make is not None:

@@ -11,7 +11,7 @@ from gpu_aug.ops.operation import Operation
 
 @dataclass(frozen=True)
 class Changed:
-    """The operation that a transform becomes, with a note on what differs."""
+    """The operation that a transform is converted to, with a note about the differences."""
 
     operation: Operation
     note: str
@@ -37,10 +37,10 @@ C = TypeVar("C", bound=Converter)
 
 
 class Refused(RecipeError):  # noqa: N818 - a verdict more than an error
-    """A transform has no equivalent operation.
+    """An error for a transform that has no equivalent operation.
 
     Attributes:
-        reason: The end of "NAME cannot be imported: ...".
+        reason: The end of the sentence "NAME cannot be imported: ...".
         nearest: The nearest alternative, an expression or a sentence; "" if there is none.
     """
 
@@ -50,7 +50,7 @@ class Refused(RecipeError):  # noqa: N818 - a verdict more than an error
 
 
 def converts(table: dict[str, Converter], *names: str) -> Callable[[C], C]:
-    """Register a converter for the classes of these names."""
+    """Return a decorator that registers a converter for the classes of these names."""
 
     def register(converter: C) -> C:
         for name in names:
@@ -61,23 +61,23 @@ def converts(table: dict[str, Converter], *names: str) -> Callable[[C], C]:
 
 
 def alike(make: type[Operation], **theirs: str) -> Converter:
-    """Return a converter for a class of Albumentations with the arguments of an operation.
+    """Return a converter for a class of Albumentations whose arguments correspond to the fields of an operation.
 
     Args:
-        make: The operation.
-        theirs: Field -> name of the argument, where it differs.
+        make: The operation class.
+        theirs: Names of Albumentations' arguments by field, for those that differ.
     """
     names = {field.name: theirs.get(field.name, field.name) for field in fields(make)}
     return lambda args: make(**{ours: _ascending(args[name]) for ours, name in names.items()})
 
 
 def _ascending(value: Any) -> Any:
-    """Return a range with the smaller end first, since Albumentations accepts both orders; other values unchanged."""
+    """Return a range with the smaller end first, because Albumentations accepts both orders; other values are unchanged."""
     return tuple(sorted(value)) if isinstance(value, list | tuple) else value
 
 
 def refuses(table: dict[str, Converter], reason: str, *names: str, nearest: str = "") -> None:
-    """Register classes, by name, that have no equivalent operation."""
+    """Register classes that have no equivalent operation, by name, with the reason for refusing them."""
 
     def refuse(_: Any) -> Operation | Changed | None:
         raise Refused(reason, nearest)

@@ -20,13 +20,14 @@ _LONGEST = 160
 
 @dataclass(frozen=True)
 class Line:
-    """One step of a pipeline.
+    """How one step of a pipeline was converted.
 
     Attributes:
-        path: Its place in the pipeline, such as ``Compose > OneOf > GlassBlur``.
+        path: Path of the step in the pipeline, such as ``Compose > OneOf > GlassBlur``.
         source: The step as its library prints it.
-        outcome: The outcome for this step.
-        note: The operation it became, or the reason and what comes nearest.
+        outcome: "kept": an equivalent operation; "changed": an operation with the differences in the note; "nothing to do": no
+            operation is needed; "refused": no equivalent; "foreign": called unchanged on the CPU.
+        note: The operation that the step became, or the reason for refusing it and the nearest alternative.
     """
 
     path: str
@@ -40,12 +41,12 @@ class Line:
 
 @dataclass
 class Walk:
-    """A walk through a pipeline: the current position, and the results so far.
+    """State of the conversion of a pipeline, and the results so far.
 
     Attributes:
-        strict: Whether a step without an equivalent is an error at the end; otherwise it runs unchanged.
-        lines: One for each step, in order.
-        unit: The value of white at this step of the pipeline: 255.0 or 1.0.
+        strict: Whether a step without an equivalent is an error at the end; if False, it is called unchanged.
+        lines: A line of the report for each step, in order.
+        unit: Value of white at this step of the pipeline: 255.0 or 1.0.
         normalized: Whether values can lie outside [0, 1] at this step.
     """
 
@@ -55,7 +56,7 @@ class Walk:
     normalized: bool = False
 
     def add(self, path: str, source: str, outcome: Outcome, note: str = "") -> None:
-        """Add a line for a step."""
+        """Add a line to the report."""
         text = " ".join(source.split())
         short = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
         self.lines.append(Line(path, short, outcome, note))
@@ -67,7 +68,11 @@ class Walk:
         convert: Callable[[], Operation | Changed | None],
         foreign: Callable[[], Operation] | None = None,
     ) -> Operation | None:
-        """Convert one step, or note why it cannot be converted."""
+        """Convert one step, add a line to the report, and return the operation.
+
+        The result is None if nothing has to be done or the step is refused. ``foreign`` makes the operation that calls
+        the step unchanged.
+        """
         try:
             found = convert()
             operation = found.operation if isinstance(found, Changed) else found
@@ -88,7 +93,7 @@ class Walk:
         return operation
 
     def refuse(self, path: str, source: str, reason: str, nearest: str = "") -> None:
-        """Add a line for a step without an equivalent operation."""
+        """Add a line for a step without an equivalent operation to the report."""
         self.add(path, source, "refused", str(Refused(reason, nearest)))
 
     def _refuse(
@@ -120,7 +125,10 @@ class Walk:
             )
 
     def blame(self, operations: list[Operation], error: RecipeError) -> None:
-        """Find the step that does not fit those before it, after the recipe was refused, and note it."""
+        """Add a refusal to the report for an error that making the recipe raised.
+
+        It replaces the line of the first step that does not fit those before it.
+        """
         path, source = self.lines[0].path.partition(" > ")[0] if self.lines else "pipeline", ""
         for number, operation in enumerate(operations):
             try:
@@ -140,7 +148,11 @@ class Walk:
         self.add(path, source, "refused", str(error))
 
     def finish(self, library: str) -> None:
-        """Raise one error that lists all refusals, or warn of the steps that run unchanged on the CPU."""
+        """Warn of the steps that are called unchanged on the CPU.
+
+        Raises:
+            RecipeError: Steps are refused; the error lists them all.
+        """
         refused = [line for line in self.lines if line.outcome == "refused"]
         if refused:
             steps = "1 step" if len(refused) == 1 else f"{len(refused)} steps"

@@ -1,4 +1,4 @@
-"""Images of any number of channels, passed three channels at a time to engines and functions for RGB images.
+"""Engines and functions for RGB images, applied to images of any number of channels, three channels at a time.
 
 This is exact for operations that treat all channels alike.
 """
@@ -21,12 +21,12 @@ Function = Callable[..., NDArray[Any]]
 
 
 class EngineByChannelTriplets:
-    """An engine for RGB images that carries out a recipe on other numbers of channels; see Engine.
+    """An engine for images of any number of channels that runs an RGB engine on three channels at a time; see Engine.
 
     Args:
-        make: Makes the engine for a recipe.
-        recipe: The recipe, whose operations treat all channels alike.
-        channels: Channels of an image.
+        make: Function that makes the RGB engine for a recipe.
+        recipe: The recipe; its operations must treat all channels alike.
+        channels: Number of channels of an image.
     """
 
     def __init__(self, make: Callable[[Recipe], Engine], recipe: Recipe, channels: int) -> None:
@@ -49,9 +49,11 @@ class EngineByChannelTriplets:
 
 
 def channel_triplets(channels: int) -> list[tuple[list[int], int]]:
-    """Return the channel numbers of each part of an image, always three, and how many of them are new.
+    """Return how an image of ``channels`` channels is split into parts of three.
 
-    The last part repeats the last channel.
+    Returns:
+        For each part, the indices of its three channels and how many of them no earlier part has. The last part repeats the
+        last channel if the number of channels is no multiple of three.
     """
     starts = range(0, channels, 3)
     return [
@@ -61,7 +63,7 @@ def channel_triplets(channels: int) -> list[tuple[list[int], int]]:
 
 
 def by_channel_triplets(function: Function) -> Function:
-    """Return a function on images of any number of channels that calls one on RGB images [H, W, 3]."""
+    """Return a function on images of any number of channels that calls ``function`` on three channels at a time."""
 
     def apply(image: NDArray[Any], *args: Any) -> NDArray[Any]:
         if image.shape[2] == 3:
@@ -76,7 +78,7 @@ def by_channel_triplets(function: Function) -> Function:
 
 
 def of_three_channels(recipe: Recipe) -> Recipe:
-    """Return a recipe for the first three channels of the images that it is for."""
+    """Return the recipe for the first three channels of the images that ``recipe`` is for."""
     counts = [len(leaf.mean) for leaf in recipe.leaves if isinstance(leaf, Normalize)]
     channels = next((count for count in counts if count != 3), 3)
     return _of_channels(recipe, channel_triplets(channels)[0][0], channels)
@@ -89,7 +91,7 @@ def _taken(images: Images, numbers: list[int]) -> Images:
 
 
 def _of_channels(recipe: Recipe, numbers: list[int], channels: int) -> Recipe:
-    """Return the recipe for three of the channels."""
+    """Return the recipe for three of the channels: each Normalize keeps their means and deviations only."""
     normalized = [leaf for leaf in recipe.leaves if isinstance(leaf, Normalize)]
     if channels == 3 or not any(len(leaf.mean) == channels for leaf in normalized):
         return recipe

@@ -1,4 +1,4 @@
-"""Choosing the engine for a recipe, and the passes that the fused engine makes of it."""
+"""Functions that choose the engine for a recipe, and that describe the passes of the fused engine."""
 
 import sys
 from functools import partial
@@ -19,9 +19,9 @@ EngineChoice = Literal["auto", "fused", "kornia", "albumentations"]
 
 
 def best_engine(kind: ImageKind = USUAL) -> EngineName:
-    """Return the name that "auto" stands for: "fused" for RGB, "kornia" for other channels.
+    """Return the engine name that "auto" stands for: "fused" for RGB images, "kornia" for other numbers of channels.
 
-    Kornia is the faster one on other channels, on a CPU as well; see DECISIONS.md, "Channels other than RGB".
+    Kornia is faster on other numbers of channels, on a CPU as well; see DECISIONS.md, "Channels other than RGB".
     """
     return "fused" if kind.channels == 3 else "kornia"
 
@@ -34,20 +34,21 @@ def compile_engine(
     exact: bool = False,
     kind: ImageKind = USUAL,
 ) -> Engine:
-    """Prepare an engine for a recipe.
+    """Return an engine that is ready to run a recipe on a device.
 
     Args:
-        name: Which one; "auto" is ``best_engine(kind)``.
+        name: Name of the engine; "auto" stands for ``best_engine(kind)``.
         recipe: The recipe.
-        device: Where the images are.
-        exact: Whether consecutive warps are resampled one by one. Only "fused" composes them otherwise; the
-            other engines always keep operations apart.
-        kind: What images are. On other channels than RGB, "fused" and "albumentations" work on three at a time.
+        device: Device of the images.
+        exact: Whether each warp interpolates by itself. If False, "fused" composes consecutive warps into one
+            interpolation; the other engines never do.
+        kind: Channels and value range of the images. If they are not RGB, "fused" and "albumentations" process three
+            channels at a time.
 
     Raises:
-        RecipeError: An operation does not take such images.
+        RecipeError: An operation does not take images of this kind.
         EngineError: The name is unknown, the package is missing, the device is not supported,
-            or an operation cannot be carried out exactly by this engine, or by none: a function on a batch of
+            or an operation cannot be carried out exactly by this engine. No engine can call a function on a batch of
             images of several sizes.
 
     Example:
@@ -66,7 +67,7 @@ def compile_engine(
 
 
 def _make(name: str, recipe: Recipe, *, device: torch.device, exact: bool) -> Engine:
-    """Prepare an engine for RGB images, or Kornia's, which takes any."""
+    """Return an engine for RGB images; "kornia" takes any number of channels."""
     try:
         if name == "kornia":
             from gpu_aug.engines.backends.kornia_engine import KorniaEngine
@@ -107,19 +108,19 @@ def _check_functions(recipe: Recipe) -> None:
 
 
 def explain_recipe(recipe: Recipe, device: str = "cpu", *, exact: bool = False) -> str:
-    """Return how the engine "fused" carries out the batch stage, in lines for people.
+    """Return a readable description of how the engine "fused" carries out the batch stage.
 
     Args:
         recipe: The recipe.
         device: The device to plan for, "cpu" or "cuda".
-        exact: Whether consecutive warps are resampled one by one.
+        exact: Whether each warp interpolates by itself.
 
     Returns:
-        The passes over an image, what each holds, the bytes that it reads and writes, and why it was split
-        off from the one before.
+        Text with several lines for each pass over an image: its operations, the bytes that it reads and writes, and why
+        it could not be joined with the pass before.
 
     Raises:
-        EngineError: An operation cannot be carried out.
+        EngineError: The engine cannot carry out an operation.
     """
     from gpu_aug.engines.fused.compile.explain import explain
 

@@ -1,4 +1,4 @@
-"""Between interleaved [b, H, W, 3] and planar [b, 3, H, W] images, and into the caller's tensor."""
+"""Conversions between interleaved images [b, H, W, 3] and planar ones [b, 3, H, W], and between dtypes."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ except ModuleNotFoundError:  # torch has everything, but slower; see below
 
 
 def to_planar(images: Tensor) -> Tensor:
-    """Return a planar copy, [b, 3, H, W], of interleaved uint8 images [b, H, W, 3]."""
+    """Return interleaved uint8 images [b, H, W, C] as a planar copy [b, C, H, W]."""
     num, height, width, channels = images.shape
     planar = torch.empty(num, channels, height, width, dtype=images.dtype, device=images.device)
     _copy_layout(images.permute(0, 3, 1, 2), planar)
@@ -24,22 +24,24 @@ def to_planar(images: Tensor) -> Tensor:
 
 
 def to_unit_(x: Tensor) -> Tensor:
-    """Divide float32 values, 0 to 255, by 255 in place, with the same result on every device.
+    """Divide float32 values by 255 in place, with bit-identical results on every device.
 
-    CUDA multiplies by the rounded reciprocal instead, unless the divisor lies on the device.
+    The divisor lies on the device: for a divisor on the host, CUDA would multiply by its rounded reciprocal.
     """
     return x.div_(torch.full((), 255.0, device=x.device))
 
 
 def to_levels(x: Tensor) -> Tensor:
-    """Return the nearest of 0 to 255 of values in [0, 1], as floats; new memory."""
+    """Return values in [0, 1] scaled to 255, rounded and clamped to [0, 255], as a new floating-point tensor."""
     return x.mul(255).round_().clamp_(0, 255)
 
 
 def write(x: Tensor, out: Tensor) -> None:
-    """Copy values, uint8 or float32 in [0, 1], to ``out``, changing type and layout.
+    """Copy images to ``out``, converting dtype and memory layout.
 
-    Both are [b, 3, H, W] in any memory format.
+    Args:
+        x: The images [b, C, H, W], uint8 or float32 in [0, 1], in any memory format.
+        out: The results [b, C, H, W], in any memory format.
     """
     if out.dtype == torch.uint8 and x.dtype != torch.uint8:
         x = to_levels(x)
@@ -53,7 +55,7 @@ def write(x: Tensor, out: Tensor) -> None:
 
 
 def _copy_layout(x: Tensor, out: Tensor) -> None:
-    """Copy between two layouts of one type and shape, [b, 3, H, W]."""
+    """Copy images [b, C, H, W] to another memory layout; both tensors have one dtype."""
     one_pixel = x.shape[2:].numel() == 1  # its strides may be anything, which OpenCV refuses
     if cv2 is None or x.device.type != "cpu" or x.shape[1] != 3 or one_pixel:
         out.copy_(x)
@@ -72,6 +74,6 @@ def _is_interleaved(x: Tensor) -> bool:
 
 
 def _numpy(x: Tensor) -> NDArray[Any]:
-    """View a CPU tensor as an array; 16-bit floats, which OpenCV lacks, as integers."""
+    """Return an array that shares the memory of a CPU tensor; 16-bit floats, which OpenCV lacks, are seen as integers."""
     array: NDArray[Any] = (x.view(torch.int16) if x.element_size() == 2 else x).numpy()
     return array

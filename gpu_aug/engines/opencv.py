@@ -1,4 +1,4 @@
-"""Operations that only OpenCV offers, on one 8-bit image [H, W, 3] on the CPU, for all engines."""
+"""Operations on one 8-bit image [H, W, 3] on the CPU that only OpenCV offers; all engines use them."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Image8 = NDArray[np.uint8]
 
 
 def clahe(image: Image8, clip_limit: float, tile_grid_size: tuple[int, int]) -> Image8:
-    """Equalize the lightness tile by tile, with limited contrast."""
+    """Return an RGB image with its Lab lightness equalized tile by tile, with limited contrast (CLAHE)."""
     lab: Any = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
     call = cv2.createCLAHE(clipLimit=float(clip_limit), tileGridSize=tile_grid_size)
     lab[..., 0] = call.apply(np.ascontiguousarray(lab[..., 0]))
@@ -23,13 +23,13 @@ def clahe(image: Image8, clip_limit: float, tile_grid_size: tuple[int, int]) -> 
 
 
 def lightness(image: Image8) -> Image8:
-    """Return the lightness of Lab, 0 to 255, in all three channels."""
+    """Return the Lab lightness of an RGB image, 0 to 255, repeated in three channels."""
     lab: Any = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
     return np.repeat(lab[..., :1], 3, axis=2)
 
 
 def equalize_luma(image: Image8, operation: EqualizeLuma) -> Image8:
-    """Equalize the luma and leave the chroma."""
+    """Return an RGB image with its luma histogram equalized and its chroma unchanged."""
     parts: Any = cv2.cvtColor(image, cv2.COLOR_RGB2YCrCb)
     num = torch.from_numpy(np.bincount(parts[..., 0].ravel(), minlength=256))
     table = Equalize(method=operation.method).tables(num[None, None])[0, 0].numpy()

@@ -1,7 +1,7 @@
-"""Both stages of a recipe on images in memory: what `apply` and transforms have in common.
+"""The decode stage and the batch stage of a recipe on images in memory, for `apply` and for transforms.
 
-A Loader decodes straight onto its canvases and calls the same engines; its images other than JPEG files become canvases by
-the same `resample`.
+A Loader decodes JPEG files straight onto its canvases and calls the same engines; its other images become canvases by the same
+`resample`.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from gpu_aug.resampling.crops import cuts_of
 def run_stages(
     recipe: Recipe, engine: Engine, images: Images, draws: Draws, device: torch.device
 ) -> Tensor:
-    """Return the images that a recipe makes, float32 [B, C, H, W] on the device.
+    """Return the images that a recipe makes of images in memory, float32 [B, C, H, W] on the device.
 
     Args:
-        recipe: It gives these images one size.
-        engine: Its own, on the device.
-        images: At least one [H, W, C], as one tensor or several; uint8 or float32.
-        draws: Of these images.
-        device: The engine's; images may lie elsewhere.
+        recipe: The recipe; it must give these images one size.
+        engine: The engine for this recipe and device.
+        images: At least one image [H, W, C], uint8 or float32, as one tensor or several.
+        draws: The draws for these images.
+        device: The engine's device; the images may lie elsewhere.
     """
     canvases = _render_canvases(recipe, images, draws)
     if isinstance(canvases, Tensor):
@@ -40,7 +40,7 @@ def run_stages(
 
 
 def _render_canvases(recipe: Recipe, images: Images, draws: Draws) -> Images:
-    """Carry out the decode stage: one tensor where all canvases have one size, else a list."""
+    """Return the images after the decode stage: one tensor if all have one size, else a list."""
     if not recipe.decode_operations:
         return images.contiguous() if isinstance(images, Tensor) else _of_one_type(images)
     cuts, channels = cuts_of(draws.crops), images[0].shape[-1]
@@ -61,7 +61,7 @@ def _render_canvases(recipe: Recipe, images: Images, draws: Draws) -> Images:
 
 
 def _of_one_type(images: Sequence[Tensor]) -> list[Tensor]:
-    """Return images of several types as float32 in [0, 1]."""
+    """Return images of several dtypes as float32 in [0, 1]; images of one dtype are returned unchanged."""
     if len({image.dtype for image in images}) == 1:
         return list(images)
     return [image if image.is_floating_point() else image.float() / 255 for image in images]

@@ -1,4 +1,4 @@
-"""Foreign steps on one image, with their randomness seeded for the sample."""
+"""Transforms and functions of other libraries or of the user, with their randomness seeded for each sample."""
 
 import pickle
 import random
@@ -31,9 +31,9 @@ _NUM_TRIALS = 8  # calls on the same images: a function may also draw whether it
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the generators of torch, Python and numpy, and put their states back afterwards.
+    """Seed the global generators of torch, Python and NumPy in a with block, and restore their states afterwards.
 
-    One thread at a time. The generator of a CUDA ``device`` is among them; other devices are left alone.
+    One thread at a time runs such a block. If ``device`` is a CUDA device, its generator is seeded too.
     """
     generators = [torch.default_generator]
     if device.type == "cuda":
@@ -57,9 +57,9 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def albumentations_function(operation: AlbumentationsTransform) -> OnImage:
-    """Return the function that calls the transform on an image of the type that it takes.
+    """Return a function that calls the Albumentations transform on one image, seeded for its sample.
 
-    Each thread has a copy of the transform, which keeps its generators and last parameters.
+    Each thread uses its own copy of the transform, because a transform stores its generators and last parameters.
     """
     copies = threading.local()
     holds_code = operation.holds_code  # the user's code may draw from any generator
@@ -84,7 +84,7 @@ def albumentations_function(operation: AlbumentationsTransform) -> OnImage:
 
 
 def torchvision_function(operation: TorchvisionTransform) -> OnImage:
-    """Return the function that calls the transform on an image of the type that it takes."""
+    """Return a function that calls the torchvision transform on one image, seeded for its sample."""
 
     def apply(image: Image, params: Params, row: int) -> Image:
         from torchvision.transforms.v2 import functional
@@ -108,7 +108,7 @@ def torchvision_function(operation: TorchvisionTransform) -> OnImage:
 
 
 def run_module(module: Any, title: str, x: Tensor, params: Params) -> Tensor:
-    """Call a module on each of the images [n, 3, H, W] by itself, seeded for its sample."""
+    """Return images [n, 3, H, W] after a call of ``module`` on each one by itself, seeded for its sample."""
     results = []
     for row, seed in enumerate(params["seed"].tolist()):
         with seeded(seed, x.device):
@@ -118,7 +118,10 @@ def run_module(module: Any, title: str, x: Tensor, params: Params) -> Tensor:
 
 
 def batch_function(operation: BatchFunction) -> Callable[[Tensor, Params], Tensor]:
-    """Return the function on planar float32 images."""
+    """Return a function that calls the user's function with a batch of planar float32 images.
+
+    At its first call it warns if the function seems to draw from a global generator.
+    """
     with_seeds = _takes_seeds(operation.function)
     unseen = iter(() if with_seeds else (True,))
 
@@ -147,7 +150,7 @@ def batch_function(operation: BatchFunction) -> Callable[[Tensor, Params], Tenso
 
 
 def _differ(one: Tensor, other: Tensor) -> bool:
-    """Whether results of a function on the same images differ by more than by the order of sums."""
+    """Return whether two results for the same images differ by more than the rounding of sums explains."""
     return not torch.allclose(one, other, rtol=1e-4, atol=1e-6, equal_nan=True)
 
 
@@ -161,7 +164,7 @@ def _warn_of_draws(title: str, drew: list[str]) -> None:
 
 
 def _states(device: torch.device) -> dict[str, bytes]:
-    """Return the states of the generators that ``seeded`` seeds, by name."""
+    """Return the states of the generators that ``seeded`` seeds, by the name of the library."""
     states = {
         "torch": torch.default_generator.get_state().numpy().tobytes(),
         "Python's random": pickle.dumps(random.getstate()),
@@ -173,7 +176,11 @@ def _states(device: torch.device) -> dict[str, bytes]:
 
 
 def check_batch(title: str, before: Tensor, after: Any) -> Tensor:
-    """Return a result as a plain float32 tensor of the shape and on the device of what went in."""
+    """Return a module's or function's result as a plain float32 tensor on the device of ``before``.
+
+    Raises:
+        EngineError: The result is not a tensor of the shape of ``before``.
+    """
     if not isinstance(after, Tensor):
         raise EngineError(f"{title} must return a tensor, returned {type(after).__name__}")
     check_shape(title, tuple(before.shape), after)
@@ -181,7 +188,11 @@ def check_batch(title: str, before: Tensor, after: Any) -> Tensor:
 
 
 def check_shape(title: str, before: tuple[int, ...], after: Any) -> Any:
-    """Return ``after`` if it has the shape ``before``."""
+    """Return ``after`` if it has the shape ``before``.
+
+    Raises:
+        EngineError: The shapes differ.
+    """
     if tuple(after.shape) != tuple(before):
         raise EngineError(
             f"{title} must keep the shape {list(before)}, made {list(after.shape)}: a step that is not "

@@ -1,4 +1,4 @@
-"""Source pixels of crops and resamplings, as integer coordinates and weights for every engine."""
+"""Which source pixels a crop or a resize reads, as integer indices and weights that every engine uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ Pixels = NDArray[np.int64]
 
 
 def padded_pixels(start: int, length: int, size: int, padding_mode: str) -> Pixels:
-    """Return the pixel that each of ``length`` pixels from ``start`` shows, -1 for the fill.
+    """Return the index of the source pixel that each pixel of a crop along one axis shows; -1 stands for the fill.
 
     Args:
-        start: First pixel of the result, in pixels of a side of ``size``; may lie beside it.
-        length: Length of the result.
-        size: Length of the side, in pixels.
-        padding_mode: See Spatial.
+        start: Index of the crop's first pixel; it may lie outside the image.
+        length: Length of the crop, in pixels.
+        size: Length of the image along this axis, in pixels.
+        padding_mode: Padding mode; see Spatial.
     """
     pixels = np.arange(start, start + length)
     if padding_mode == "constant":
@@ -25,9 +25,9 @@ def padded_pixels(start: int, length: int, size: int, padding_mode: str) -> Pixe
 
 
 def fold(pixels: Pixels, length: int, padding_mode: str) -> Pixels:
-    """Return which pixel of a line of ``length`` stands at each position of it, also beside the line.
+    """Return pixel indices, some of them outside a line of ``length``, each replaced by the index that padding shows there.
 
-    For "constant" it is the nearest pixel, as for "edge".
+    For "constant" this is the index of the nearest pixel, as for "edge".
     """
     if padding_mode == "reflect":
         period = max(2 * (length - 1), 1)
@@ -40,9 +40,9 @@ def fold(pixels: Pixels, length: int, padding_mode: str) -> Pixels:
 
 
 def nearest_pixels(size: int, resized: int, *, floor: bool) -> Pixels:
-    """Return the pixel of a side of ``size`` that each of ``resized`` pixels shows.
+    """Return the index of the input pixel that each of ``resized`` output pixels shows, along an axis of ``size`` pixels.
 
-    The one in which the new pixel's centre falls; with ``floor`` the one of its top-left corner.
+    It is the pixel in which the centre of the output pixel falls, or its top-left corner if ``floor``.
     """
     new = np.arange(resized)
     return new * size // resized if floor else (2 * new + 1) * size // (2 * resized)
@@ -50,11 +50,11 @@ def nearest_pixels(size: int, resized: int, *, floor: bool) -> Pixels:
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """The weighted pixels that make each new pixel of one side.
+    """The input pixels and weights whose weighted sum is each of n output pixels along one axis.
 
     Attributes:
-        pixels: int64 [n, K].
-        weights: float32 [n, K].
+        pixels: Indices of input pixels, int64 [n, K].
+        weights: Weights of these pixels, float32 [n, K].
     """
 
     pixels: Pixels
@@ -62,10 +62,10 @@ class Taps:
 
 
 def area_taps(shape: Sequence[int], resized: Sequence[int]) -> tuple[Taps, Taps]:
-    """Return what OpenCV's INTER_AREA weighs for the rows and for the columns of float images.
+    """Return the taps of OpenCV's INTER_AREA for float images, for the rows and for the columns.
 
-    Source: OpenCV, modules/imgproc/src/resize.cpp: shares of the covered pixels where no side
-    grows; else a variant of bilinear for both sides.
+    Source: OpenCV, modules/imgproc/src/resize.cpp. If neither side grows, weights are the covered shares of pixels; otherwise both
+    sides use a variant of bilinear interpolation.
     """
     shrinks = all(new <= old for new, old in zip(resized, shape, strict=True))
     rows, columns = (

@@ -1,7 +1,7 @@
 """Documents: YAML and JSON files as plain values, with the line of every value.
 
-YAML is read by the rules of YAML 1.2 (`on` is text, `1e-3` a number), without tags: a document holds
-lists, dictionaries, text, numbers, true, false and null, and can run nothing.
+YAML is read by the rules of YAML 1.2 (`on` is text, `1e-3` a number), without tags: a document consists of lists, dictionaries,
+text, numbers, true, false and null, and cannot run code.
 """
 
 import json
@@ -23,9 +23,9 @@ class Document:
     """The value of a file, with the line of each part.
 
     Attributes:
-        name: The file's path, for errors; "" for values that come from no file.
-        value: Lists, dictionaries with text as keys, text, numbers, bool and None.
-        text: What the file holds.
+        name: Path of the file, for errors; "" for values that come from no file.
+        value: The value: lists, dictionaries with text as keys, text, numbers, bool and None.
+        text: Content of the file.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Document:
 
     @cached_property
     def lines(self) -> dict[Keys, int]:
-        """The line, from 1, on which each value begins; for a value in a dictionary, the line of its key."""
+        """Line, from 1, on which each value begins, by its keys; for a value in a dictionary, the line of its key."""
         from gpu_aug.files.yaml_reader import read_yaml
 
         try:
@@ -45,7 +45,7 @@ class Document:
     def fault(self, keys: Keys, text: str) -> RecipeError:
         """Return the error "file:line: text" for a value, or for its container if the value is missing.
 
-        Without the name of a file the error is the text alone.
+        Without a file the error is only ``text``.
         """
         if not self.name:
             return RecipeError(text)
@@ -55,10 +55,13 @@ class Document:
 
 
 def read_document(path: str | PathLike[str]) -> Document:
-    """Read a file that ends with .json, .yaml or .yml; any other is JSON if it starts with { or [.
+    """Return the content of a JSON or YAML file.
+
+    The ending .json, .yaml or .yml decides; files with other endings are JSON if they start with { or [, and YAML otherwise.
 
     Raises:
-        RecipeError: It cannot be read, is neither, or has a key twice. The text begins with ``file:line``.
+        RecipeError: The file cannot be read, is neither JSON nor YAML, or has a repeated key. The text begins with
+            ``file:line``.
     """
     path = Path(path)
     try:
@@ -83,7 +86,7 @@ def read_document(path: str | PathLike[str]) -> Document:
 
 
 def parse_json(text: str, name: str = "<text>") -> Document:
-    """Read JSON text; errors call the file ``name``."""
+    """Return JSON text as a Document; errors call the file ``name``."""
     try:
         value = json.loads(text, object_pairs_hook=_as_dictionary)
     except KeyError as error:
@@ -116,7 +119,7 @@ def _as_dictionary(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, name: str = "<text>") -> Document:
-    """Read YAML text; errors call the file ``name``."""
+    """Return YAML text as a Document; errors call the file ``name``."""
     from gpu_aug.files.yaml_reader import read_yaml
 
     return Document(name, read_yaml(text, name)[0], text)

@@ -14,7 +14,7 @@ _MOST_VALUES = 100_000
 
 
 def excess(num_values: int, depth: int) -> str:
-    """Return the error for a number of values and their depth, or "" if they are allowed."""
+    """Return the error for a file with this number of values and this depth, or "" if they are allowed."""
     if depth > MOST_DEPTH:
         return (
             f"the file is too deep for a recipe: values are nested more than {MOST_DEPTH} deep: remove levels, and in "

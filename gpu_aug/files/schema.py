@@ -1,6 +1,6 @@
 """Recipe files: their schema, and errors that name the line.
 
-A file holds a version and the operations, each in full or short::
+A file holds a version and the operations, each in full or short form::
 
     version: 1
     operations:
@@ -10,9 +10,8 @@ A file holds a version and the operations, each in full or short::
     - HorizontalFlip                  # all fields have their defaults
     - OneOf: [GaussianBlur: 5, Grayscale: 1]
 
-``views``, a list of such lists of operations, takes the place of ``operations`` where each sample
-is to give several pictures. ``schedule`` is a list of recipes or views by epoch, each with its ``from_epoch``.
-``Recipe.save`` writes the full form.
+For several images of each sample, ``views``, a list of such lists of operations, takes the place of ``operations``. ``schedule``
+is a list of recipes or views by epoch, each with its ``from_epoch``. ``Recipe.save`` writes the full form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,15 +45,15 @@ def load_recipe(
     functions: Functions | None = None,
     max_pixels: float = MAX_PIXELS,
 ) -> Recipe | Views:
-    """Read a recipe, or views, from a YAML or JSON file.
+    """Return the recipe, or the views, of a YAML or JSON file.
 
     Args:
-        path: What ``Recipe.save`` wrote, or what was written by hand.
-        functions: The functions and modules that the file names, see Recipe.save.
-        max_pixels: Operations that make larger images, also in the middle of the recipe, are refused.
+        path: Path of a file that ``Recipe.save`` wrote, or that was written by hand.
+        functions: The functions and modules that the file names, by name; see Recipe.save.
+        max_pixels: Largest image that an operation may make, also in the middle of the recipe, in pixels.
 
     Raises:
-        RecipeError: What is wrong, after ``file:line``.
+        RecipeError: The file is invalid; the text begins with ``file:line``.
     """
     document = read_document(path)
     with limit_pixels(max_pixels):
@@ -67,15 +66,15 @@ def load_recipe(
 
 
 def load_single(path: str | PathLike[str], **options: Any) -> Recipe:
-    """Read a recipe that ``save`` wrote or that was written by hand.
+    """Return the recipe of a file that ``save`` wrote or that was written by hand.
 
     Args:
-        path: A YAML or JSON file; see gpu_aug.files.schema.
-        options: ``functions``, name -> the function or module that the file names, for files hold no code; and
-            ``max_pixels``, see `load_recipe`.
+        path: Path of a YAML or JSON file; see gpu_aug.files.schema.
+        options: ``functions``, the functions and modules that the file names, by name, because files hold no code; and
+            ``max_pixels``; see `load_recipe`.
 
     Raises:
-        RecipeError: The file is missing, or not a recipe; ``file:line`` says where.
+        RecipeError: The file is missing or holds no single recipe; the text begins with ``file:line``.
     """
     recipe = load_recipe(path, **options)
     if isinstance(recipe, Views):
@@ -87,10 +86,10 @@ def load_single(path: str | PathLike[str], **options: Any) -> Recipe:
 
 
 def from_dict(cls: type[Made], saved: Any) -> Made:
-    """Build what the ``to_dict`` of a recipe, of views or of a schedule described.
+    """Return the recipe, the views or the schedule that a dictionary from ``to_dict`` describes.
 
     Raises:
-        RecipeError: Another version, an unknown operation, or a bad field.
+        RecipeError: The version is another one, an operation is unknown, or a field is invalid.
     """
     made = _build(Document("", saved, ""), {})
     if not isinstance(made, cls):
@@ -101,19 +100,19 @@ def from_dict(cls: type[Made], saved: Any) -> Made:
 
 
 def operation_from_dict(saved: Any) -> Operation:
-    """Build the operation that its ``to_dict`` described.
+    """Return the operation that a dictionary from ``to_dict`` describes.
 
     Raises:
-        RecipeError: The name is not an operation, or a field is unknown or has a bad value.
+        RecipeError: The name is not that of an operation, or a field is unknown or has an invalid value.
     """
     return _operation(Document("", saved, ""), (), saved, {})
 
 
 def params_from_dict(cls: Any, saved: Any) -> Any:
-    """Build the BoxParams or KeypointParams that ``to_dict`` described.
+    """Return the BoxParams or KeypointParams that a dictionary from ``to_dict`` describes.
 
     Raises:
-        RecipeError: A field is unknown or has a bad value.
+        RecipeError: A field is unknown or has an invalid value.
     """
     return _plain_class(Document("", saved, ""), (cls.__name__,), saved, cls)
 
@@ -131,15 +130,17 @@ def load_schedule(
     functions: Functions | None = None,
     max_pixels: float = MAX_PIXELS,
 ) -> Schedule:
-    """Read recipes by epoch that ``save`` wrote or that were written by hand; one recipe alone is a schedule, too.
+    """Return the schedule of a file that ``save`` wrote or that was written by hand.
+
+    A file with a single recipe is a schedule, too.
 
     Args:
-        path: A YAML or JSON file; see gpu_aug.files.schema.
-        functions: Name -> the function or module that the file names; files hold no code.
-        max_pixels: Operations that make larger images, also in the middle of the recipe, are refused.
+        path: Path of a YAML or JSON file; see gpu_aug.files.schema.
+        functions: The functions and modules that the file names, by name, because files hold no code.
+        max_pixels: Largest image that an operation may make, also in the middle of a recipe, in pixels.
 
     Raises:
-        RecipeError: The file is missing, or no schedule; ``file:line`` says where.
+        RecipeError: The file is missing or holds no schedule; the text begins with ``file:line``.
     """
     with limit_pixels(max_pixels):
         made = _build(read_document(path), functions or {})
@@ -188,7 +189,7 @@ def _check_version(document: Document) -> None:
 def _recipe_or_views(
     document: Document, at: Keys, value: Any, functions: Functions, known: Sequence[str]
 ) -> Recipe | Views:
-    """Build a recipe, or views where the dictionary has them; it may have the `known` keys besides."""
+    """Return a recipe, or views if the dictionary has them; it may also have the keys `known`."""
     if "views" not in value:
         return _recipe(document, at, value, functions, (*known, "operations"))
     _check_keys(document, at, value, (*known, "views"), "a file of views")
@@ -208,7 +209,7 @@ def _recipe_or_views(
 def _recipe(
     document: Document, keys: Keys, value: Any, functions: Functions, known: Sequence[str]
 ) -> Recipe:
-    """Build a recipe from a list of operations, or a dictionary that has one."""
+    """Return the recipe of a list of operations, or of a dictionary that has one."""
     if not isinstance(value, dict):
         value, at = {"operations": value}, keys
     else:
@@ -237,7 +238,7 @@ def _recipe(
 
 
 def _first_wrong(operations: list[Operation]) -> int | None:
-    """Return the number of the first operation that does not fit those before it."""
+    """Return the index of the first operation that does not fit those before it, or None."""
     for number in range(len(operations)):
         try:
             Recipe(operations[: number + 1])
@@ -247,7 +248,7 @@ def _first_wrong(operations: list[Operation]) -> int | None:
 
 
 def _operation(document: Document, keys: Keys, value: Any, functions: Functions) -> Operation:
-    """Build an operation from its full or short form."""
+    """Return the operation that its full or short form describes."""
     name, values, keys_of = _spread(document, keys, value)
     cls = _find_class(document, keys, name)
     known = fields(cls)
@@ -281,7 +282,7 @@ def _operation(document: Document, keys: Keys, value: Any, functions: Functions)
 
 
 def _spread(document: Document, keys: Keys, value: Any) -> tuple[str, dict[str, Any], Any]:
-    """Return the name, the fields, and the keys of each field, of an operation in any form."""
+    """Return the name of an operation in any form, its fields, and the keys under which each field stands in the file."""
     if isinstance(value, str):
         return value, {}, {}
     if isinstance(value, dict) and "name" in value:
@@ -306,7 +307,7 @@ def _spread(document: Document, keys: Keys, value: Any) -> tuple[str, dict[str, 
 
 
 def _is_short(value: dict[str, Any]) -> bool:
-    """Whether a dictionary is an operation in its short form, and not an operation's fields."""
+    """Return whether a dictionary is an operation in its short form, and not the fields of an operation."""
     return len(value) == 1 and next(iter(value)) in Operation._classes
 
 
@@ -340,7 +341,7 @@ def _check_names(
 
 
 def _plain_class(document: Document, keys: Keys, value: Any, cls: Any) -> Any:
-    """Build a dataclass of plain values from a dictionary."""
+    """Return an instance of a dataclass with plain values, made from a dictionary of its fields."""
     if not isinstance(value, dict):
         raise document.fault(keys, f"{keys[-1]} must be fields of {cls.__name__}, got {value!r}")
     _check_keys(document, keys, value, [field.name for field in fields(cls)], cls.__name__)

@@ -20,10 +20,10 @@ _TEXTS = tuple(f"{_TAG}{kind}" for kind in ("str", "timestamp", "value"))
 
 
 def read_yaml(text: str, name: str) -> tuple[Any, dict[Keys, int]]:
-    """Return the value of a text, and the line, from 1, of each of its parts.
+    """Return the value of a YAML text, and the line, from 1, of each of its parts.
 
     Raises:
-        RecipeError: It is not YAML, or holds more than a recipe may.
+        RecipeError: The text is not YAML, or holds more than a recipe may.
     """
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _Composer
@@ -50,10 +50,10 @@ def read_yaml(text: str, name: str) -> tuple[Any, dict[Keys, int]]:
 
 
 class _ExcessError(Exception):
-    """A document that is too large or too deep.
+    """An error for a document that is too large or too deep.
 
     Attributes:
-        line: The line of the first value beyond the limit.
+        line: Line of the first value beyond the limit.
     """
 
     def __init__(self, why: str, line: int) -> None:
@@ -62,7 +62,7 @@ class _ExcessError(Exception):
 
 
 class _Composer(Composer):
-    """Stops as soon as a document is too large."""
+    """A composer of YAML nodes that stops as soon as the document is too large."""
 
     num_nodes = num_open = 0
 
@@ -77,14 +77,14 @@ class _Composer(Composer):
 
 
 class _Builder:
-    """Builds plain values of nodes and notes their lines. Stops when references unfold to too many values."""
+    """Builds plain values from YAML nodes and records their lines; it stops if references unfold to too many values."""
 
     def __init__(self, name: str, constructor: Any) -> None:
         self.lines: dict[Keys, int] = {}
         self._name, self._constructor, self._count = name, constructor, 0
 
     def build(self, node: Node, keys: Keys) -> Any:
-        """Return the value of the node at ``keys``."""
+        """Return the value of the node whose path in the document is ``keys``."""
         self._count += 1
         line = self.lines[keys] = _line(node)
         if why := excess(self._count, len(keys)):
@@ -110,7 +110,7 @@ class _Builder:
         return merged | values
 
     def _merged(self, node: Node, keys: Keys) -> dict[str, Any]:
-        """Return the merged dictionaries after <<; the first ones win."""
+        """Return the dictionaries after a merge key <<, merged; values of earlier ones take precedence."""
         merged: dict[str, Any] = {}
         for source in reversed(node.value if isinstance(node, SequenceNode) else [node]):
             if not isinstance(source, MappingNode):

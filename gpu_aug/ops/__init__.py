@@ -1,6 +1,6 @@
-"""The operations of a recipe: their meaning and the drawing of their parameters.
+"""The operations of a recipe: what each one means, and how its random parameters are drawn.
 
-A file lists its operations in its ``__all__``; they are then names of this package and of gpu_aug.
+A module lists its operations in its ``__all__``; they are exported by this package and by gpu_aug.
 """
 
 from gpu_aug.ops.blur.blurs import *

@@ -10,7 +10,7 @@ __all__ = ["ClampBoundingBoxes", "OnTargets", "SanitizeBoundingBoxes"]
 
 
 class OnTargets(Operation, abstract=True):
-    """An operation that no engine has to carry out: ``gpu_aug.targets.move_batch`` does it."""
+    """Base of operations that change boxes only; ``gpu_aug.targets.move_batch`` carries them out, engines do nothing."""
 
     any_channels: ClassVar[bool] = True
 
@@ -20,9 +20,9 @@ class OnTargets(Operation, abstract=True):
 
 @dataclass(frozen=True)
 class ClampBoundingBoxes(OnTargets):
-    """Cut boxes at the border of the image.
+    """Clip boxes at the border of the image.
 
-    Recipes do that after every operation, unless BoxParams(check_each=False).
+    Recipes do this after every operation anyway, unless they have BoxParams(check_each=False).
 
     Source: torchvision v2 ClampBoundingBoxes.
     """
@@ -30,13 +30,13 @@ class ClampBoundingBoxes(OnTargets):
 
 @dataclass(frozen=True)
 class SanitizeBoundingBoxes(OnTargets):
-    """Drop boxes that are too small or leave the image, with their labels.
+    """Drop boxes that are too small or reach outside the image, with their labels.
 
-    Masks go with them where the recipe has BoxParams(instance_masks=True).
+    If the recipe has BoxParams(instance_masks=True), the masks of these boxes are dropped too.
 
     Args:
-        min_size: Least width and height, in pixels.
-        min_area: Least area, in pixels.
+        min_size: Smallest width and height of a box that is kept, in pixels.
+        min_area: Smallest area of a box that is kept, in pixels.
 
     Source: torchvision v2 SanitizeBoundingBoxes.
 

@@ -1,4 +1,4 @@
-"""Combinators: operations made of others, chosen and ordered per image."""
+"""Combinators: operations that choose and order other operations for each image."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ def checked(name: str, _field: str, operations: Any) -> tuple[Operation, ...]:
     """Return the operations of a combinator as a tuple.
 
     Raises:
-        RecipeError: The list is empty, or holds something else.
+        RecipeError: The list is empty, or holds something that cannot be a step of a recipe.
     """
     if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
         raise RecipeError(
@@ -50,18 +50,18 @@ Operations = Annotated[Sequence[Operation], checked]
 
 
 def _one_each(operation: Any) -> int:
-    """Return the number of operations that are combined."""
+    """Return the number of operations that a combinator combines: one uniform number is drawn for each."""
     return len(operation.operations)
 
 
 class Combinator(Operation, abstract=True):
-    """An operation made of others, which are carried out in the order of its children."""
+    """Base of operations that are made of others, called children and carried out in order."""
 
     operations: Sequence[Operation]
 
     @property
     def children(self) -> tuple[Operation, ...]:
-        """The combined operations; one that may run at several places of the order is listed for each place."""
+        """The combined operations in order; one that may run at several places of the order is listed once for each place."""
         return tuple(self.operations)
 
     @abstractmethod
@@ -70,28 +70,34 @@ class Combinator(Operation, abstract=True):
 
         Args:
             gate: Whether an image is changed at all, bool [B].
-            drawn: What the columns of ``random`` became.
+            drawn: Values of the columns of ``random``.
         """
 
     @property
     def leaves(self) -> tuple[Operation, ...]:
-        """The leaves of all children."""
+        """The leaves of all children, in order."""
         return tuple(chain.from_iterable(child.leaves for child in self.children))
 
     @property
     def slots(self) -> tuple[int, ...]:
-        """One for the choice, then those of the children."""
+        """Number of uniform numbers of each slot: first the slot of the choice, then the slots of the children."""
         return (self.num_uniforms, *chain.from_iterable(child.slots for child in self.children))
 
     @property
     def slots_by_group(self) -> tuple[bool, ...]:
-        """By group only the choice between operations that mix images: partners must read each other's input."""
+        """Which of ``slots`` are drawn once for all images that are mixed with each other.
+
+        If a child mixes images, the choice is among them, because partners must read each other's input.
+        """
         mixes = any(leaf.group > 1 for leaf in self.leaves)
         inner = chain.from_iterable(child.slots_by_group for child in self.children)
         return (mixes, *inner)
 
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
-        """Draw every child, and close the gates of those that were not chosen."""
+        """Return the parameters of the leaves of all children, and the sizes of the images after them.
+
+        The gates of children that were not chosen are closed.
+        """
         gates = self.choose(*self.draw_columns(next(numbers)))
         drawn: list[Params] = []
         for child, gate in zip(self.children, gates.T, strict=True):
@@ -101,7 +107,7 @@ class Combinator(Operation, abstract=True):
         return drawn, sizes
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every size that some choice of the children leads to."""
+        """Return every size that images of ``sizes`` can have after some choice of the children."""
         for child in self.children:
             sizes = np.unique(np.concatenate([sizes, sizes_after(child, sizes)]), axis=0)
         return sizes
@@ -109,7 +115,7 @@ class Combinator(Operation, abstract=True):
 
 @dataclass(frozen=True)
 class RandomApply(Combinator):
-    """All of the operations, in order, with probability ``p``; otherwise none.
+    """Carry out all of the operations, in order, with probability ``p``; otherwise none.
 
     Source: torchvision v2 RandomApply.
     """
@@ -121,7 +127,7 @@ class RandomApply(Combinator):
         return np.repeat(gate[:, None], len(self.operations), axis=1)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The sizes after all operations, and the sizes before them unless ``p`` is 1."""
+        """Return the sizes after all operations, and ``sizes`` themselves unless ``p`` is 1."""
         after = sizes
         for child in self.children:
             after = sizes_after(child, after)
@@ -130,15 +136,15 @@ class RandomApply(Combinator):
 
 @dataclass(frozen=True)
 class OneOf(Combinator):
-    """One of the operations, with probability ``p``; otherwise none.
+    """Carry out one of the operations, with probability ``p``; otherwise none.
 
     Args:
         operations: Operations to choose from. Each keeps its own probability, if it has one.
-        weights: Relative probability of each; None means equal.
+        weights: Relative probability of each operation; None means equal probabilities.
         p: Share of the images for which one is chosen.
 
-    Source: torchvision v2 RandomChoice, per image; Albumentations OneOf, whose operations are
-    always done once they are chosen, and whose ``p`` are the weights.
+    Source: torchvision v2 RandomChoice, per image; Albumentations OneOf, which always
+    carries out the chosen operation and uses the ``p`` of the operations as weights.
 
     Example:
         >>> choice = OneOf([Grayscale(1.0), Solarize(0.5, p=1.0), GaussianBlur(13, p=1.0)])
@@ -167,26 +173,26 @@ class OneOf(Combinator):
         self._set(weights=None if len(set(weights)) == 1 else weights)
 
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
-        """One child or none."""
+        """Return gates that choose one child for each image whose gate is open, bool [B, n]."""
         weights = np.array(self.weights or [1.0] * len(self.operations))
         chosen = pick(drawn["choice"], weights / weights.sum())
         gates: Gates = gate[:, None] & (chosen[:, None] == np.arange(len(weights)))
         return gates
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The sizes after any one operation, and the sizes before it unless ``p`` is 1."""
+        """Return the sizes after each of the operations, and ``sizes`` themselves unless ``p`` is 1."""
         after = [sizes_after(child, sizes) for child in self.children]
         return np.unique(np.concatenate(after if self.p == 1 else [*after, sizes]), axis=0)
 
 
 @dataclass(frozen=True)
 class SomeOf(Combinator):
-    """Several different operations, in the given order, with probability ``p``.
+    """Carry out several different operations, in the given order, with probability ``p``.
 
     Args:
         operations: Operations to choose from. Each keeps its own probability, if it has one.
-        n: Number of operations; (smallest, largest) draws it, both included.
-        p: Share of the images for which some are chosen.
+        n: Number of operations that are chosen, or its (smallest, largest) value, both included.
+        p: Share of the images for which operations are chosen.
 
     Source: Albumentations SomeOf with replace=False.
     """
@@ -203,7 +209,7 @@ class SomeOf(Combinator):
         self._set(n=how_many("SomeOf", self.n, len(self.operations)))
 
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
-        """The n children with the smallest numbers."""
+        """Return gates that choose n random children for each image whose gate is open, bool [B, number of children]."""
         rank = orders(orders(drawn["rank"]).astype(np.float64))
         gates: Gates = gate[:, None] & (rank < draw_number(drawn["number"], self.n)[:, None])
         return gates
@@ -211,14 +217,14 @@ class SomeOf(Combinator):
 
 @dataclass(frozen=True)
 class SomeOfRepeated(Combinator):
-    """``n`` operations, drawn with replacement, in the given order, with probability ``p``.
+    """Carry out ``n`` operations, drawn with replacement, in the given order, with probability ``p``.
 
-    An operation that is drawn k times is done k times in a row, with its own draws each time.
+    An operation that is drawn k times is carried out k times in a row, with its own draws each time.
 
     Args:
         operations: Operations to choose from, equally often. Each keeps its own probability, if it has one.
         n: Number of operations, at least 1.
-        p: Share of the images for which some are chosen.
+        p: Share of the images for which operations are chosen.
 
     Source: Albumentations SomeOf with replace=True.
     """
@@ -232,11 +238,11 @@ class SomeOfRepeated(Combinator):
 
     @property
     def children(self) -> tuple[Operation, ...]:
-        """Each operation n times."""
+        """Each operation ``n`` times in a row."""
         return tuple(child for child in self.operations for _ in range(self.n))
 
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
-        """As often as it was drawn, of each operation."""
+        """Return gates, bool [B, number of children], that open each operation as often as it was drawn."""
         numbers = whole_below(drawn["choices"], len(self.operations))
         counts = (numbers[:, :, None] == np.arange(len(self.operations))).sum(axis=1)
         chosen = counts[:, :, None] > np.arange(self.n)
@@ -246,12 +252,12 @@ class SomeOfRepeated(Combinator):
 
 @dataclass(frozen=True)
 class RandomOrder(Combinator):
-    """All of the operations, or ``n`` different ones, in an order drawn per image.
+    """Carry out all of the operations, or ``n`` different ones, in an order drawn per image.
 
     Args:
-        operations: Each keeps its own probability, if it has one.
-        n: Number of operations; (smallest, largest) draws it, both included; None is all.
-        p: Share of the images for which this is done.
+        operations: Operations to carry out. Each keeps its own probability, if it has one.
+        n: Number of operations, or its (smallest, largest) value, both included; None means all.
+        p: Share of the images for which operations are carried out.
 
     Source: torchvision v2 RandomOrder; with ``n``, Albumentations RandomOrder.
     """
@@ -271,7 +277,7 @@ class RandomOrder(Combinator):
 
     @property
     def children(self) -> tuple[Operation, ...]:
-        """All operations, once for each place in the order."""
+        """All operations, repeated once for each place in the order."""
         return tuple(self.operations) * self._most
 
     @property
@@ -280,7 +286,7 @@ class RandomOrder(Combinator):
         return n if isinstance(n, int) else n[1]
 
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
-        """Each time the child that the order puts there."""
+        """Return gates, bool [B, number of children], that open at each place the operation that the drawn order puts there."""
         number = draw_number(drawn["number"], self.n or len(self.operations))
         order = orders(drawn["rank"])[:, : self._most]
         used = gate[:, None] & (np.arange(self._most) < number[:, None])
@@ -290,7 +296,7 @@ class RandomOrder(Combinator):
 
 
 def how_many(name: str, value: Any, most: int) -> int | tuple[int, int]:
-    """Return a number of operations, or its smallest and largest value."""
+    """Check the field ``n`` of a combinator; return the count of operations, or its (smallest, largest) value."""
     ends = (value, value) if validation.is_whole(value) else value
     if (
         not validation.is_sequence(ends, 2)
@@ -304,5 +310,5 @@ def how_many(name: str, value: Any, most: int) -> int | tuple[int, int]:
 
 
 def draw_number(u: Uniforms, n: int | tuple[int, int]) -> Sizes:
-    """Draw how many, int64 [B]."""
+    """Return the count of operations for each image, int64 [B], drawn from ``n``."""
     return whole_between(u, n if isinstance(n, tuple) else (n, n))

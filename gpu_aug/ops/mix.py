@@ -19,10 +19,9 @@ __all__ = ["CutMix", "MixUp", "Mixing", "Mosaic"]
 
 
 class Mixing(Operation, abstract=True):
-    """An operation that makes an image of several, all of one size.
+    """Base of operations that make an image of several images of one size.
 
-    Each image draws for itself what it takes from the others. All read the others as they were
-    before this operation.
+    Each image draws its own parameters. All images read the others as they were before this operation.
     """
 
     any_channels: ClassVar[bool] = True
@@ -32,24 +31,24 @@ class Mixing(Operation, abstract=True):
     ] = None
 
     def sources(self, partners: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows, int64 [B, group], that each image may be made of, itself first.
+        """Return the rows, int64 [B, group], of the images that each image may be made of, its own row first.
 
         Args:
-            partners: int64 [B, 4]; see Draws.
+            partners: Rows of the neighbouring images, int64 [B, 4]; see Draws.
         """
         own = np.arange(len(partners))[:, None]
         others = partners[:, :1] if self.group == 2 else partners[:, 1:]
         return np.concatenate([own, others], axis=1)
 
     def mixed(self, params: Params, partners: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which images are changed, bool [B]: gate open, and another image is there."""
+        """Return which images are changed, bool [B]: their gate is open, and they have a partner other than themselves."""
         sources = self.sources(partners)
         applied: NDArray[np.bool_] = params["apply"] & (sources != sources[:, :1]).any(axis=1)
         return applied
 
     @abstractmethod
     def shares(self, params: Params) -> NDArray[np.float64]:
-        """Return how much of each image is from each of ``sources``: float64 [B, group], sums 1."""
+        """Return the share of each of ``sources`` in each image, float64 [B, group]; the shares of an image add up to 1."""
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``sizes``, which must be one size.
@@ -74,9 +73,9 @@ class MixUp(Mixing):
     draw their own ``lam``.
 
     Args:
-        alpha: ``lam`` is drawn from Beta(alpha, alpha).
-        num_classes: Number of classes, for soft labels; None where labels are soft already, or the
-            number is given otherwise.
+        alpha: Parameter of the distribution Beta(alpha, alpha), from which ``lam`` is drawn.
+        num_classes: Number of classes, for soft labels; None if labels are soft already, or if the
+            number is given elsewhere.
         p: Share of the images that are mixed.
 
     Source: torchvision v2 MixUp, per image; Zhang et al. 2018, https://arxiv.org/abs/1710.09412.
@@ -103,7 +102,7 @@ class MixUp(Mixing):
         return {"lam": beta(drawn["lam"], self.alpha)}
 
     def shares(self, params: Params) -> NDArray[np.float64]:
-        """``lam`` and the rest."""
+        """Return ``lam`` and 1 - ``lam``, float64 [B, 2]."""
         return _two(params["lam"])
 
 
@@ -115,10 +114,10 @@ class CutMix(Mixing):
     draw their own rectangle.
 
     Args:
-        alpha: The rectangle's share, before it is clipped to the image, is 1 - lam, where lam has
-            the law Beta(alpha, alpha).
-        num_classes: Number of classes, for soft labels; None where labels are soft already, or the
-            number is given otherwise.
+        alpha: Parameter of the distribution Beta(alpha, alpha), from which lam is drawn. The area of the rectangle, before
+            it is clipped to the image, is the share 1 - lam of the image.
+        num_classes: Number of classes, for soft labels; None if labels are soft already, or if the
+            number is given elsewhere.
         p: Share of the images that are mixed.
 
     Source: torchvision v2 CutMix, per image; Yun et al. 2019, https://arxiv.org/abs/1905.04899.
@@ -137,7 +136,7 @@ class CutMix(Mixing):
     p: float = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start`` and ``shape``, int64 [B, 2], and ``lam``, the share that the image keeps."""
+        """Return ``start`` and ``shape``, int64 [B, 2], of the rectangle, and ``lam``, float64 [B], the area outside as a share."""
         half = (0.5 * np.sqrt(1 - beta(drawn["lam"], self.alpha)))[:, None] * sizes
         half = half.astype(np.int64)
         center = whole_below(drawn["center"], sizes)
@@ -146,23 +145,22 @@ class CutMix(Mixing):
         return {"start": start, "shape": stop - start, "lam": lam}
 
     def shares(self, params: Params) -> NDArray[np.float64]:
-        """The shares of the area outside the rectangle, and inside."""
+        """Return the shares of the area outside and inside the rectangle, float64 [B, 2]."""
         return _two(params["lam"])
 
 
 @dataclass(frozen=True)
 class Mosaic(Mixing):
-    """Tile four images, two by two, and cut out a window of the size of one.
+    """Tile four images, two by two, and crop a window of the size of one image.
 
-    Clockwise from the top left the tiles are the image itself, and the third, fourth and second
-    of the four neighbouring positions of the epoch's order, counted from the image on. Nothing is
-    resampled.
+    The image itself is at the top left. Clockwise follow the third, fourth and second of the four neighbouring positions of
+    the epoch's order, counted from the image. Nothing is resampled.
 
     Args:
         center_range: Range of the window's corner, as shares of height and width: the window starts
-            at ``floor(share * size)``. So the four images meet in the window at 1 - share.
-        num_classes: Number of classes, for soft labels, which are weighted by area; None where
-            labels are soft already, or the number is given otherwise.
+            at ``floor(share * size)``, and the four images meet in the window at 1 - share.
+        num_classes: Number of classes, for soft labels, which are weighted by area; None if
+            labels are soft already, or if the number is given elsewhere.
         p: Share of the images that become a mosaic.
 
     Source: Kornia RandomMosaic with a grid of 2 x 2; Bochkovskiy et al. 2020,
@@ -185,18 +183,18 @@ class Mosaic(Mixing):
     p: float = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, int64 [B, 2]: the window's top-left corner on the four tiles; its ``size``."""
+        """Return ``start``, the window's top-left corner on the four tiles, and ``size`` of the images, int64 [B, 2] each."""
         start = np.floor(drawn["start"] * sizes).astype(np.int64)
         return {"start": start, "size": sizes.copy()}
 
     def shares(self, params: Params) -> NDArray[np.float64]:
-        """Areas of the tiles in the window."""
+        """Return the shares of the window's area that the tiles cover, float64 [B, 4], in the order of ``sources``."""
         later = params["start"] / params["size"]
         (down, right), (up, left) = later.T, 1 - later.T
         return np.stack([up * left, down * left, up * right, down * right], axis=1)
 
     def offsets(self, params: Params) -> NDArray[np.int64]:
-        """Return where the tiles' top-left corners lie in the window, int64 [B, 4, 2], as ``sources``."""
+        """Return the top-left corners of the tiles in the window, int64 [B, 4, 2], in the order of ``sources``."""
         tiles = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
         corners: NDArray[np.int64] = (
             tiles * params["size"][:, None] - params["start"][:, None]

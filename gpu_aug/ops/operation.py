@@ -1,4 +1,4 @@
-"""Operation: the canonical meaning of one step of a recipe, and how its parameters are drawn."""
+"""Operation: what one step of a recipe means, and how its parameters are drawn."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _MANY = 5  # pairs of sides and triples of colours are printed in full
 
 
 def describe(value: Any) -> str:
-    """Return the call that makes a dataclass, without fields that have their default."""
+    """Return the call that would make a dataclass instance, without fields that have their default value."""
     given = [
         f"{field.name}={in_brief(repr(_rounded(getattr(value, field.name))))}"
         for field in fields(value)
@@ -35,7 +35,7 @@ def describe(value: Any) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Return a value without rounding noise, for printing: 1 - 0.8, which is 0.19999999999999996, becomes 0.2."""
+    """Return a value without rounding errors, for printing: 0.19999999999999996, which is 1 - 0.8, becomes 0.2."""
     if isinstance(value, float):
         short = float(f"{value:.15g}")
         return short if len(repr(short)) < len(repr(value)) - 4 else value
@@ -45,7 +45,7 @@ def _rounded(value: Any) -> Any:
 
 
 def in_brief(text: str) -> str:
-    """Shorten consecutive integers in a text to the first and the last: ``256..320``."""
+    """Return a text in which lists of consecutive integers are shortened to the first and the last: ``256..320``."""
     return _NUMBERS.sub(_as_range, text)
 
 
@@ -60,8 +60,8 @@ def _as_range(found: re.Match[str]) -> str:
 class Operation(metaclass=FriendlyArgumentErrors):
     """One step of a recipe. Subclasses are frozen dataclasses with plain values as fields.
 
-    An operation only draws; the engines carry it out. Parameters are in pixel units: sizes and corners are (height, width)
-    and (top, left), and pixel centres lie at +0.5. Image values are float32 in [0, 1] until Normalize.
+    An operation only draws its parameters; the engines carry it out. Parameters are in pixels: sizes and corners are
+    (height, width) and (top, left), and pixel centres lie at +0.5. Image values are float32 in [0, 1] until Normalize.
 
     The type of a field declares its allowed values, as in
     ``sigma: Annotated[Range, validation.Interval(low=0, example="(0.1, 2.0)")]``; a field of type ``Literal`` must be one of
@@ -126,12 +126,12 @@ class Operation(metaclass=FriendlyArgumentErrors):
 
     @property
     def moves_pixels_only(self) -> bool:
-        """Whether every output value is an input value or a multiple of 1/255, so that uint8 stays exact."""
+        """Whether every output value is an input value or a multiple of 1/255, so that uint8 images stay exact."""
         return False
 
     @property
     def num_uniforms(self) -> int:
-        """Number of uniform numbers that one sample's draw takes: the gate and those of ``random``."""
+        """Number of uniform numbers that the draw for one sample needs: those for the gate and for ``random``."""
         return self._has_gate + sum(column.count(self) for column in self.random.values())
 
     @property
@@ -139,14 +139,14 @@ class Operation(metaclass=FriendlyArgumentErrors):
         return self.is_gated and hasattr(self, "p")
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Turn uniform numbers into parameters.
+        """Return the parameters for a batch of images, made from uniform numbers.
 
         Args:
-            u: float64 [B, num_uniforms] in [0, 1).
-            sizes: int64 [B, 2], height and width of each image as it reaches this operation.
+            u: Uniform numbers in [0, 1), float64 [B, num_uniforms].
+            sizes: Height and width of each image before this operation, int64 [B, 2].
 
         Returns:
-            Arrays with first axis B. ``apply``, bool [B], is the gate: only these images are changed.
+            Arrays with first axis B, by name. ``apply``, bool [B], is the gate: only these images are changed.
         """
         gate, drawn = self.draw_columns(u)
         params = {"apply": gate} | self.parameters(drawn, sizes)
@@ -154,7 +154,10 @@ class Operation(metaclass=FriendlyArgumentErrors):
         return params
 
     def draw_columns(self, u: Uniforms) -> tuple[NDArray[np.bool_], Drawn]:
-        """Return the gate, bool [B], all open without a field ``p``, and the values of the columns of ``random``."""
+        """Return the gate and the values of the columns of ``random``, made from uniform numbers.
+
+        The gate is bool [B]; without a field ``p`` it is open for all images.
+        """
         gate = np.ones(len(u), bool)
         if self._has_gate:
             gate = u[:, 0] < self.p  # type: ignore[attr-defined]
@@ -167,38 +170,38 @@ class Operation(metaclass=FriendlyArgumentErrors):
         return gate, drawn
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return the parameters of a draw, by default the values of the columns.
+        """Return the parameters of a draw, by default the values of the columns of ``random``.
 
         An entry ``apply``, bool [B], closes the gate of further images.
 
         Args:
             drawn: Values of the columns of ``random``.
-            sizes: int64 [B, 2], height and width of each image as it reaches this operation.
+            sizes: Height and width of each image before this operation, int64 [B, 2].
         """
         return drawn
 
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
-        """Return the sizes, int64 [B, 2], of images of ``sizes`` after this draw of it."""
+        """Return the sizes, int64 [B, 2], that images of ``sizes`` have after the operation with these parameters."""
         return sizes
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Return every size, int64 [n, 2], that images of ``sizes`` can have after it.
+        """Return every size, int64 [n, 2], that images of ``sizes`` can have after the operation.
 
-        The ends of a range of sizes are enough.
+        For a range of sizes it is enough to return the smallest and the largest.
 
         Raises:
-            RecipeError: The operation cannot be done on an image of such a size.
+            RecipeError: The operation cannot be carried out on an image of such a size.
         """
         return sizes
 
     @property
     def leaves(self) -> tuple["Operation", ...]:
-        """The operations that engines carry out, in order: this one, or its parts."""
+        """The operations that engines carry out, in order: this one, or those that it combines."""
         return (self,)
 
     @property
     def slots(self) -> tuple[int, ...]:
-        """Number of uniform numbers that each slot takes; combinators have several slots."""
+        """Number of uniform numbers of each slot. A plain operation has one slot, a combinator several."""
         return (self.num_uniforms,)
 
     @property
@@ -207,38 +210,38 @@ class Operation(metaclass=FriendlyArgumentErrors):
         return (False,) * len(self.slots)
 
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
-        """Draw the parameters of every leaf.
+        """Return the parameters of every leaf, and the sizes of the images after the operation.
 
         Args:
-            numbers: Gives float64 [B, n] for each of ``slots``, in turn.
-            sizes: int64 [B, 2], height and width of each image as it reaches this operation.
+            numbers: Iterator over uniform numbers, float64 [B, n], one array for each of ``slots``.
+            sizes: Height and width of each image before this operation, int64 [B, 2].
 
         Returns:
-            Parameters per leaf, and the sizes after it.
+            Parameters of each leaf, and the sizes after the operation, int64 [B, 2].
         """
         params = self.draw(next(numbers), sizes)
         return [params], self.result_size(params, sizes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the class name under ``"name"`` beside the fields, ready for JSON."""
+        """Return the fields and, under ``"name"``, the class name, ready for JSON."""
         values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
         return {"name": type(self).__name__} | values
 
     @staticmethod
     def from_dict(saved: Any) -> "Operation":
-        """Build the operation that its ``to_dict`` described.
+        """Return the operation that a dictionary from ``to_dict`` describes.
 
         Raises:
-            RecipeError: The name is not an operation, or a field is unknown or has a bad value.
+            RecipeError: The name is not that of an operation, or a field is unknown or has an invalid value.
         """
         from gpu_aug.files.schema import operation_from_dict  # which knows all operations
 
         return operation_from_dict(saved)
 
     def differences(self) -> dict[str, Any]:
-        """Return ``to_dict`` without the fields that have their default, for the fingerprint.
+        """Return ``to_dict`` without the fields that have their default value, for the fingerprint of a recipe.
 
-        So a later version may add a field with a default that changes nothing.
+        So a later version may add a field, with a default that changes nothing, without changing fingerprints.
         """
         changed = {
             field.name: plain(getattr(self, field.name), lambda inner: inner.differences())
@@ -248,7 +251,7 @@ class Operation(metaclass=FriendlyArgumentErrors):
         return {"name": type(self).__name__} | changed
 
     def _set(self, **values: Any) -> None:
-        """Replace fields by their canonical form; for ``__post_init__`` alone."""
+        """Replace fields by their canonical form; only ``__post_init__`` may call it."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -257,7 +260,7 @@ def sizes_after(operation: Operation, sizes: Sizes) -> Sizes:
     """Return every size that images of ``sizes`` can have after an operation; see `Operation.possible_sizes`.
 
     Raises:
-        RecipeError: It cannot be done on such images, or makes larger ones than `limit_pixels` allows.
+        RecipeError: The operation cannot be carried out on such images, or makes larger ones than `limit_pixels` allows.
     """
     most = _most_pixels.get()
     try:
@@ -279,7 +282,7 @@ def sizes_after(operation: Operation, sizes: Sizes) -> Sizes:
 
 @contextmanager
 def limit_pixels(most: float) -> Iterator[None]:
-    """Refuse recipes made in a with block if an image, also between two operations, has more pixels."""
+    """Refuse recipes that are made in a with block if an image, also between two operations, has more pixels than ``most``."""
     token = _most_pixels.set(most)
     try:
         yield
@@ -289,7 +292,7 @@ def limit_pixels(most: float) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class WithProbability(Operation, abstract=True):
-    """An operation whose field ``p`` comes first."""
+    """Base of operations whose first field is the probability ``p``."""
 
     p: float = 0.5
 
@@ -297,7 +300,7 @@ class WithProbability(Operation, abstract=True):
 def plain(
     value: Any, describe: Callable[[Operation], dict[str, Any]] = lambda inner: inner.to_dict()
 ) -> Any:
-    """Turn a field into lists, dictionaries and numbers, ready for JSON."""
+    """Return the value of a field as lists, dictionaries and numbers, ready for JSON; ``describe`` converts operations."""
     if isinstance(value, Operation):
         return describe(value)
     if isinstance(value, tuple | list):

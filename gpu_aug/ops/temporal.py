@@ -1,4 +1,4 @@
-"""Temporal operations on clips: the choice and order of frames."""
+"""Operations that choose and order the frames of clips."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -22,27 +22,27 @@ SPEED_UNIT = 1 << 16
 
 
 class Temporal(Operation, abstract=True):
-    """An operation that moves the frames of a clip in time, and leaves their pixels alone.
+    """Base of operations that move the frames of a clip in time and leave their pixels unchanged.
 
-    It is carried out while frames are chosen, before decoding, so it does not depend on the engine. Its place in a recipe
-    matters only relative to other operations of its kind.
+    They act while frames are chosen, before decoding, so they do not depend on the engine. Their place in a recipe matters only
+    relative to other operations of this kind.
     """
 
     @property
     def leaves(self) -> tuple[Operation, ...]:
-        """No leaves, since engines have nothing to do."""
+        """Always empty, because engines have nothing to carry out."""
         return ()
 
     @abstractmethod
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
-        """Return the source frame of each row.
+        """Return the source frame of each output frame.
 
         Args:
             params: Drawn parameters of B clips.
-            num_frames: Frames of a clip.
+            num_frames: Number of frames of a clip.
 
         Returns:
-            int64 [B, num_frames], 0 <= frame < num_frames.
+            Indices of source frames, int64 [B, num_frames].
         """
 
 
@@ -50,10 +50,10 @@ class Temporal(Operation, abstract=True):
 class TemporalReverse(Temporal):
     """Play the clip backwards.
 
-    An operation of this project's own: no pipeline of another library is imported as it.
+    This operation exists in this project only: the converters never produce it.
 
     Args:
-        p: Share of the clips.
+        p: Share of the clips that are reversed.
 
     Source: InverseOrder of vidaug, https://github.com/okankop/vidaug.
     """
@@ -61,20 +61,20 @@ class TemporalReverse(Temporal):
     p: float = 0.5
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
-        """From the last to the first."""
+        """Return the indices of frames, int64 [B, num_frames], in reverse order for clips whose gate is open."""
         forward = np.arange(num_frames)
         return np.where(params["apply"][:, None], forward[::-1], forward)
 
 
 @dataclass(frozen=True)
 class FrameDrop(Temporal):
-    """Drop frames; each is replaced by the last frame before it that was not dropped.
+    """Drop random frames; each is replaced by the last frame before it that was not dropped.
 
     The first frame is never dropped, and the clip keeps its length, as when a player freezes.
 
     Args:
         dropout_prob: Probability of dropping each frame of a clip, below 1.
-        p: Share of the clips.
+        p: Share of the clips in which frames are dropped.
 
     Source: the distribution of DropRandomFrames in https://github.com/okankop/vidaug, where the clip becomes
     shorter; a picture that stays is "frame freezing" in Qi and Dai 2006, "The effect of frame freezing and
@@ -89,37 +89,35 @@ class FrameDrop(Temporal):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return the gate and ``key``, int64 [B]."""
+        """Return ``key``, int64 [B], which determines the frames that are dropped."""
         return {"key": (drawn["key"] * 2.0**32).astype(np.int64)}
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
-        """Return, for each frame, the last one that was not dropped."""
+        """Return for each frame the index of the last frame that was not dropped, int64 [B, num_frames]."""
         [numbers] = uniforms(0, 0, params["key"], [num_frames], slots=SLOTS["frames that are lost"])
         lost = (numbers < self.dropout_prob) & params["apply"][:, None]
         return np.maximum.accumulate(np.where(lost, 0, np.arange(num_frames)), axis=1)
 
 
 def _draw_speed(u: Uniforms, ends: tuple[float, float]) -> Sizes:
-    """Return speeds in units of 1 / SPEED_UNIT, int64 [B]."""
+    """Return random speeds in units of 1 / SPEED_UNIT, int64 [B]."""
     low, high = (max(round(factor * SPEED_UNIT), 1) for factor in ends)
     return whole_between(u, (low, high))
 
 
 @dataclass(frozen=True)
 class SpeedJitter(Temporal):
-    """Play the clip faster or slower: frames lie a random factor further apart.
+    """Play the clip faster or slower: the time between its frames is multiplied by a random factor.
 
-    Where frames are chosen from a video, the stride (or the time from frame to frame) is multiplied, and
-    times between frames are rounded down; the clip lasts longer or shorter, and begins where all of it
-    fits. A decoded clip (`gpu_aug.apply`) has no other frames than its own: the nearest earlier one is
-    taken, and its last one held.
+    If frames are chosen from a video, the stride (or the time between frames) is multiplied, and times between two frames are
+    rounded down; the clip covers more or less time, and starts where all of it fits. If the clip is already decoded
+    (`gpu_aug.apply`), its own frames are used: the nearest earlier frame is taken, and the last one is repeated.
 
     Args:
-        speed: Smallest and largest factor, above 0 and up to 1000; 2 is twice as fast. All between them are
-            equally likely.
+        speed: Smallest and largest factor, above 0 and up to 1000, drawn uniformly; 2 is twice as fast.
 
-    Source: DATA.TRAIN_JITTER_FPS of https://github.com/facebookresearch/SlowFast, which draws how many
-    frames a second are taken.
+    Source: DATA.TRAIN_JITTER_FPS of https://github.com/facebookresearch/SlowFast, which draws the
+    frame rate.
 
     Example:
         >>> recipe = Recipe([SpeedJitter(), RandomResizedCrop(112)])
@@ -132,15 +130,15 @@ class SpeedJitter(Temporal):
     ] = (0.5, 2.0)
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
-        """Return the given order: the speed acts when frames are chosen."""
+        """Return the frames in the given order, int64 [B, num_frames]: the speed acts earlier, when frames are chosen."""
         return np.tile(np.arange(num_frames), (len(params["speed"]), 1))
 
 
 def check_temporal(operations: tuple[Operation, ...]) -> None:
-    """Check that no combinator contains an operation on time.
+    """Check that no combinator contains a temporal operation.
 
     Raises:
-        RecipeError: One does.
+        RecipeError: A combinator contains one.
     """
     for operation in operations:
         inner = operation.children if isinstance(operation, Combinator) else ()

@@ -1,7 +1,7 @@
 """Checks that convert a user's value of a field to its canonical form.
 
-Each takes the operation's name and the field's, for the error, and returns plain tuples of
-plain numbers, so that equal recipes have equal fingerprints.
+Each check takes the names of the operation and of the field, for the error, and returns plain numbers and tuples, so that equal
+recipes have equal fingerprints.
 """
 
 import math
@@ -20,12 +20,12 @@ Checks = Mapping[str, Check]
 
 
 def fault(operation: str, field: str, got: object, allowed: str) -> RecipeError:
-    """Return the error for a value that is not allowed; ``allowed`` ends with an example."""
+    """Return the error for a value that is not allowed; ``allowed`` describes allowed values and ends with an example."""
     return RecipeError(f"{operation} {field} must be {allowed}, got {got!r}")
 
 
 def height_width(operation: str, field: str, value: Any) -> tuple[int, int]:
-    """Return (height, width) for one integer (a square) or a pair of integers."""
+    """Check one integer (a square) or a pair of integers; return (height, width)."""
     values = [value, value] if is_whole(value) else value
     if not is_sequence(values, 2) or not all(is_whole(side) and side > 0 for side in values):
         raise fault(
@@ -35,7 +35,7 @@ def height_width(operation: str, field: str, value: Any) -> tuple[int, int]:
 
 
 def probability(operation: str, field: str, value: Any) -> float:
-    """Return a probability as a float in [0, 1]."""
+    """Check a probability; return it as a float in [0, 1]."""
     if not is_number(value) or not 0 <= value <= 1:
         raise fault(operation, field, value, "a probability from 0 to 1, for example 0.5")
     return _plain(value)
@@ -52,9 +52,9 @@ def number(
     below: bool = False,
     example: str = "",
 ) -> float:
-    """Return a finite number as a float, with low <= number <= high.
+    """Check a finite number; return it as a float with low <= number <= high.
 
-    ``above`` asks for low < number, ``below`` for number < high. ``example`` is a good value, for the error.
+    ``above`` requires low < number, ``below`` requires number < high. ``example`` is a valid value, for the error.
     """
     if not is_number(value):
         raise fault(operation, field, value, f"a finite number, for example {example or '0.0'}")
@@ -65,19 +65,19 @@ def number(
 
 
 def flag(_operation: str, _field: str, value: Any) -> bool:
-    """Return whether ``value`` is true."""
+    """Return ``value`` as True or False."""
     return bool(value)
 
 
 def optional(check: Check) -> Check:
-    """Return a check that also accepts None."""
+    """Return a check that accepts None in addition to what ``check`` accepts."""
     return lambda operation, field, value: None if value is None else check(operation, field, value)
 
 
 def numbers(
     operation: str, field: str, value: Any, *, count: int, example: str
 ) -> tuple[float, ...]:
-    """Return ``count`` finite numbers as a tuple of floats."""
+    """Check ``count`` finite numbers; return them as a tuple of floats."""
     if not is_sequence(value, count) or not all(is_number(item) for item in value):
         raise fault(operation, field, value, f"{count} finite numbers, for example {example}")
     return tuple(_plain(item) for item in value)
@@ -94,10 +94,10 @@ def interval(
     around: float | None = None,
     example: str,
 ) -> tuple[float, float]:
-    """Return (smallest, largest) with low <= smallest <= largest <= high.
+    """Check a range; return (smallest, largest) with low <= smallest <= largest <= high.
 
-    ``above`` asks for low < smallest. With ``around``, one number x means around - x (but not
-    below ``low``) to around + x. ``example`` is a good value, for the error.
+    ``above`` requires low < smallest. With ``around``, one number x stands for around - x (but not below ``low``) to around + x.
+    ``example`` is a valid value, for the error.
     """
     ends = value
     if around is not None and is_number(value):
@@ -113,7 +113,7 @@ def interval(
 
 
 def choice(operation: str, field: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return an allowed word."""
+    """Check that a value is one of the ``allowed`` words, and return it."""
     if not isinstance(value, str) or value not in allowed:
         listed = [*map(repr, allowed)]
         words = " or ".join(listed) if len(listed) == 2 else f"one of {', '.join(listed)}"
@@ -122,7 +122,7 @@ def choice(operation: str, field: str, value: Any, allowed: Sequence[str]) -> st
 
 
 def fill(operation: str, field: str, value: Any) -> float | tuple[float, float, float]:
-    """Return one finite number, or three that are not all equal."""
+    """Check a fill; return one finite number, or three that are not all equal."""
     if is_number(value):
         return _plain(value)
     if not is_sequence(value, 3) or not all(is_number(item) for item in value):
@@ -134,7 +134,7 @@ def fill(operation: str, field: str, value: Any) -> float | tuple[float, float, 
 
 
 def mask_value(operation: str, field: str, value: Any) -> int:
-    """Return the fill value of masks."""
+    """Check the fill value of masks; return it as an integer."""
     if not is_whole(value):
         raise fault(operation, field, value, "a whole number, for example 255")
     return int(value)
@@ -143,7 +143,7 @@ def mask_value(operation: str, field: str, value: Any) -> int:
 def whole(
     operation: str, field: str, value: Any, *, low: int, high: float = math.inf, example: str
 ) -> int:
-    """Return an integer from ``low`` to ``high``."""
+    """Check an integer from ``low`` to ``high``, and return it."""
     if not is_whole(value) or not low <= value <= high:
         raise fault(
             operation, field, value, f"a whole number {_bounds(low, high)}, for example {example}"
@@ -154,7 +154,7 @@ def whole(
 def whole_interval(
     operation: str, field: str, value: Any, *, low: int, high: float = math.inf, example: str
 ) -> tuple[int, int]:
-    """Return (smallest, largest), integers from ``low`` to ``high``; one number stands for both."""
+    """Check a range of integers from ``low`` to ``high``, or one integer for both ends; return (smallest, largest)."""
     ends = (value, value) if is_whole(value) else value
     if (
         not is_sequence(ends, 2)
@@ -177,15 +177,15 @@ def one_or_two(
     above: bool = False,
     example: str,
 ) -> tuple[float, float]:
-    """Return (smallest, largest); one number is both."""
+    """Check a range, or one number for both ends; return (smallest, largest)."""
     ends = (value, value) if is_number(value) else value
     return interval(operation, field, ends, low=low, high=high, above=above, example=example)
 
 
 def take_checks(cls: type) -> Checks:
-    """Return the checks that the annotations of a class declare, without those of its bases.
+    """Return the checks that the annotations of a class declare, without those of its base classes.
 
-    The checks are taken out of the annotations, so that signatures show plain types.
+    The checks are removed from the annotations, so that signatures show plain types.
     """
     checks: dict[str, Check] = {}
     hints: dict[str, Any] = cls.__annotations__
@@ -209,17 +209,17 @@ Integer = partial(partial, whole)
 
 
 def is_number(value: object) -> bool:
-    """Whether ``value`` is a finite real number."""
+    """Return whether ``value`` is a finite real number."""
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
 def is_whole(value: object) -> bool:
-    """Whether ``value`` is an integer by type; True and False are not."""
+    """Return whether ``value`` is of an integer type other than bool."""
     return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def is_sequence(value: object, length: int) -> bool:
-    """Whether ``value`` is a sequence of this length, and not text."""
+    """Return whether ``value`` is a sequence of this length, and not a string."""
     return isinstance(value, Sequence) and not isinstance(value, str) and len(value) == length
 
 

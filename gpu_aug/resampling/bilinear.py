@@ -1,11 +1,11 @@
 """torch's bilinear resize of 8-bit images, bit for bit, by kernels without Python.
 
-What torch does (``aten/src/ATen/native/cpu/UpSampleKernelAVXAntialias.h``): a horizontal pass and then a vertical one, each
-left out where the side keeps its length; weights in float64, then rounded to 16 bits with as many binary digits as the
-largest weight of the pass allows; sums in 32 bits, rounded half up to uint8 after each pass.
+torch's algorithm (``aten/src/ATen/native/cpu/UpSampleKernelAVXAntialias.h``) is a horizontal pass and then a vertical one, each
+skipped if the side keeps its length. Weights are computed in float64, then rounded to 16 bits with as many binary digits as the
+largest weight of the pass allows. Sums are 32-bit integers, rounded half up to uint8 after each pass.
 
-Here 16 rows at a time are turned on their side for the horizontal pass, so that the bytes that share a weight lie beside
-each other; both passes are then sums of contiguous bytes.
+Here 16 rows at a time are transposed for the horizontal pass, so that the bytes that share a weight are contiguous; both passes
+are then sums of contiguous bytes.
 """
 
 from typing import Any
@@ -26,13 +26,13 @@ _LANES = 64  # bytes of a step of the vertical pass
 
 @kernel
 def scratch_bytes(height: int, width: int, resize_h: int, resize_w: int) -> int:
-    """The bytes of scratch that `resize_into` needs at most.
+    """Return the largest number of bytes of scratch memory that `resize_into` can need.
 
     Args:
         height: Height of the source, in pixels.
         width: Width of the source, in pixels.
-        resize_h: Height to resize to.
-        resize_w: Width to resize to.
+        resize_h: Height after resizing, in pixels.
+        resize_w: Width after resizing, in pixels.
     """
     lines = (height + TILE) * _rounded(resize_w * _CHANNELS)
     blocks = (width + resize_w + 2 * TILE) * _PIXEL
@@ -51,22 +51,22 @@ def resize_into(
     antialias: bool,
     scratch: Bytes,
 ) -> None:
-    """Resize an image and lay it on a canvas, whose other pixels become 0.
+    """Resize an image and paste it on a canvas, whose other pixels become 0.
 
     The result is that of ``torch.nn.functional.interpolate(mode="bilinear", antialias=antialias)`` on uint8 in the
-    channels-last format. Only what is seen on the canvas is computed. Nothing is checked.
+    channels-last format. Only pixels that are visible on the canvas are computed. Arguments are not checked.
 
     Args:
-        source: [height, width, 3], of any strides; fastest where pixels lie side by side.
-        span: Top, left, height and width of the part that is resized, in pixels of the source; the pixels around
-            it that its outermost ones are made of may be used. (0.0, 0.0, height, width) is torch's.
-        canvas: [canvas height, canvas width, 3], rows of any stride, pixels side by side; written whole.
-        resize_h: Height to resize to, at least 1.
-        resize_w: Width to resize to, at least 1.
-        paste_top: Where the resized image's first row comes to lie on the canvas; may be negative.
-        paste_left: The same for its first column.
-        antialias: Whether a shrinking side is averaged, as Pillow does, not only sampled.
-        scratch: At least `scratch_bytes` long and aligned to 8 bytes, as ``numpy.empty`` gives it.
+        source: The image, uint8 [height, width, 3], with any strides; fastest if each row is contiguous.
+        span: Top, left, height and width of the part that is resized, in pixels of the source; the filter may also read pixels
+            around it. torch resizes (0.0, 0.0, height, width).
+        canvas: The canvas, uint8 [canvas height, canvas width, 3], each row contiguous; every pixel of it is written.
+        resize_h: Height after resizing, at least 1.
+        resize_w: Width after resizing, at least 1.
+        paste_top: Row of the canvas at which the resized image starts; may be negative.
+        paste_left: Column of the canvas at which the resized image starts; may be negative.
+        antialias: Whether pixels are averaged along a side that shrinks, as in Pillow, and not only sampled.
+        scratch: Scratch memory of at least `scratch_bytes` bytes, aligned to 8 bytes, as ``numpy.empty`` returns it.
     """
     top, bottom = max(paste_top, 0), min(paste_top + resize_h, canvas.shape[0])
     left, right = max(paste_left, 0), min(paste_left + resize_w, canvas.shape[1])
@@ -103,17 +103,17 @@ def _resize(
     antialias: bool,
     scratch: Bytes,
 ) -> None:
-    """Compute a part of the resized image.
+    """Compute a part of the resized image and write it to the canvas.
 
     Args:
-        source: Address and the strides of rows, pixels and channels.
+        source: Address of the source and its strides of rows, pixels and channels.
         shape: Height and width of the source.
-        span: As in `resize_into`.
-        size: Size after resizing.
-        seen: The part: first row, row after the last, first column, column after the last.
-        target: Address and row stride.
-        antialias: As in `resize_into`.
-        scratch: As in `resize_into`.
+        span: Part of the source that is resized; see `resize_into`.
+        size: Height and width after resizing.
+        seen: The part to compute: first row, row after the last, first column, column after the last.
+        target: Address of the part on the canvas, and row stride of the canvas.
+        antialias: Whether pixels are averaged along a side that shrinks; see `resize_into`.
+        scratch: Scratch memory; see `resize_into`.
     """
     rows, num_bytes = seen[1] - seen[0], (seen[3] - seen[2]) * _CHANNELS
     down = weight_table(shape[0], (span[0], span[2]), size[0], seen[0], seen[1], antialias, scratch)
@@ -147,14 +147,14 @@ def _resize_rows(
     target: tuple[int, int],
     block: int,
 ) -> None:
-    """Resize every row, 16 of them at a time, into rows with room to a multiple of 64 bytes.
+    """Resize every row horizontally, 16 rows at a time, into rows whose length is rounded up to 64 bytes.
 
     Args:
-        source: Address and the strides of rows, pixels and channels.
-        num_rows: Rows of the source; the target has room for 16 at least.
-        table: Table of the pixels to compute.
-        target: Address and row stride.
-        block: Address of the scratch for 16 rows and their results.
+        source: Address of the source and its strides of rows, pixels and channels.
+        num_rows: Number of rows of the source; the target has room for at least 16.
+        table: Weight table of the pixels to compute.
+        target: Address and row stride of the target.
+        block: Address of scratch memory for 16 rows and their results.
     """
     starts, weights, count, bits = table
     first = starts[0]
@@ -183,7 +183,7 @@ def _resize_rows(
 
 @inner
 def _gather(source: tuple[int, int, int, int], num_rows: int, num_bytes: int, block: int) -> None:
-    """Turn 16 rows of any strides on their side, of which the last is repeated where there are fewer."""
+    """Transpose 16 rows of any strides to scratch memory; the last row is repeated if there are fewer."""
     for byte in range(num_bytes):
         here = source[0] + byte // _CHANNELS * source[2] + byte % _CHANNELS * source[3]
         for row in range(TILE):
@@ -199,15 +199,15 @@ def _resize_columns(
     target: tuple[int, int],
     spare: int,
 ) -> None:
-    """Resize every column, 64 bytes of a row at a time.
+    """Resize every column vertically, 64 bytes of a row at a time.
 
     Args:
-        source: Address and row stride; the first row is the first that the table names.
-        num_rows: Rows of the target.
-        num_bytes: Bytes of a row; if there are fewer than 64, a row of the source has room for 64.
-        table: Table of the rows to compute.
-        target: Address and row stride.
-        spare: Address of 64 bytes of scratch.
+        source: Address and row stride of the source; its first row is the first that the table refers to.
+        num_rows: Number of rows of the target.
+        num_bytes: Number of bytes of a row; if it is below 64, a row of the source has room for 64.
+        table: Weight table of the rows to compute.
+        target: Address and row stride of the target.
+        spare: Address of 64 bytes of scratch memory.
     """
     starts, weights, count, bits = table
     address = _address(weights)
@@ -227,7 +227,7 @@ def _resize_columns(
 
 @inlined
 def _address(array: NDArray[Any]) -> Any:
-    """Where an array begins; with a sign, since Numba adds signed and unsigned numbers as floats."""
+    """Return the address of an array as int64, because Numba computes sums of signed and unsigned numbers as floats."""
     return np.int64(array.ctypes.data)
 
 

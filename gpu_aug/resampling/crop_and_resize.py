@@ -1,4 +1,4 @@
-"""The decode stage on images that are decoded already: cut, resample, paste."""
+"""The decode stage on images that are already decoded: crop, resize, paste."""
 
 import threading
 
@@ -21,14 +21,14 @@ def resize_on_canvas(
     *,
     antialias: bool,
 ) -> None:
-    """Resize a cut and lay it on a canvas, by our own kernel, which gives what torch's gives.
+    """Resize a crop and paste it on a canvas, by a kernel with the results of torch.
 
     Args:
-        cut: uint8 [height, width, 3] of any strides.
-        size: Height and width that it becomes.
-        paste: Top and left on the canvas; may be negative.
-        canvas: uint8 [canvas height, canvas width, 3], pixels side by side, all of it is written.
-        antialias: Whether a shrinking side is averaged.
+        cut: The crop, uint8 [height, width, 3], with any strides.
+        size: Height and width after resizing.
+        paste: Top and left of the resized crop on the canvas; may be negative.
+        canvas: The canvas, uint8 [canvas height, canvas width, 3], each row contiguous; every pixel of it is written.
+        antialias: Whether pixels are averaged along a side that shrinks.
     """
     from gpu_aug.resampling.bilinear import resize_into, scratch_bytes
 
@@ -49,16 +49,16 @@ def resample(
     *,
     origin: tuple[int, int] = (0, 0),
 ) -> None:
-    """Cut a row's crop out of an image, resize it and lay it on the canvas.
+    """Crop an image as one row of Crops says, resize the crop and paste it on a canvas.
 
-    This is torchvision's antialiased bilinear resize, for uint8 its own uint8 kernel.
+    The resize is torchvision's antialiased bilinear one; for uint8 it is torchvision's uint8 kernel.
 
     Args:
-        image: [height, width, channels], uint8 or floating, upright: the full image, or a part of
-            it that holds the crop.
-        crops: The batch's crops, one row of which is used.
-        row: That row.
-        out: [canvas height, canvas width, channels] of the same type and on the same device, all of it is written.
+        image: The image [height, width, channels], uint8 or floating-point, after EXIF orientation: the full image, or a part of
+            it that contains the crop.
+        crops: Crops of a batch.
+        row: Row of ``crops`` that is used.
+        out: The canvas [canvas height, canvas width, channels], of the image's dtype and device; every pixel of it is written.
         origin: Top and left of ``image`` in the full image.
     """
     [cut] = cuts_of(crops, row, row + 1)
@@ -68,7 +68,7 @@ def resample(
 def render(
     image: torch.Tensor, cut: Cut, out: torch.Tensor, *, origin: tuple[int, int] = (0, 0)
 ) -> None:
-    """Do the same for a row of Crops in Python's numbers."""
+    """Crop an image, resize the crop and paste it on the canvas ``out``, as `resample` does, with the crop given as a Cut."""
     (top, left), (height, width) = cut.start, cut.shape
     top, left = top - origin[0], left - origin[1]
     part = image[top : top + height, left : left + width]
@@ -96,7 +96,10 @@ def render(
 def render_bytes(
     pixels: NDArray[np.uint8], cut: Cut, canvas: NDArray[np.uint8] | None = None
 ) -> NDArray[np.uint8]:
-    """Do the same for an array, uint8 [height, width, 3]; without a canvas a plain cut is a view of the image."""
+    """Return the canvas of an array, uint8 [height, width, 3], cropped and resized as by `resample`.
+
+    Without ``canvas`` a new one is made; if the crop needs no resizing or padding, the result is a view of the image.
+    """
     (top, left), (height, width) = cut.start, cut.shape
     part = pixels[top : top + height, left : left + width]
     if cut.is_plain and canvas is None:
@@ -110,13 +113,13 @@ def render_bytes(
 
 
 def paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
-    """Lay images [..., height, width, channels] on black canvases, cut off where they reach beyond these.
+    """Paste images on black canvases; what extends beyond a canvas is cut off.
 
     Args:
-        image: The images.
-        top: Row of the canvas where the first row comes; may be negative.
-        left: Column of the canvas where the first column comes; may be negative.
-        out: [..., canvas height, canvas width, channels], all of it is written.
+        image: The images [..., height, width, channels].
+        top: Row of the canvas at which the image starts; may be negative.
+        left: Column of the canvas at which the image starts; may be negative.
+        out: The canvases [..., canvas height, canvas width, channels]; every pixel of them is written.
     """
     rows = _common(top, image.shape[-3], out.shape[-3])
     columns = _common(left, image.shape[-2], out.shape[-2])
@@ -127,6 +130,6 @@ def paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
 
 
 def _common(start: int, length: int, limit: int) -> slice:
-    """Return the part of [start, start + length) in [0, limit), which may be empty."""
+    """Return the intersection of [start, start + length) and [0, limit) as a slice, which may be empty."""
     first = max(start, 0)
     return slice(first, max(min(start + length, limit), first))

@@ -1,7 +1,7 @@
 """Crops: the decode stage of a batch, as plain rectangles.
 
-Several size operations in a row (crop, resize, crop) become one cut, one resampling and one
-paste, computed on the host from the sizes in the image headers.
+Several size operations in a row (crop, resize, crop) are combined into one crop, one resize and one paste, computed on the host
+from the sizes in the image headers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,16 +18,16 @@ Pair = tuple[int, int]
 
 
 class Cut(NamedTuple):
-    """One row of Crops in Python's numbers, which cost less to use than elements of arrays.
+    """One row of Crops as Python numbers, which are faster to use than elements of arrays.
 
     Attributes:
-        start: See Crops.
-        shape: See Crops.
-        resize: See Crops.
-        paste: See Crops.
-        canvas: See Crops.
-        antialias: See Crops.
-        is_plain: Whether the cut is the canvas: nothing is resampled or padded.
+        start: Top-left corner of the crop in the source image.
+        shape: Size of the crop.
+        resize: Size that the crop is resized to.
+        paste: Top-left corner of the resized crop on the canvas.
+        canvas: Size of the canvas.
+        antialias: Whether the resize is antialiased.
+        is_plain: Whether the crop is the canvas, without resizing or padding.
     """
 
     start: Pair
@@ -41,18 +41,18 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Crops:
-    """For each of B samples: cut a rectangle, resample it, paste it on a black canvas.
+    """The crops of B samples: crop a rectangle, resize it, paste it on a black canvas.
 
     All pairs are (height, width) or (top, left) in whole pixels.
 
     Attributes:
-        start: int32 [B, 2], top-left corner of the cut in the source image.
-        shape: int32 [B, 2], size of the cut; it lies inside the source and is never empty.
-        resize: int32 [B, 2], size that the cut is resampled to.
-        paste: int32 [B, 2], where the top-left corner of the resampled cut lands on the canvas.
-            Negative is a centre crop, positive is zero padding; it may lie beside the canvas.
-        canvas: int32 [B, 2], size of the result.
-        antialias: Whether the resampling is antialiased (bilinear, triangle filter).
+        start: Top-left corner of the crop in the source image, int32 [B, 2].
+        shape: Size of the crop, int32 [B, 2]; it lies inside the source and is never empty.
+        resize: Size that the crop is resized to, int32 [B, 2].
+        paste: Top-left corner of the resized crop on the canvas, int32 [B, 2]. Negative numbers crop it further, positive
+            ones pad with zeros; the corner may lie outside the canvas.
+        canvas: Size of the canvas, which is the result, int32 [B, 2].
+        antialias: Whether the resize is antialiased (bilinear, triangle filter).
 
     Example:
         >>> recipe = Recipe([CenterCrop(32)])
@@ -71,28 +71,28 @@ class Crops:
         return len(self.start)
 
     def rows(self, start: int, stop: int) -> "Crops":
-        """Return the crops of samples ``start`` to ``stop`` (half open) as views."""
+        """Return the crops of samples ``start`` to ``stop`` (exclusive) as views."""
         return crops_of((column[start:stop] for column in columns_of(self)), self.antialias)
 
     def repeat(self, times: int) -> "Crops":
-        """Return every crop ``times`` times in a row."""
+        """Return the crops with each row repeated ``times`` times in succession."""
         repeated = (np.repeat(column, times, axis=0) for column in columns_of(self))
         return crops_of(repeated, self.antialias)
 
 
 def columns_of(crops: Crops) -> tuple[Rows, ...]:
-    """Return the arrays of crops."""
+    """Return the arrays of Crops as a tuple."""
     return crops.start, crops.shape, crops.resize, crops.paste, crops.canvas
 
 
 def crops_of(columns: Iterable[Rows], antialias: bool) -> Crops:
-    """Return crops of these arrays; see `columns_of`."""
+    """Return Crops made of these arrays, the inverse of `columns_of`."""
     start, shape, resize, paste, canvas = columns
     return Crops(start, shape, resize, paste, canvas, antialias)
 
 
 def cuts_of(crops: Crops, start: int = 0, stop: int | None = None) -> list[Cut]:
-    """Return the rows ``start`` to ``stop`` (half open) in Python's numbers."""
+    """Return the rows ``start`` to ``stop`` (exclusive) of Crops as Python numbers."""
     cuts = []
     columns = (column[start:stop].tolist() for column in columns_of(crops))
     for row in zip(*columns, strict=True):
@@ -108,18 +108,17 @@ def compose_crops(
     *,
     antialias: bool,
 ) -> Crops:
-    """Fold size operations into one crop per sample.
+    """Combine size operations into one crop, resize and paste per sample.
 
     Args:
-        steps: The draws of the operations: crops, then at most one that resamples, then at most
-            one crop. Each has ``start`` and ``shape``, int64 [B, 2]: the rectangle that is kept
-            (black where it leaves the image). The one that resamples also has ``resize``, int64
-            [B, 2]: the size it becomes.
-        sizes: int64 [B, 2], height and width of the sources.
-        antialias: Carried into the result.
+        steps: Draws of the operations: crops, then at most one that resamples, then at most one crop. Each has ``start``
+            and ``shape``, int64 [B, 2]: the rectangle that is kept, black outside the image. The one that resamples also has
+            ``resize``, int64 [B, 2], the size of its result.
+        sizes: Height and width of the sources, int64 [B, 2].
+        antialias: Value of ``antialias`` in the result.
 
-    Where the rectangle that is resampled leaves the source, the line between the image and the
-    black border falls on the nearest whole pixel of the result.
+    If a rectangle that is resampled extends beyond the source, the edge between the image and the black border
+    is rounded to a whole pixel of the result.
     """
     stacked = np.empty((len(steps), 3, *sizes.shape), np.int64)
     resampled = len(steps)
@@ -134,13 +133,13 @@ def compose_crops(
 
 @CompiledAtFirstCall
 def _compose(steps: Any, resampled: int, sizes: Any, made: Any) -> None:
-    """Fold the steps of all samples.
+    """Combine the steps of all samples.
 
     Args:
-        steps: int64 [S, 3, B, 2], start, shape and the size after it.
-        resampled: The number of the step that resamples; S where there is none.
-        sizes: See `compose_crops`.
-        made: int32 [5, B, 2], the first fields of Crops.
+        steps: Start, shape and size after each step, int64 [S, 3, B, 2].
+        resampled: Index of the step that resamples; S if there is none.
+        sizes: Height and width of the sources, int64 [B, 2].
+        made: The arrays of Crops, int32 [5, B, 2]; written.
     """
     for row in range(len(sizes)):
         is_seen = True

@@ -1,7 +1,7 @@
-"""Where the pixels of a warped image come from, and which pixel is nearest: for every engine.
+"""Positions in the input image of the pixels of a warped image, and nearest-pixel sampling, for every engine.
 
-The sources of pixels are computed in float64, from matrices that the host inverts, so every
-device and engine takes the same pixel, and masks take it too (``gpu_aug.targets.masks``).
+Positions are computed in float64, from matrices that the host inverts, so that every device and engine takes the same pixels, and
+masks take them too (``gpu_aug.targets.masks``).
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ _FAR = 2.0**40
 
 
 def inverses(matrix: Matrices) -> Matrices:
-    """Return the inverses, [B, 3, 3]; NaN where there is none."""
+    """Return the inverses of matrices, [B, 3, 3]; NaN for matrices without an inverse."""
     known = np.isfinite(matrix).all(axis=(1, 2)) & (np.linalg.det(matrix) != 0)
     back = np.full_like(matrix, np.nan)
     back[known] = np.linalg.inv(matrix[known])
@@ -25,17 +25,17 @@ def inverses(matrix: Matrices) -> Matrices:
 
 
 def sources(matrix: Matrices, size: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return where the centres of the pixels of the result lie in the image before.
+    """Return the positions in the input image of the pixel centres of the result.
 
     Args:
-        matrix: float64 [B, 3, 3], from the image before to the image after in continuous
-            coordinates, as ``Moving.forward`` returns it.
+        matrix: Matrices from the input image to the result, float64 [B, 3, 3], in continuous coordinates, as
+            ``Moving.forward`` returns them.
         size: Height and width of the result.
-        device: Where the result shall lie.
+        device: Device of the positions.
 
     Returns:
-        x and y, float64 [B, H, W], continuous: the pixel in column j covers [j, j + 1). Behind the
-        horizon of a projective matrix the image is seen once more, as in OpenCV and torchvision.
+        x and y, float64 [B, H, W], in continuous coordinates: the pixel in column j covers [j, j + 1). Behind the horizon of a
+        projective matrix the image appears a second time, as in OpenCV and torchvision.
     """
     back = inverses(matrix)
     rows = upload(back.reshape(-1, 9), device).T[:, :, None, None]
@@ -51,7 +51,14 @@ def sources(matrix: Matrices, size: tuple[int, int], device: torch.device) -> tu
 
 
 def displaced(displacement: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the same for a displacement, float32 [B, 2, H, W], as ``Remap.displacement`` gives it."""
+    """Return the positions in the input image, x and y, that displacements give.
+
+    Args:
+        displacement: Displacements, float32 [B, 2, H, W], as ``Remap.displacement`` returns them.
+
+    Returns:
+        x and y, float64 [B, H, W], in continuous coordinates.
+    """
     height, width = displacement.shape[2:]
     x = torch.arange(0.5, width, dtype=torch.float64, device=displacement.device)
     y = torch.arange(0.5, height, dtype=torch.float64, device=displacement.device)[:, None]
@@ -61,17 +68,17 @@ def displaced(displacement: Tensor) -> tuple[Tensor, Tensor]:
 def take_nearest(
     images: Tensor, x: Tensor, y: Tensor, padding_mode: str, fill: tuple[float, ...]
 ) -> Tensor:
-    """Take the pixels that points fall into.
+    """Return the pixels into which points fall.
 
     Args:
-        images: [B, C, H, W] of any type.
-        x: [B, h, w], continuous; NaN is beside the image in every ``padding_mode``.
-        y: The same.
-        padding_mode: What lies beside the image; see Spatial.
-        fill: One value per channel, in the type of the images.
+        images: The images [B, C, H, W], of any dtype.
+        x: Columns of the points, [B, h, w], in continuous coordinates; NaN counts as outside the image with every padding.
+        y: Rows of the points, [B, h, w], in continuous coordinates.
+        padding_mode: Values outside the image; see Spatial.
+        fill: Fill, one value per channel, in the units of the images.
 
     Returns:
-        [B, C, h, w] of the type of the images.
+        The pixels [B, C, h, w], of the dtype of the images.
     """
     num, channels, height, width = images.shape
     column, row = _whole(x), _whole(y)
@@ -88,13 +95,13 @@ def take_nearest(
 def channel_fill(
     fill: float | tuple[float, ...], dtype: torch.dtype, channels: int = 3
 ) -> tuple[float, ...]:
-    """Return one value per channel, in 1/255 for uint8 images."""
+    """Return a fill as one value per channel: in [0, 1], or for uint8 images scaled to 255 and rounded."""
     values = np.broadcast_to(np.asarray(fill, np.float64), channels)
     return tuple((np.rint(values * 255) if dtype == torch.uint8 else values).tolist())
 
 
 def to_index(matrix: Matrices) -> NDArray[np.float64]:
-    """Turn matrices between continuous coordinates into matrices between indices of pixels."""
+    """Convert matrices between continuous coordinates to matrices between pixel indices."""
     to_corner, to_center = np.eye(3), np.eye(3)
     to_corner[:2, 2], to_center[:2, 2] = 0.5, -0.5
     moved: NDArray[np.float64] = to_center @ matrix @ to_corner
@@ -106,7 +113,7 @@ def _whole(points: Tensor) -> Tensor:
 
 
 def _inside(pixels: Tensor, length: int, padding_mode: str) -> Tensor:
-    """Return which pixel of a line of ``length`` stands at each position of it, also beside the line."""
+    """Return pixel indices, some of them outside a line of ``length``, replaced by the index that padding shows there."""
     if padding_mode == "reflect":
         pixels = pixels.remainder(max(2 * (length - 1), 1))
         return torch.where(pixels < length, pixels, 2 * (length - 1) - pixels)

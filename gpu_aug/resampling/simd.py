@@ -1,7 +1,7 @@
 """Loops over bytes in vector registers, for the resampling kernels.
 
-They are written as LLVM's own vectors, which it turns into what the processor has; so they need no
-instruction set by name. Addresses, strides and counts are ``int64``; nothing is checked.
+They use LLVM's generic vectors, which LLVM translates to the instructions of the processor; so no instruction set is
+named. Addresses, strides and counts are ``int64``; nothing is checked.
 """
 
 from typing import Any
@@ -20,11 +20,11 @@ TILE = 16
 
 
 def _weigh(lanes: int) -> Any:
-    """Make a function that adds up rows of bytes, each times its weight.
+    """Return a compiled function that computes a weighted sum of rows of bytes.
 
-    The function takes the address of the first row, the bytes from row to row, the address of the
-    ``int16`` weights, the number of rows, the binary digits of the weights (at least 1), and the address of the result,
-    and writes ``lanes`` bytes: the sums, rounded half up and limited to 255.
+    That function takes the address of the first row, the row stride in bytes, the address of the ``int16`` weights, the number of
+    rows, the binary digits of the weights (at least 1), and the address of the result. It writes ``lanes`` bytes: the
+    sums, rounded half up and limited to 255.
     """
     parts = range(0, lanes, _PART)
 
@@ -58,7 +58,7 @@ def _weigh(lanes: int) -> Any:
 
 
 def _splat(builder: Any, value: Any) -> Any:
-    """A vector of one number."""
+    """Return a vector in which all elements are ``value``."""
     undefined = ir.Constant(_WIDE, ir.Undefined)
     one = builder.insert_element(undefined, value, _INT(0))
     return builder.shuffle_vector(one, undefined, ir.Constant(_WIDE, [0] * _PART))
@@ -80,10 +80,9 @@ weigh_64 = _weigh(64)
 
 
 def _transpose_tile() -> Any:
-    """Make a function that turns 16 rows of 16 bytes into 16 columns.
+    """Return a compiled function that transposes a tile of 16 rows of 16 bytes.
 
-    The function takes the address of the first row and the bytes from row to row, of the source and then
-    of the target.
+    That function takes the address of the first row and the row stride in bytes, of the source and then of the target.
     """
     row = ir.VectorType(_BYTE, TILE)
     halves = [

@@ -1,4 +1,4 @@
-"""The weights of torch's 8-bit resize: which pixels of a side one of the resized side is made of, and how much of each."""
+"""The weights of torch's 8-bit resize: the source pixels and weights whose sum is each pixel of a resized side."""
 
 import math
 
@@ -18,13 +18,13 @@ _LIMIT = 1 << 15
 
 @inner
 def most_taps(length: int, size: int) -> int:
-    """How many source pixels one of the resized side is made of, at most."""
+    """Return the largest number of source pixels that a pixel of the resized side can depend on."""
     return min(math.ceil(max(length / size, 1.0)) * 2 + 1, length)
 
 
 @inner
 def table_bytes(length: int, size: int) -> int:
-    """The bytes of scratch that `weight_table` needs at most, a multiple of 64."""
+    """Return the largest number of bytes of scratch memory that `weight_table` can need, a multiple of 64."""
     return (size * 8 + size * most_taps(length, size) * 10 + 127) // 64 * 64
 
 
@@ -38,18 +38,18 @@ def weight_table(
     antialias: bool,
     scratch: Bytes,
 ) -> Table:
-    """Compute the weights for the pixels ``first:last`` of a side that is resized.
+    """Return the weights of the pixels ``first`` to ``last`` (exclusive) of a resized side; see `Table`.
 
-    Every pixel has the same count of weights, of which some may be 0, all for pixels inside the source.
+    Every pixel has the same count of weights, some of which may be 0; all are for pixels inside the source.
 
     Args:
         length: Length of the source's side, in pixels.
-        span: Where the part of it begins that is resized, and how long that is; (0.0, length) is all.
+        span: Start and length of the part of the side that is resized, in pixels; (0.0, length) is the full side.
         size: Length of the resized side, in pixels.
-        first: The first pixel of the resized side that is needed.
-        last: The one after the last.
-        antialias: Whether to average where the side shrinks.
-        scratch: At least `table_bytes` long; holds the table that is returned.
+        first: Index of the first pixel of the resized side that is needed.
+        last: Index after the last pixel that is needed.
+        antialias: Whether pixels are averaged if the side shrinks.
+        scratch: Memory of at least `table_bytes` bytes, which holds the table.
     """
     origin, scale = span[0], span[1] / size
     num_pixels = last - first
@@ -82,7 +82,7 @@ def weight_table(
 
 @inner
 def _taps(centre: float, scale: float, length: int, antialias: bool) -> tuple[int, int]:
-    """The source pixels around the centre of a pixel of the resized side, half open."""
+    """Return the range (first, last; last exclusive) of source pixels that a pixel of the resized side depends on."""
     if antialias:
         support = max(scale, 1.0)
         return max(int(centre - support + 0.5), 0), min(int(centre + support + 0.5), length)
@@ -100,7 +100,7 @@ def _weights(
     antialias: bool,
     row: NDArray[np.float64],
 ) -> float:
-    """Write a pixel's weights into a row that may be empty, and return the largest."""
+    """Write the weights of a pixel to ``row``, unless that is empty, and return the largest weight."""
     if not antialias:
         return _two_weights(centre - 0.5, length, row)
     inverse = 1.0 / scale if scale >= 1.0 else 1.0
@@ -122,7 +122,10 @@ def _weights(
 
 @inner
 def _two_weights(centre: float, length: int, row: NDArray[np.float64]) -> float:
-    """Weights of the two pixels around a point; those outside the side go to the nearest inside."""
+    """Write the weights of the two pixels around a point to ``row``, unless that is empty; return the largest weight.
+
+    Weights of pixels outside the side are added to the nearest pixel inside.
+    """
     left = min(math.floor(centre), length - 1)
     share = min(max(centre - left, 0.0), 1.0)
     near, far = 1.0 - share, 1.0 - (1.0 - share)
@@ -137,7 +140,7 @@ def _two_weights(centre: float, length: int, row: NDArray[np.float64]) -> float:
 
 @inner
 def _num_bits(largest: float) -> int:
-    """As many bits as leave the largest weight in 16 bits with a sign."""
+    """Return the largest number of binary digits with which the largest weight fits into a signed 16-bit integer."""
     for bits in range(_MOST_BITS):
         if int(0.5 + largest * (1 << (bits + 1))) >= _LIMIT:
             return bits

@@ -1,8 +1,7 @@
-"""Boxes and keypoints: all their mathematics, once, for every engine.
+"""The geometry of boxes and keypoints, which all engines share.
 
-Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j + 1) x [i, i + 1).
-Boxes are float64 [N, 4], (left, top, right, bottom); points float64 [N, 2]; a size is (height,
-width).
+Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j + 1) x [i, i + 1). Boxes are float64 [N, 4],
+(left, top, right, bottom); points are float64 [N, 2]; a size is (height, width).
 """
 
 from typing import Any
@@ -28,7 +27,7 @@ _CORNERS = BoxParams()  # corners in pixels, the form of all functions here
 
 
 def to_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
-    """Return boxes of the form that ``params`` names as corners in pixels."""
+    """Return boxes that are in the format of ``params`` as corners in pixels, for an image of ``size``."""
     boxes = boxes.copy()
     if params.format == "cxcywh":
         boxes[:, :2] -= boxes[:, 2:] / 2
@@ -38,10 +37,10 @@ def to_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
 
 
 def in_format(boxes: Boxes, form: Any, params: BoxParams | None, size: Size) -> Boxes:
-    """Return boxes of the format that ``form`` names in the format of ``params``, for an image of ``size``.
+    """Convert boxes from the format ``form`` to the format of ``params``, for an image of ``size``.
 
     Raises:
-        TargetsError: There is no such format.
+        TargetsError: ``form`` is not a box format.
     """
     params = params or _CORNERS
     if form == "xyxy" and params.format == "xyxy" and not params.normalized:
@@ -53,7 +52,7 @@ def in_format(boxes: Boxes, form: Any, params: BoxParams | None, size: Size) -> 
 
 
 def from_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
-    """Undo ``to_xyxy``, for an image of ``size``."""
+    """Return boxes that are corners in pixels in the format of ``params``, for an image of ``size``."""
     boxes = boxes / _extent(size) if params.normalized else boxes.copy()
     if params.format != "xyxy":
         boxes[:, 2:] -= boxes[:, :2]
@@ -63,21 +62,21 @@ def from_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
 
 
 def areas(boxes: Boxes) -> NDArray[np.float64]:
-    """Return areas, float64 [N]; 0 where right or bottom does not lie after left or top."""
+    """Return the areas of boxes, float64 [N]; 0 if right or bottom is not larger than left or top."""
     area: NDArray[np.float64] = np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(axis=1)
     return area
 
 
 def clip(boxes: Boxes, size: Size) -> Boxes:
-    """Cut boxes at the border of the image."""
+    """Return boxes clipped at the border of the image."""
     return np.clip(boxes, 0, _extent(size))
 
 
 def keep(boxes: Boxes, params: BoxParams, size: Size) -> tuple[Boxes, NDArray[np.bool_]]:
-    """Clip boxes, and decide which of them stay.
+    """Clip boxes, and decide which of them are kept.
 
     Returns:
-        The clipped boxes, all of them, and bool [N].
+        All boxes, clipped, and a mask of those to keep, bool [N].
     """
     clipped = clip(boxes, size)
     before, after = areas(boxes), areas(clipped)
@@ -97,16 +96,16 @@ def keep(boxes: Boxes, params: BoxParams, size: Size) -> tuple[Boxes, NDArray[np
 
 
 def move_points(points: Points, matrix: NDArray[np.float64]) -> Points:
-    """Return points moved by a matrix [3, 3]; those on or behind its horizon become NaN, as do NaN."""
+    """Return points moved by a matrix [3, 3]; points on or behind its horizon become NaN, and NaN stays NaN."""
     moved = _homogeneous(points) @ matrix.T
     ahead = moved[:, 2:] > _FAR
     return np.where(ahead, moved[:, :2], np.nan) / np.where(ahead, moved[:, 2:], 1)
 
 
 def move_boxes(boxes: Boxes, matrix: NDArray[np.float64]) -> Boxes:
-    """Move the corners by a matrix [3, 3] and put boxes around them.
+    """Return boxes around the corners of boxes that a matrix [3, 3] moves.
 
-    Where the matrix has a horizon, the part of a box before it counts.
+    If the matrix has a horizon, only the part of a box in front of it is used.
     """
     corners = _homogeneous(boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)) @ matrix.T
     corners = corners.reshape(-1, 4, 3)
@@ -124,18 +123,19 @@ def move_boxes(boxes: Boxes, matrix: NDArray[np.float64]) -> Boxes:
 
 
 def move_points_along(points: Points, field: NDArray[np.float32], *, search: bool = True) -> Points:
-    """Return where points of the source lie in the result of a remapping.
+    """Return the positions in the result of a Remap at which points of the source appear.
 
     Args:
-        points: Points in the source.
-        field: [2, H, W], (dx, dy) at pixel centres: result(x, y) = source(x + dx, y + dy). Between
-            them it is bilinear, beside the image that of the nearest pixel.
-        search: Whether a point that settles beside the image is looked for in it as well, which
-            matters where the field is torn.
+        points: Points in the source, float64 [N, 2].
+        field: Displacements (dx, dy) at pixel centres, [2, H, W]: result(x, y) = source(x + dx, y + dy). Between pixel
+            centres the field is bilinear, outside the image that of the nearest pixel.
+        search: Whether a point whose solution lies outside the image is also searched for inside, which matters if the
+            field is torn.
 
-    The result q of a point p has q + field(q) = p: it is found by Newton's method from p - field(p),
-    and where that does not settle in the image, from the pixel whose source is nearest. A point
-    that the result does not show, because the field folds, is NaN.
+    Returns:
+        The positions q with q + field(q) = p for each point p, float64 [N, 2]. They are found by Newton's method from
+        p - field(p) and, if that does not converge inside the image, from the pixel whose source is nearest. A point that
+        the result does not show, because the field folds, is NaN.
     """
     if np.isnan(points).any():
         known = ~np.isnan(points).any(axis=1)
@@ -155,11 +155,12 @@ def move_points_along(points: Points, field: NDArray[np.float32], *, search: boo
 
 
 def move_boxes_along(boxes: Boxes, field: NDArray[np.float32]) -> Boxes:
-    """Return boxes around what a remapping shows of each.
+    """Return boxes around the part of the result of a Remap that shows each box.
 
-    Points on the borders, at most 4 pixels apart and up to 64 on each side, are moved along the
-    field. Where it folds or tears, that misses what is shown of the inside, so each side is put
-    within a pixel of the pixels that show the box, except where these reach the image's border.
+    Points on the borders, at most 4 pixels apart and up to 64 on each side, are moved along the field. If it folds or
+    tears, they miss
+    parts of the inside, so each side is also limited to within a pixel of the pixels that show the box, except if these reach the
+    image's border.
     """
     if len(boxes) == 0:
         return boxes.copy()
@@ -197,7 +198,7 @@ def _shown(boxes: Boxes, field: NDArray[np.float32]) -> Boxes:
 
 
 def inside(points: Points, size: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return which points lie in the image, [0, width) and [0, height), bool [N]."""
+    """Return which points lie inside the image, [0, width) and [0, height), bool [N]."""
     extent = np.array(size[::-1])
     within = (points >= 0) & (points < extent)
     return np.asarray(within.all(axis=1))
@@ -212,7 +213,7 @@ def in_holes(points: Points, holes: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def shuffle_points(points: Points, tiles: NDArray[np.int64], sources: NDArray[np.int64]) -> Points:
-    """Move points with the tile that they lie in; see RandomGridShuffle."""
+    """Return points that moved with the tile they lie in; see RandomGridShuffle."""
     moved = points.copy()
     for tile, source in zip(tiles, sources, strict=True):
         within = in_holes(points, source[None])
@@ -223,12 +224,15 @@ def shuffle_points(points: Points, tiles: NDArray[np.int64], sources: NDArray[np
 def shrink_in_holes(
     boxes: Boxes, hidden: NDArray[np.bool_], params: BoxParams
 ) -> tuple[Boxes, NDArray[np.bool_]]:
-    """Cut boxes down to their pixels that are not hidden, and decide which of them stay.
+    """Shrink boxes to their pixels that are not hidden, and decide which of them are kept.
 
     Args:
-        boxes: Inside the image.
-        hidden: bool [H, W].
-        params: Its min_area and min_visibility count visible pixels.
+        boxes: Boxes inside the image.
+        hidden: Which pixels are hidden, bool [H, W].
+        params: Limits for the visible pixels: min_area and min_visibility.
+
+    Returns:
+        All boxes, shrunk, and a mask of those to keep, bool [N].
 
     Source: Albumentations ``filter_bboxes_by_holes``, which rounds corners towards zero.
     """
@@ -255,7 +259,7 @@ def _homogeneous(points: Points) -> NDArray[np.float64]:
 
 
 def _around(points: NDArray[np.float64]) -> Boxes:
-    """Return boxes around points [N, n, 2], leaving out NaN; without a point a box is empty."""
+    """Return boxes around points [N, n, 2], ignoring NaN; without a point a box is empty."""
     seen = ~np.isnan(points)
     low = np.where(seen, points, np.inf).min(axis=1, initial=np.inf)
     high = np.where(seen, points, -np.inf).max(axis=1, initial=-np.inf)
@@ -286,7 +290,11 @@ def _sample(
 def _settle(
     points: Points, start: Points, field: NDArray[np.float32]
 ) -> tuple[Points, NDArray[np.float64]]:
-    """Solve q + field(q) = p from ``start``; return the best q met, and how far it is off."""
+    """Solve q + field(q) = p by Newton's method from ``start``.
+
+    Returns:
+        The best q of all steps, [N, 2], and its error in pixels, [N].
+    """
     q, best = start, start.copy()
     least = np.full(len(points), np.inf)
     for _ in range(_TURNS):
@@ -302,7 +310,7 @@ def _settle(
 
 
 def _newton(rest: Points, slopes: NDArray[np.float64]) -> Points:
-    """Return the step of Newton's method; the plain one where the field folds."""
+    """Return the step of Newton's method, or ``rest`` itself for points at which the field folds."""
     a, b = 1 + slopes[:, 0, 0], slopes[:, 0, 1]
     c, d = slopes[:, 1, 0], 1 + slopes[:, 1, 1]
     determinant = a * d - b * c
@@ -314,7 +322,7 @@ def _newton(rest: Points, slopes: NDArray[np.float64]) -> Points:
 
 
 def _nearest(points: Points, field: NDArray[np.float32]) -> Points:
-    """Return the centre of the pixel whose source is nearest to each point."""
+    """Return for each point the centre of the pixel whose source is nearest to it."""
     _, height, width = field.shape
     x, y = field[0] + np.arange(0.5, width), field[1] + np.arange(0.5, height)[:, None]
     found = np.empty_like(points)

@@ -1,6 +1,7 @@
-"""Maps of numbers over an image, such as depth and optical flow: moved like the image, nearest, with their vectors.
+"""Maps of numbers over an image, such as depth and optical flow, which move like the image.
 
-A pixel of a map belongs to the image's pixel at the same place. Unknown values, also beside the image, are NaN.
+A pixel of a map belongs to the image's pixel at its position; nearest pixels are taken, and vectors are transformed. Unknown
+values, also outside the image, are NaN.
 """
 
 from collections.abc import Sequence
@@ -30,11 +31,11 @@ def check_maps(recipe: Recipe, *, vectors: bool) -> None:
 
     Args:
         recipe: One recipe.
-        vectors: Whether there are vectors among them, which turn and scale with the image.
+        vectors: Whether some maps hold vectors, which rotate and scale with the image.
 
     Raises:
-        RecipeError: It cannot; the operation, the reason and a way out are named.
-        TargetsError: A step that is not ours moves pixels, or may do so.
+        RecipeError: An operation cannot move maps; the error names it, the reason and a way out.
+        TargetsError: Code of a user or of another library moves pixels, or may move them.
     """
     for leaf in recipe.leaves:
         if isinstance(leaf, Foreign):
@@ -53,18 +54,18 @@ def move_maps(
     """Return the maps of one image as a recipe moves them.
 
     Args:
-        recipe: One that `check_maps` takes.
-        draws: The result of ``recipe.draw``.
-        row: The image's row in it.
-        maps: float32 [M, H, W], of the image's size; not written to.
-        vectors: Numbers of the first of each two maps that hold vectors, (x, y) in pixels: from a point to the same
-            point in another picture of the same size, which is moved alike. The linear part of the move multiplies them.
+        recipe: A recipe that `check_maps` accepts.
+        draws: Draws that ``recipe.draw`` returned.
+        row: The image's row in the draws.
+        maps: The maps, float32 [M, H, W], of the image's size; not written to.
+        vectors: Index of the first map of each pair that holds vectors (x, y), in pixels, from a point to the corresponding
+            point in another image of that size, which is moved alike. The linear part of the move multiplies them.
 
     Returns:
-        float32 [M, H', W'].
+        The moved maps, float32 [M, H', W'].
 
     Raises:
-        TargetsError: The maps have another size than the image.
+        TargetsError: The maps and the image have different sizes.
     """
     sizes = draws.sizes[row : row + 1]
     if maps.shape[1:] != tuple(sizes[0]):
@@ -92,7 +93,7 @@ def move_maps(
 
 
 def _refusal(leaf: Operation) -> str:
-    """Return why an operation cannot move maps, "" where it can."""
+    """Return why an operation cannot move maps, or "" if it can."""
     if isinstance(leaf, Mixing):
         return "maps of several images have no mixture"
     if isinstance(leaf, Spatial) and not moves_targets(leaf):

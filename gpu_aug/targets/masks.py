@@ -1,7 +1,7 @@
-"""Masks: integers [M, H, W] through every spatial operation, nearest, once, for every engine.
+"""Spatial operations on masks, integers [M, H, W], with nearest-pixel sampling; all engines share them.
 
-A mask gets the same border as its image: its own last pixels mirrored or repeated, or a
-constant. Pixels are chosen in float64: the source of a pixel is the one that its centre falls into.
+A mask gets the kind of border of its image: its own last pixels mirrored or repeated, or a constant. The source of a pixel is the
+pixel into which its centre falls, computed in float64.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ _CPU = torch.device("cpu")  # all targets are moved on the host
 def cut(
     masks: Masks, start: NDArray[np.int64], shape: NDArray[np.int64], padding_mode: str, fill: int
 ) -> Masks:
-    """Keep a rectangle, ``start`` (top, left) and ``shape``; see spatial.Crop."""
+    """Return the crop of masks with the corner ``start`` (top, left) and the size ``shape``; see spatial.Crop."""
     rows = np.arange(start[0], start[0] + shape[0])
     columns = np.arange(start[1], start[1] + shape[1])
     return _take(masks, rows, columns, padding_mode, fill)
@@ -38,10 +38,10 @@ def resample(
     *,
     floor: bool = False,
 ) -> Masks:
-    """Resample a rectangle to another size; see spatial.Resample.
+    """Return a crop of masks resized to ``resize``; see spatial.Resample.
 
-    A pixel comes from the one that its centre falls into (torch's "nearest-exact"); with ``floor``
-    from that of its top-left corner (the "nearest" of torchvision and OpenCV).
+    A new pixel takes the pixel into which its centre falls (torch's "nearest-exact"), or its top-left corner if ``floor``
+    ("nearest" of torchvision and OpenCV).
     """
     rows, columns = (
         int(start[axis]) + nearest_pixels(int(shape[axis]), int(resize[axis]), floor=floor)
@@ -51,7 +51,7 @@ def resample(
 
 
 def reorient(masks: Masks, transpose: bool, top_bottom: bool, left_right: bool) -> Masks:
-    """Transpose, then mirror; see spatial.Reorient."""
+    """Return masks transposed, then flipped; see spatial.Reorient."""
     masks = masks.transpose(0, 2, 1) if transpose else masks
     return masks[:, :: -1 if top_bottom else 1, :: -1 if left_right else 1]
 
@@ -59,19 +59,19 @@ def reorient(masks: Masks, transpose: bool, top_bottom: bool, left_right: bool) 
 def warp(
     masks: Masks, matrix: NDArray[np.float64], size: Size, padding_mode: str, fill: int
 ) -> Masks:
-    """Move by a matrix [3, 3] from before to after in continuous coordinates, to another ``size``."""
+    """Return masks warped to ``size`` by a matrix [3, 3] from input to output positions, in continuous coordinates."""
     x, y = sources(matrix[None], size, _CPU)
     return _gather(masks, x[0].numpy(), y[0].numpy(), padding_mode, fill)
 
 
 def remap(masks: Masks, field: NDArray[np.float32], padding_mode: str, fill: int) -> Masks:
-    """Move along a field [2, H, W]; see spatial.Remap."""
+    """Return masks resampled along a displacement field [2, H, W]; see spatial.Remap."""
     x, y = displaced(torch.from_numpy(field)[None])
     return _gather(masks, x[0].numpy(), y[0].numpy(), padding_mode, fill)
 
 
 def shuffle(masks: Masks, tiles: NDArray[np.int64], sources: NDArray[np.int64]) -> Masks:
-    """Show in each rectangle of ``tiles`` what lies in that of ``sources``, [n, 4]; see Holes."""
+    """Return masks whose rectangles ``tiles`` show those of ``sources``, int64 [n, 4] each; see RandomGridShuffle."""
     shuffled = masks.copy()
     for (top, left, bottom, right), (above, before, below, after) in zip(
         tiles, sources, strict=True
@@ -81,7 +81,7 @@ def shuffle(masks: Masks, tiles: NDArray[np.int64], sources: NDArray[np.int64]) 
 
 
 def hidden_by(holes: NDArray[np.int64], size: Size) -> NDArray[np.bool_]:
-    """Return which pixels, bool [H, W], lie in rectangles [n, 4] (top, left, bottom, right)."""
+    """Return which pixels lie in one of the rectangles [n, 4] (top, left, bottom, right), bool [H, W]."""
     hidden = np.zeros(size, bool)
     for top, left, bottom, right in np.maximum(holes, 0):
         hidden[top:bottom, left:right] = True
@@ -103,7 +103,7 @@ def _take(
 def _gather(
     masks: Masks, x: NDArray[np.float64], y: NDArray[np.float64], padding_mode: str, fill: int
 ) -> Masks:
-    """Take the pixels that the points (x, y), [H, W] each, fall into; NaN is beside the image."""
+    """Return the pixels into which the points (x, y), [H, W] each, fall; NaN counts as outside the image."""
     _, height, width = masks.shape
     known = np.isfinite(x) & np.isfinite(y)
     limit = 2.0**40  # larger coordinates would not fit into int64

@@ -1,4 +1,4 @@
-"""Targets of mixed images: boxes and keypoints of all visible images, masks pasted like the images."""
+"""Targets of mixed images: boxes and keypoints of all visible images, and masks mixed like the images."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,16 +19,16 @@ from gpu_aug.targets.targets import KINDS
 def mix(
     operation: Mixing, params: Params, partners: NDArray[np.int64], batch: list[Moved]
 ) -> list[Moved]:
-    """Return the targets of the mixed images; all are read as they were before.
+    """Return the targets of a batch after a mixing operation.
 
     Args:
         operation: The mixing operation.
         params: Drawn parameters of the batch.
-        partners: int64 [B, 4]; see Draws.
-        batch: The targets before.
+        partners: Rows of the neighbouring images, int64 [B, 4]; see Draws.
+        batch: The targets before the operation.
 
     Raises:
-        TargetsError: One sample has something that its partner lacks.
+        TargetsError: One sample has targets that its partner lacks.
     """
     sources = operation.sources(partners)
     mixed = list(batch)
@@ -45,7 +45,7 @@ def mix(
 
 
 def _check_alike(operation: Mixing, members: list[Moved], row: int) -> None:
-    """Refuse to mix targets if one has a kind of targets that another lacks."""
+    """Raise a TargetsError if one of the images has a kind of targets that another lacks."""
     for name in (*KINDS, "box_labels", "keypoint_labels"):
         there = [getattr(member, name) is not None for member in members]
         if any(there) != all(there):
@@ -63,7 +63,7 @@ def _check_alike(operation: Mixing, members: list[Moved], row: int) -> None:
 
 
 def _joined(members: list[Moved]) -> Moved:
-    """Put the boxes and keypoints of all members together, with their labels."""
+    """Return the boxes and keypoints of all images together, with their labels."""
     names = ("boxes", "box_labels", "keypoints", "keypoint_labels")
     joined: dict[str, Any] = {
         name: np.concatenate([getattr(member, name) for member in members])
@@ -74,7 +74,7 @@ def _joined(members: list[Moved]) -> Moved:
 
 
 def _tile(offsets: NDArray[np.int64], members: list[Moved]) -> Moved:
-    """Put members side by side and look through the window; see Mosaic.offsets."""
+    """Return the targets of images that are placed side by side and seen through the window; see Mosaic.offsets."""
     placed = []
     for member, (top, left) in zip(members, offsets.tolist(), strict=True):
         tile = replace(member)
@@ -101,7 +101,7 @@ def _tile(offsets: NDArray[np.int64], members: list[Moved]) -> Moved:
 
 
 def _paste(start: NDArray[np.int64], shape: NDArray[np.int64], own: Moved, other: Moved) -> Moved:
-    """Put a rectangle of the other's masks into the own ones."""
+    """Return the own targets with a rectangle of the other image's masks pasted into the masks."""
     pasted = replace(own)
     if own.masks is not None and other.masks is not None:
         pasted.masks = own.masks.copy()

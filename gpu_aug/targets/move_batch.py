@@ -1,4 +1,4 @@
-"""Moving the boxes, keypoints and masks of a batch by a recipe's draws, the same for every engine."""
+"""Moving the boxes, keypoints and masks of a batch by a recipe's draws; all engines share it."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -23,17 +23,17 @@ from gpu_aug.targets.targets import KINDS, BoxParams, KeypointParams, Targets
 def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list[Targets]:
     """Return the targets of the images that ``recipe`` makes with ``draws``.
 
-    All stages are carried out, in order, and after each operation that moves them boxes are clipped
-    and dropped as ``recipe.boxes`` says, keypoints as ``recipe.keypoints`` says.
+    All operations move the targets, in order. After each of them boxes are clipped and dropped as ``recipe.boxes`` says, and
+    keypoints are dropped as ``recipe.keypoints`` says.
 
     Args:
-        recipe: One recipe; each view of Views has targets of its own.
-        draws: The result of ``recipe.draw`` for B samples.
-        targets: B, in the recipe's own form of boxes; not written to.
+        recipe: One recipe; the targets of Views are moved for each view separately.
+        draws: Draws of B samples that ``recipe.draw`` returned.
+        targets: Targets of the B samples, with boxes in the format of ``recipe.boxes``; not written to.
 
     Raises:
-        RecipeError: An operation cannot move what there is; it is named.
-        TargetsError: Targets do not fit their image, or cannot be mixed. The row is named.
+        RecipeError: An operation cannot move such targets; the error names it.
+        TargetsError: Targets do not fit their image, or cannot be mixed; the error names the row.
 
     Example:
         >>> recipe = Recipe([CenterCrop(32)])
@@ -75,10 +75,10 @@ def check_recipe(recipe: Recipe, kinds: Collection[str]) -> None:
 
     Args:
         recipe: One recipe.
-        kinds: Some of KINDS.
+        kinds: Kinds of targets, some of KINDS.
 
     Raises:
-        RecipeError: It cannot; the operation, the reason and a way out are named.
+        RecipeError: An operation cannot move one of them; the error names it, the reason and a way out.
     """
     for leaf in recipe.leaves:
         if kinds and isinstance(leaf, Foreign):
@@ -93,21 +93,21 @@ def check_recipe(recipe: Recipe, kinds: Collection[str]) -> None:
 
 
 def check_targets(recipe: Recipe, targets: Targets, size: tuple[int, int]) -> None:
-    """Check that the targets of one image are what a recipe takes.
+    """Check that the targets of one image are valid for a recipe.
 
     Args:
         recipe: One recipe.
-        targets: Targets with boxes in the recipe's own form.
+        targets: Targets, with boxes in the format of ``recipe.boxes``.
         size: Height and width of the source image.
 
     Raises:
-        TargetsError: They are not.
+        TargetsError: The targets do not fit the image, or are invalid.
     """
     _enter(recipe, targets, size, None)
 
 
 def _refusal(leaf: Operation, kind: str) -> str | None:
-    """Return why an operation cannot move a kind of targets; None where it can."""
+    """Return why an operation cannot move a kind of targets, or None if it can."""
     if isinstance(leaf, MixUp) and kind == "masks":
         return "two masks of whole numbers have no blend"
     if isinstance(leaf, RandomGridShuffle) and kind == "boxes":
@@ -126,7 +126,7 @@ def _size(sizes: NDArray[np.int64], row: int) -> tuple[int, int]:
 
 
 def _num_before_check(operation: Operation) -> int:
-    """Return the number of leaves of the first step, after which all targets are checked, moved or not.
+    """Return the number of leaves of the first step, after which all targets are checked, whether they moved or not.
 
     A combinator is one step, so targets are checked after the last of its alternatives.
     """
@@ -183,7 +183,11 @@ def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | N
 
 
 def _check_boxes(one: Moved, where: str) -> None:
-    """Clip, drop or refuse boxes that are wrong."""
+    """Clip, drop or refuse invalid boxes, as BoxParams says.
+
+    Raises:
+        TargetsError: A box is outside the image or has no area, and may not be clipped or dropped.
+    """
     assert one.boxes is not None
     params, given = one.box_params, one.boxes
     clipped = box_math.clip(given, one.size)

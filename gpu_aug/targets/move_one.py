@@ -1,4 +1,4 @@
-"""Moving the targets of one image, for each family of operations, the same for every engine."""
+"""Moving the targets of one image, for each family of operations; all engines share it."""
 
 from dataclasses import dataclass
 from functools import singledispatch
@@ -25,11 +25,11 @@ _CPU = torch.device("cpu")  # all targets are moved on the host
 
 @dataclass(slots=True)
 class Moved:
-    """The targets of one image on their way through a recipe; boxes are corners in pixels.
+    """The targets of one image while a recipe moves them; boxes are corners in pixels.
 
     Attributes:
-        size: Height and width of the image before the operation at hand.
-        after: Height and width after it.
+        size: Height and width of the image before the current operation.
+        after: Height and width of the image after the current operation.
     """
 
     boxes: NDArray[np.float64] | None
@@ -43,7 +43,7 @@ class Moved:
     keypoint_params: KeypointParams
 
     def keep_boxes(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the other boxes with their labels, and with their masks if there is one per box."""
+        """Keep only the boxes of the mask ``kept``, bool [N], their labels and, if there is one per box, their masks."""
         if self.boxes is None or kept.all():
             return
         own_masks = self.box_params.instance_masks
@@ -54,7 +54,7 @@ class Moved:
             self.box_labels = self.box_labels[kept]
 
     def keep_keypoints(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the other keypoints and their labels."""
+        """Keep only the keypoints of the mask ``kept``, bool [K], and their labels."""
         if self.keypoints is None or kept.all():
             return
         self.keypoints = self.keypoints[kept]
@@ -64,18 +64,18 @@ class Moved:
 
 @singledispatch
 def move(operation: Operation, one: Moved, params: Params, row: int) -> None:
-    """Move the targets of one image, in place; register a function for a family of operations.
+    """Move the targets of one image in place; families of operations register their functions here.
 
     Args:
-        operation: The operation applied to the image.
-        one: Its targets.
+        operation: The operation that was applied to the image.
+        one: The targets of the image.
         params: Drawn parameters of the batch.
-        row: The image's row in it; ``apply`` is on there.
+        row: The image's row in the batch; its gate is open.
     """
 
 
 def moves_targets(leaf: Operation) -> bool:
-    """Whether an operation that does not mix images can change targets at all."""
+    """Return whether an operation that does not mix images can change targets at all."""
     return move.dispatch(type(leaf)) is not move.dispatch(Operation)
 
 
@@ -181,7 +181,10 @@ def _matrix(operation: Moving, one: Moved, params: Params, row: int) -> NDArray[
 
 
 def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: float = 0.0) -> None:
-    """Move boxes and keypoints by a matrix; ``to_continuous`` is added to keypoints meanwhile."""
+    """Move boxes and keypoints by a matrix, in place.
+
+    ``to_continuous`` is added to keypoints before the move and subtracted afterwards.
+    """
     if one.boxes is not None:
         one.boxes = box_math.move_boxes(one.boxes, matrix)
     if one.keypoints is not None:
@@ -189,10 +192,10 @@ def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: flo
 
 
 def _fill(one: Moved, operation: Any) -> Any:
-    """Return the value of masks beside the image, NaN for maps of floats.
+    """Return the value of masks outside the image; NaN for maps of floating-point numbers.
 
     Raises:
-        TargetsError: It does not fit into the type of the masks.
+        TargetsError: The value does not fit the dtype of the masks.
     """
     assert one.masks is not None
     if one.masks.dtype.kind == "f":

@@ -14,20 +14,20 @@ Labels = NDArray[np.int64] | NDArray[np.float32] | NDArray[np.float64]
 def soft_labels(
     recipe: Recipe, draws: Draws, labels: Labels, num_classes: int | None = None
 ) -> NDArray[np.float32]:
-    """Return the labels of the images that ``recipe`` makes with ``draws``: float32 [B, C].
+    """Return the soft labels of the images that ``recipe`` makes with ``draws``, float32 [B, C].
 
-    Each mixing operation mixes the labels as it mixes the images: MixUp and CutMix by ``lam``
-    (CutMix by the area of the clipped rectangle), Mosaic by area. An image that was mixed with
-    nothing keeps its label. Of Views, each view has labels of its own.
+    Each mixing operation mixes the labels as it mixes the images: MixUp and CutMix by ``lam`` (for CutMix this is the area
+    outside the clipped rectangle), Mosaic by the area of each tile. An image that is mixed with no other keeps its label. With
+    Views, each view has its own labels.
 
     Args:
-        recipe: Also one that mixes nothing.
-        draws: The result of ``recipe.draw`` for these B samples.
-        labels: Class numbers, int [B] in [0, C); or soft labels, float [B, C].
-        num_classes: C. None takes it from soft labels, or from the recipe's operations.
+        recipe: The recipe; it need not mix images.
+        draws: Draws of these B samples that ``recipe.draw`` returned.
+        labels: Class indices, integers [B] in [0, C), or soft labels, floating-point [B, C].
+        num_classes: Number of classes C; None takes it from soft labels, or from the recipe's operations.
 
     Raises:
-        RecipeError: C is not known, contradicts the labels, or a label is not a class.
+        RecipeError: The number of classes is unknown or contradicts the labels, or a label is not a class.
     """
     mixing = [
         (leaf, params)
@@ -43,7 +43,7 @@ def soft_labels(
 
 
 def missing_labels(count: int, size: int, value: int = -1) -> str:
-    """Return the sentence with which losses and mixing refuse ``size`` labels of which ``count`` are missing."""
+    """Return the error text for a batch of ``size`` labels of which ``count`` are missing (have the value ``value``)."""
     return (
         f"{count} of {size} labels of the batch are {value}, which means that the data has no label for these "
         'samples: give labels with open_dataset(..., labels=...), or leave the samples out with dataset.where("label >= 0")'
@@ -51,7 +51,7 @@ def missing_labels(count: int, size: int, value: int = -1) -> str:
 
 
 def class_count(recipe: Recipe) -> int | None:
-    """Return the ``num_classes`` of the recipe's mixing operations; None where none has one.
+    """Return the ``num_classes`` of the recipe's mixing operations, or None if no operation has one.
 
     Raises:
         RecipeError: Two operations have different numbers.

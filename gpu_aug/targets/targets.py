@@ -1,4 +1,4 @@
-"""Targets: boxes, keypoints, masks and labels of an image, and how a recipe moves them."""
+"""Targets: boxes, keypoints, masks and labels of an image, and the parameters of how a recipe moves them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -46,21 +46,20 @@ _EXAMPLES = {
 class Targets:
     """The targets of one image; a field that is None is absent.
 
-    Arrays, tensors and lists are taken; they become numpy arrays. In and out of a recipe
-    boxes have the form that its BoxParams names, which is (left, top, right, bottom) in pixels where
-    it has none.
+    Arrays, tensors and lists are accepted and become NumPy arrays. Boxes that go into a recipe or come out of it have the
+    format of its BoxParams; without BoxParams this is (left, top, right, bottom) in pixels.
 
     Attributes:
-        boxes: float64 [N, 4], in continuous coordinates: the pixel in row i and column j is the box
+        boxes: Boxes, float64 [N, 4], in continuous coordinates: the pixel in row i and column j is the box
             (j, i, j + 1, i + 1).
-        box_labels: Anything with first axis N; whole numbers are int64. They follow their boxes.
-        keypoints: float64 [K, 2], (x, y) in continuous coordinates: the centre of the top-left
-            pixel is (0.5, 0.5). See KeypointParams.pixel_index for the other convention.
-        keypoint_labels: Anything with first axis K. They follow their keypoints.
-        masks: Integers or bool [M, H, W]: a semantic mask is one layer, instances are one each.
+        box_labels: Labels of the boxes, an array with first axis N, which are dropped with their boxes; integers become int64.
+        keypoints: Keypoints (x, y), float64 [K, 2], in continuous coordinates: the centre of the top-left pixel is
+            (0.5, 0.5). See KeypointParams.pixel_index for the other convention.
+        keypoint_labels: Labels of the keypoints, an array with first axis K, which are dropped with their keypoints.
+        masks: Masks, integers or bool [M, H, W]: one layer for a semantic mask, or one layer for each instance.
 
     Raises:
-        TargetsError: A wrong shape, a value that is not finite, or labels that do not match.
+        TargetsError: An array has a wrong shape, a value is not finite, or the number of labels does not match.
 
     Example:
         >>> Targets(boxes=[[10, 20, 50, 60]], box_labels=[3]).boxes.shape
@@ -87,11 +86,11 @@ class Targets:
 
     @property
     def names(self) -> frozenset[str]:
-        """The fields that are there."""
+        """Names of the fields that are not None."""
         return frozenset(one.name for one in fields(self) if getattr(self, one.name) is not None)
 
     def __bool__(self) -> bool:
-        """Whether there is anything at all."""
+        """Return whether any field is not None."""
         return any(getattr(self, field.name) is not None for field in fields(self))
 
 
@@ -100,21 +99,21 @@ class _Params(metaclass=FriendlyArgumentErrors):
 
     @classmethod
     def from_dict(cls, saved: Any) -> Any:
-        """Build the parameters that their ``to_dict`` described.
+        """Return the parameters that a dictionary from ``to_dict`` describes.
 
         Raises:
-            RecipeError: A field is unknown or has a bad value.
+            RecipeError: A field is unknown or has an invalid value.
         """
         from gpu_aug.files.schema import params_from_dict  # which imports this module
 
         return params_from_dict(cls, saved)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, ready for JSON."""
+        """Return the fields by name, ready for JSON."""
         return asdict(self)  # type: ignore[call-overload,no-any-return] # a dataclass, as all that are made of it
 
     def differences(self) -> dict[str, Any]:
-        """Return the fields that do not have their default, for the fingerprint."""
+        """Return the fields that differ from their default, for the fingerprint of a recipe."""
         defaults = type(self)().to_dict()
         return {name: value for name, value in self.to_dict().items() if value != defaults[name]}
 
@@ -123,30 +122,27 @@ class _Params(metaclass=FriendlyArgumentErrors):
 class BoxParams(_Params):
     """How a recipe reads, keeps and returns boxes.
 
-    Sizes and areas are in pixels of the image as it is when they are checked, and count only the part inside the image.
+    Sizes and areas are in pixels of the image at the time of the check, and count only the part of a box inside the image.
 
     Args:
-        format: "xyxy" (left, top, right, bottom), "xywh" (left, top, width, height) or "cxcywh"
-            (centre, width, height). Albumentations' names stand for one of these and for ``normalized``:
-            "pascal_voc" is "xyxy" and "coco" is "xywh", both in pixels; "albumentations" is "xyxy" and "yolo" is
-            "cxcywh", both normalized. Which name was given is forgotten: the recipe is the same.
+        format: Format of boxes: "xyxy" (left, top, right, bottom), "xywh" (left, top, width, height) or "cxcywh" (centre,
+            width, height). Albumentations' names set ``normalized`` as well: "pascal_voc" means "xyxy" and "coco" means
+            "xywh", both in pixels; "albumentations" means "xyxy" and "yolo" means "cxcywh", both normalized. A recipe does
+            not depend on which of two equivalent names was given.
         normalized: Whether coordinates are shares of the image's width and height.
-        min_area: Smaller boxes are dropped.
-        min_visibility: Boxes of which a smaller share of the area is left are dropped: the part
-            inside the image over the whole.
-        min_width: Narrower boxes are dropped.
-        min_height: Lower boxes are dropped.
-        max_accept_ratio: Boxes with a larger ratio of their longer to their shorter side are dropped.
-        clip: Whether boxes that leave the image are cut at its border when they come in; they are
-            refused otherwise.
-        filter_invalid: Whether boxes without area are dropped when they come in; they are refused
-            otherwise.
-        check_each: Whether boxes are clipped and dropped after each operation that moves them, or
-            once at the end. Visibility is counted from one check to the next.
-        keep_empty: Whether boxes of which nothing is left in the image stay, without area, on its
-            border, until SanitizeBoundingBoxes, as in torchvision.
-        shrink_in_holes: Whether operations that erase parts of the image cut boxes down to what can
-            still be seen, as in Albumentations.
+        min_area: Smallest area of a box; boxes with less are dropped.
+        min_visibility: Smallest share of a box's area that must be inside the image; boxes with less are dropped.
+        min_width: Smallest width of a box; narrower boxes are dropped.
+        min_height: Smallest height of a box; lower boxes are dropped.
+        max_accept_ratio: Largest ratio of the longer to the shorter side; boxes with more are dropped. None sets no limit.
+        clip: Whether input boxes that extend beyond the image are clipped; if False, they raise an error.
+        filter_invalid: Whether input boxes without area are dropped; if False, they raise an error.
+        check_each: Whether boxes are clipped and dropped after each operation that moves them, or only once at the end.
+            Visibility is measured from one check to the next.
+        keep_empty: Whether boxes that have moved out of the image stay, without area, on its border, until
+            SanitizeBoundingBoxes, as in torchvision.
+        shrink_in_holes: Whether operations that erase parts of the image shrink boxes to what is still visible, as in
+            Albumentations.
         instance_masks: Whether ``masks`` has one layer per box, which is dropped with its box.
 
     Source: Albumentations BboxParams.
@@ -200,16 +196,15 @@ class KeypointParams(_Params):
     """How a recipe reads, keeps and returns keypoints.
 
     Args:
-        remove_invisible: Whether keypoints outside the image, and those that an operation of
-            ``drop_in_holes`` erased, are dropped with their labels. Otherwise all stay, in order; one
-            that lies behind a horizon or that a distortion hides everywhere is NaN.
-        check_each: Whether they are dropped after each operation that moves them, or once at the end.
-        pixel_index: Whether coordinates name pixels, the top-left one (0, 0), as in Albumentations:
-            a mirrored x is W - 1 - x, warps move pixel centres, and resampling multiplies
-            coordinates by the scale. "flips" is torchvision's: so in mirrorings alone, otherwise
-            continuous. False is continuous throughout: the centre of the top-left pixel is
-            (0.5, 0.5), and a mirrored x is W - x.
-        drop_in_holes: Whether keypoints in parts of the image that an operation erases are invisible.
+        remove_invisible: Whether keypoints outside the image are dropped with their labels; with ``drop_in_holes`` also
+            those that an operation erases. If False, all keypoints stay, in order; one behind a horizon, or one that a
+            distortion hides, becomes NaN.
+        check_each: Whether keypoints are dropped after each operation that moves them, or only once at the end.
+        pixel_index: Whether coordinates are pixel indices, with (0, 0) for the top-left pixel, as in Albumentations: a
+            flipped x is W - 1 - x, warps move pixel centres, and resizing multiplies coordinates by the scale. "flips" is
+            torchvision's convention: this rule for flips only, continuous coordinates otherwise. False means continuous
+            coordinates: the centre of the top-left pixel is (0.5, 0.5), and a flipped x is W - x.
+        drop_in_holes: Whether keypoints in parts of the image that an operation erases count as invisible.
 
     Source: Albumentations KeypointParams (without angles and scales).
 
@@ -229,7 +224,7 @@ class KeypointParams(_Params):
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Return an array of an array, a tensor on any device, or lists."""
+    """Return an array, a tensor on any device, or lists as a NumPy array."""
     if isinstance(values, torch.Tensor):
         return values.as_subclass(torch.Tensor).detach().cpu().numpy()
     return np.asarray(values)
@@ -251,7 +246,7 @@ def _spell_out(params: BoxParams) -> None:
 
 
 def _check_switches(params: Any, besides: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Check boolean fields; ``besides`` maps a field to a word that it may also hold."""
+    """Check boolean fields; ``besides`` maps the name of a field to a word that it may hold, too."""
     for field in fields(params):
         value, word = getattr(params, field.name), besides.get(field.name)
         if not isinstance(field.default, bool) or (word is not None and value == word):
@@ -304,7 +299,7 @@ def _labels(name: str, values: Any, owner: str, owners: Any) -> NDArray[Any]:
 
 
 def _way_to_whole(masks: NDArray[Any]) -> str:
-    """Return a sentence on how masks of another type become integers, and what they lose."""
+    """Return a sentence that tells how to convert masks of another dtype to integers, and what is lost."""
     if masks.dtype.kind != "f":
         return "number their values"
     if np.array_equal(masks, np.rint(masks)):
@@ -316,7 +311,10 @@ def _way_to_whole(masks: NDArray[Any]) -> str:
 
 
 def _require_int64(name: str, values: Any, labels: NDArray[Any]) -> None:
-    """Refuse whole numbers that int64 cannot hold; numpy makes uint64, float64 or objects of such lists."""
+    """Raise a TargetsError for integers that int64 cannot hold.
+
+    NumPy turns lists of them into uint64, float64 or objects.
+    """
     if labels.dtype.kind in "ibU":
         return
     numbers = labels.ravel().tolist()

@@ -1,4 +1,4 @@
-"""Draws made ahead, so that consecutive calls share the cost of drawing and of making programs."""
+"""Draws that are made in advance, so that consecutive calls share the cost of drawing and of making programs."""
 
 from itertools import chain
 from typing import NamedTuple
@@ -23,9 +23,9 @@ class Drawn(NamedTuple):
     """The prepared stages of a call.
 
     Attributes:
-        cut: The decode stage.
-        programs: The batch stages of several calls.
-        row: The call's number among them.
+        cut: Crop of the decode stage.
+        programs: Programs of the batch stages of several calls.
+        row: The call's row in ``programs``.
     """
 
     cut: Cut
@@ -34,16 +34,17 @@ class Drawn(NamedTuple):
 
 
 class DrawnAhead:
-    """Prepares calls with plain images, many at once.
+    """Prepares calls of a transform with plain images, many at once.
 
-    The draw of a call depends only on its run, its number and the image's size. If the decode stage gives one size, the
-    batch stage is prepared for a block of calls, whatever the sizes of their images. The decode stage is prepared for a
-    block once two consecutive images have one size, else for the call.
+    The draw of a call depends only on its run, its number and the image's size. If the decode stage always gives one
+    size, the batch
+    stage is prepared for a block of calls, whatever the sizes of their images. The decode stage is prepared for a block
+    as soon as two consecutive images have one size, and for single calls before.
 
     Args:
-        recipe: Draws; without operations on time.
-        plan: The fused engine's on the CPU.
-        view: Which view is drawn.
+        recipe: The recipe, without temporal operations.
+        plan: The fused engine's plan of the recipe on the CPU.
+        view: Index of the view that is drawn.
     """
 
     def __init__(self, recipe: Recipe, plan: Plan, view: int) -> None:
@@ -52,13 +53,13 @@ class DrawnAhead:
         self._last: Size | None = None
 
     def get(self, run: Run, number: int, size: Size, *, alone: bool = False) -> Drawn | None:
-        """Return the prepared stages of a call, None where the fused engine needs several passes for it.
+        """Return the prepared stages of a call, or None if the fused engine needs several passes for it.
 
         Args:
-            run: The call's.
-            number: The call's.
-            size: Height and width of its image.
-            alone: Whether the next numbers are not expected to follow.
+            run: Run of the call.
+            number: Number of the call in its run.
+            size: Height and width of the image.
+            alone: Whether calls with the next numbers are not expected to follow.
         """
         last, self._last = self._last, size
         again = size == last and not alone
@@ -92,7 +93,7 @@ class _Block:
     """Consecutive calls that are prepared together.
 
     Attributes:
-        programs: Their batch stages.
+        programs: Programs of their batch stages.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class _Block:
         self._cuts: dict[Size, list[Cut]] = {}
 
     def cut(self, row: int, size: Size, *, all_rows: bool) -> Cut:
-        """Return the decode stage of a row; ``all_rows`` draws that of all rows, for later calls."""
+        """Return the crop of a row's decode stage; ``all_rows`` draws the crops of all rows, for later calls."""
         cuts = self._cuts.get(size)
         if cuts is not None:
             return cuts[row]

@@ -1,4 +1,4 @@
-"""The seed, epoch and index that each call of a transform draws by, also in the workers of a DataLoader."""
+"""The seed, epoch and sample index of each call of a transform, also in the workers of a DataLoader."""
 
 import itertools
 import threading
@@ -11,13 +11,13 @@ _MOST_SEEDS = 2**63 - 1  # the largest limit that torch.randint takes
 
 
 class Run(NamedTuple):
-    """Calls whose indices follow from one rule.
+    """Calls whose sample indices follow from one rule.
 
     Attributes:
-        seed: Their seed.
-        epoch: Their epoch.
-        first: The index of the first call.
-        step: What the index grows by from call to call.
+        seed: Seed of the calls.
+        epoch: Epoch of the calls.
+        first: Sample index of the first call.
+        step: Difference of the indices of consecutive calls.
     """
 
     seed: int
@@ -27,15 +27,16 @@ class Run(NamedTuple):
 
 
 class Numbering:
-    """Numbers the calls, so that each has a draw of its own.
+    """Gives each call a number, so that each has its own draw.
 
-    In a worker of torch's DataLoader the epoch is the base seed that the DataLoader draws from torch's generator for
-    each of its loops, and workers take indices in turn. So no two calls of a run draw alike, whatever the number of workers,
-    and ``torch.manual_seed`` repeats all draws.
+    In a worker of torch's DataLoader, the base seed that the DataLoader draws from torch's generator for each of its
+    loops takes the
+    place of the epoch, and workers take indices in turn. So no two calls have one draw, whatever the number of workers, and
+    ``torch.manual_seed`` makes all draws repeatable.
 
     Args:
-        seed: Not negative; None takes one from torch's generator at the first call, in each worker again.
-        epoch: Not negative.
+        seed: Seed, not negative; None takes one from torch's generator at the first call, separately in each worker.
+        epoch: Epoch, not negative.
     """
 
     def __init__(self, seed: int | None, epoch: int = 0) -> None:
@@ -56,7 +57,7 @@ class Numbering:
         self._key = None
 
     def take(self, count: int = 1) -> tuple[Run, int]:
-        """Return the run of the next calls, and the number of the first of them in it."""
+        """Return the run of the next ``count`` calls, and the number of the first of them in the run."""
         with self._lock:
             run = self._current()
             first = next(self._calls)
@@ -65,7 +66,7 @@ class Numbering:
             return run, first
 
     def given(self) -> Run:
-        """Return the run of calls whose indices are given."""
+        """Return the run of calls for which the user gives indices."""
         with self._lock:
             return Run(self._current().seed, self._epoch, 0, 1)
 

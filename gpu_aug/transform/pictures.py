@@ -1,4 +1,4 @@
-"""Images that a transform takes and returns: arrays, tensors and Pillow images."""
+"""Conversions of the images that a transform takes and returns: arrays, tensors and Pillow images."""
 
 from typing import Any, Literal
 
@@ -16,17 +16,20 @@ _LEFT_RIGHT, _TOP_BOTTOM, _TRANSPOSE = 0, 1, 5  # PIL.Image.Transpose
 
 
 def kind_of(image: Any) -> Kind:
-    """Return the kind of an image, "image" for torchvision's class; all but tensors and Pillow images count as arrays."""
+    """Return the kind of an image.
+
+    "image" is torchvision's class tv_tensors.Image; everything that is neither a tensor nor a Pillow image is "array".
+    """
     if isinstance(image, Tensor):
         return "image" if type(image).__module__ == "torchvision.tv_tensors._image" else "tensor"
     return "pillow" if hasattr(image, "getbands") else "array"
 
 
 def plain_size(image: Any) -> tuple[int, int] | None:
-    """Return height and width of an image that is plain 8-bit RGB on the CPU; None for others.
+    """Return height and width of an image that is plain 8-bit RGB on the CPU, or None for other images.
 
     Args:
-        image: uint8 [H, W, 3] as an array, uint8 [3, H, W] as a tensor, or a Pillow image of mode RGB.
+        image: A plain image is uint8 [H, W, 3] as an array, uint8 [3, H, W] as a tensor, or a Pillow image of mode RGB.
     """
     if isinstance(image, np.ndarray):
         plain = image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size
@@ -41,7 +44,10 @@ def plain_size(image: Any) -> tuple[int, int] | None:
 
 
 def as_pixels(image: Any) -> NDArray[np.uint8]:
-    """Return an image that has a `plain_size` as uint8 [H, W, 3] with pixels side by side; it may share the image's memory."""
+    """Return an image that has a `plain_size` as uint8 [H, W, 3], contiguous within each row.
+
+    The result may share the image's memory.
+    """
     if isinstance(image, Tensor):
         planes = image.numpy(force=True)
         pixels = planes.transpose(1, 2, 0)
@@ -56,13 +62,13 @@ def as_pixels(image: Any) -> NDArray[np.uint8]:
 
 
 def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
-    """Return a plain image cut, mirrored and turned, of the same kind and in memory of its own.
+    """Return a plain image cropped, flipped and transposed, as an image of its kind in its own memory.
 
     Args:
-        image: As for `plain_size`.
-        kind: Its kind.
-        start: Top and left of the image that ``move`` begins from.
-        move: Cut, mirroring and turn.
+        image: A plain image; see `plain_size`.
+        kind: Kind of the image.
+        start: Top and left in the image from which the crop of ``move`` is counted.
+        move: The crop, the flips and the transposition.
     """
     (top, left, height, width), rows, columns, transposed = move
     top, left = start[0] + top, start[1] + left
@@ -88,7 +94,7 @@ def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
 
 
 def room_for(kind: Kind, size: tuple[int, int], dtype: Any) -> tuple[Any, NDArray[Any]]:
-    """Return memory for a result of a kind, and the same memory as [h, w, 3]."""
+    """Return uninitialised memory for a result of a kind, and that memory seen as an array [h, w, 3]."""
     if kind in ("tensor", "image"):
         planes = np.empty((3, *size), dtype)
         return torch.from_numpy(planes), planes.transpose(1, 2, 0)
@@ -97,13 +103,13 @@ def room_for(kind: Kind, size: tuple[int, int], dtype: Any) -> tuple[Any, NDArra
 
 
 def as_given(image: Tensor, kind: Kind, dtype: str, *, gray: bool) -> Any:
-    """Return float32 [..., 3, H, W] as an image of a kind.
+    """Convert float32 images [..., 3, H, W] to an image of a kind.
 
     Args:
-        image: Values in [0, 1] if they are to be uint8.
-        kind: What it becomes.
-        dtype: Type of its values, "uint8" for a Pillow image.
-        gray: Whether it is to have one channel.
+        image: The images; values must lie in [0, 1] if ``dtype`` is "uint8".
+        kind: Kind of the result.
+        dtype: Dtype of the result's values; "uint8" for a Pillow image.
+        gray: Whether the result has one channel.
     """
     image = as_dtype(image, dtype)
     if kind in ("tensor", "image"):
@@ -113,7 +119,7 @@ def as_given(image: Tensor, kind: Kind, dtype: str, *, gray: bool) -> Any:
 
 
 def as_dtype(image: Tensor, dtype: str) -> Tensor:
-    """Return float32 images as values of a type; as uint8 they are rounded to 0..255."""
+    """Return float32 images with another dtype; for uint8 they are scaled to 255 and rounded."""
     if dtype == "uint8":
         return (image * 255).round_().clamp_(0, 255).to(torch.uint8)
     return image.to(getattr(torch, dtype))

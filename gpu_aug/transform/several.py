@@ -1,4 +1,4 @@
-"""Several recipes as one callable: Views, several pictures of an image, and Schedule, a recipe for each epoch."""
+"""Several recipes as one callable: Views, which give several images of a sample, and Schedule, with a recipe for each epoch."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -15,17 +15,18 @@ from gpu_aug.views import Views
 class ViewsTransform:
     """Views as a callable like `Transform`; `Views.transform` makes it.
 
-    Every call returns a tuple with the result of each view, in their order: of an image a tuple of images, of a sample
-    a tuple of samples, of a batch a tuple of batches. `collate` returns the views' batches as a tuple where `Transform`
-    has one batch; labels are mixed as by the first view. The draws are a Loader's with the same seed and index.
+    Every call returns a tuple with the result of each view, in order: a tuple of images for an image, of samples for a sample,
+    of batches for a batch. `collate` returns a tuple of the views' batches in place of one batch; labels are mixed as in the
+    first view. The draws are those of a Loader with this seed and index.
 
     Args:
-        views: What is done.
-        seed: As for `Transform`.
-        options: ``engine`` and ``exact`` of `Transform`.
+        views: The views.
+        seed: Seed; see `Transform`.
+        options: Arguments ``engine`` and ``exact`` of `Transform`.
 
     Raises:
-        RecipeError: A later view mixes images, or the recipes move frames in time, which is drawn once for all views.
+        RecipeError: A view after the first mixes images, or the recipes move frames in time, which would have to be drawn once
+            for all views.
 
     Example:
         >>> views = Views([Recipe([RandomCrop(32)]), Recipe([RandomCrop(16)])])
@@ -54,7 +55,7 @@ class ViewsTransform:
             transform.set_epoch(epoch)
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Return what `Transform` returns, for each view."""
+        """Return a tuple of what `Transform` returns, one for each view."""
         return tuple(transform(*args, **kwargs) for transform in self.transforms)
 
     def collate(self, items: Sequence[Any]) -> Any:
@@ -72,12 +73,12 @@ class ScheduleTransform:
     epoch (``persistent_workers=True``).
 
     Args:
-        schedule: Which recipe is used in which epoch.
-        seed: As for `Transform`.
-        options: ``engine`` and ``exact`` of `Transform`.
+        schedule: The schedule.
+        seed: Seed; see `Transform`.
+        options: Arguments ``engine`` and ``exact`` of `Transform`.
 
     Raises:
-        RecipeError: In a call before ``set_epoch``, for a schedule of several recipes.
+        RecipeError: A call comes before ``set_epoch``, and the schedule has several recipes.
 
     Example:
         >>> schedule = Schedule({0: Recipe([RandomCrop(32)]), 5: Recipe([RandomCrop(16)])})
@@ -95,17 +96,17 @@ class ScheduleTransform:
         self._begun = self._epoch.item()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin an epoch: from now on its recipe is used, and calls are counted from 0."""
+        """Begin an epoch: its recipe is used from now on, and calls are counted from 0."""
         self.transforms[0].set_epoch(epoch)  # checks the epoch
         self._epoch.fill_(epoch)
         self._begun = -1
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the transform of the epoch's recipe returns."""
+        """Return what the transform of the current epoch's recipe returns."""
         return self._current()(*args, **kwargs)
 
     def collate(self, items: Sequence[Any]) -> Any:
-        """Return what the transform of the epoch's recipe makes of a list of items; see `Transform.collate`."""
+        """Return the batch that the transform of the current epoch's recipe makes of items; see `Transform.collate`."""
         return self._current().collate(items)
 
     def _current(self) -> Transform | ViewsTransform:

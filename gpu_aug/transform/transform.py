@@ -1,7 +1,7 @@
 """Transform: a recipe as a callable on images.
 
-A single plain image takes a program that was prepared for many calls at once (`DrawnAhead`), which saves most of the cost of a
-small recipe; all other images take the way of `apply`. The decode stage is the same code for both.
+A single plain image is augmented by a program that was prepared for many calls at once (`DrawnAhead`), which saves most of the
+cost of a small recipe; all other images are augmented like by `apply`. Both use one implementation of the decode stage.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,25 +57,25 @@ class Transform:
     - ``transform({"image": ..., "boxes": ..., "mask": ...})``: a dictionary as for `gpu_aug.apply`, with all targets
       moved alike.
     - ``transform(images)``, a list of images of any sizes: a batch, float32 [B, 3, H, W].
-    - ``transform(batch)``, a tensor [B, 3, H, W], also on a GPU: the same; it stays on its device.
-    - ``transform(images, labels)``, a list or tensor of images and their class numbers or soft labels, where the recipe
-      mixes images: the batch and its soft labels, float32 [B, number of classes], as a Loader makes them.
-    - ``collate_fn=transform.collate`` of a DataLoader, whose dataset returns images or tuples that begin with one.
+    - ``transform(batch)``, a tensor [B, 3, H, W], also on a GPU: a batch, float32 [B, 3, H, W], on that device.
+    - ``transform(images, labels)``, a list or tensor of images and their class indices or soft labels, for recipes that
+      mix images: the batch and its soft labels, float32 [B, number of classes], as a Loader makes them.
+    - ``collate_fn=transform.collate`` of a DataLoader whose dataset returns images, or tuples that begin with an image.
 
-    Every image gets a draw of its own. With ``index=`` (``indices=`` of a batch) and `set_epoch` these are the draws of a
-    Loader with the same seed; without, calls are counted, and in the workers of a DataLoader the draws differ by worker
-    and epoch and follow from ``torch.manual_seed`` and the seed. It can be pickled and shared by threads.
+    Every image gets its own draw. With ``index=`` (``indices=`` for a batch) and `set_epoch` these are the draws of a Loader
+    with this seed. Without, calls are counted; in the workers of a DataLoader the draws then differ by worker and epoch, and
+    depend only on ``torch.manual_seed`` and the seed. A transform can be pickled and shared by threads.
 
     Args:
         recipe: The recipe.
-        seed: Not negative; None takes one from torch's generator.
-        engine: As for `gpu_aug.apply`.
-        exact: As for `gpu_aug.apply`.
-        view: Which of several views of a sample it draws.
+        seed: Seed of the draws, not negative; None takes one from torch's generator.
+        engine: Name of the engine; see `gpu_aug.apply`.
+        exact: Whether each warp interpolates by itself; see `gpu_aug.apply`.
+        view: Index of the view of a sample that is drawn.
 
     Raises:
-        RecipeError: In a call with one image, or without labels, for a recipe that mixes images.
-        TargetsError: In a call, an argument is not an image.
+        RecipeError: A call has one image or no labels, and the recipe mixes images.
+        TargetsError: An argument of a call is not an image.
 
     Example:
         >>> transform = Recipe([RandomCrop(32), HorizontalFlip()]).transform(seed=0)
@@ -120,12 +120,12 @@ class Transform:
         return f"Transform({self.recipe!r}, seed={self._numbering.seed})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without what is drawn ahead; calls of the copy are counted from 0."""
+        """Pickle without the prepared draws; calls of the copy are counted from 0."""
         state = (self.recipe, self._numbering.seed, self._numbering.epoch, self._options)
         return _restore, state
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin an epoch: it has draws of its own, and calls are counted from 0."""
+        """Begin an epoch, which has its own draws; calls are counted from 0."""
         validation.whole("set_epoch", "epoch", epoch, low=0, example="0")
         self._numbering.begin(epoch)
 
@@ -166,15 +166,15 @@ class Transform:
         return self._sample({"image": image}, run, number)["image"]
 
     def collate(self, items: Sequence[Any]) -> Any:
-        """Return a batch of the items of a dataset: images, or tuples that begin with one, such as (image, label).
+        """Return the batch of some items of a dataset: images, or tuples that begin with an image, such as (image, label).
 
         Returns:
-            The images, float32 [B, 3, H, W]; of tuples a list with that first, and the rest as torch's default_collate
-            puts it together. Where the recipe mixes images, the second of a tuple is the label, and becomes float32
+            For images the batch, float32 [B, 3, H, W]. For tuples a list of this batch and of the other elements as torch's
+            default_collate joins them; if the recipe mixes images, the second element is the label, and becomes float32
             [B, number of classes].
 
         Raises:
-            RecipeError: The recipe mixes images, and labels are missing, not whole numbers, or of unknown number.
+            RecipeError: The recipe mixes images, and labels are missing or not integers, or the number of classes is unknown.
         """
         from torch.utils.data import default_collate
 
@@ -191,7 +191,7 @@ class Transform:
         return self._numbering.given(), index
 
     def _image(self, image: Any, drawn: Drawn) -> Any:
-        """Augment a plain image by a prepared program."""
+        """Return a plain image after a prepared program."""
         (cut, programs, row), given = drawn, kind_of(image)
         kind, dtype = self._form(given, "uint8")
         move = programs.moves[row]
@@ -209,14 +209,14 @@ class Transform:
         return finished(result, kind, dtype, gray=self._gray)
 
     def _form(self, kind: str, dtype: str) -> tuple[Any, str]:
-        """Return the kind and the type of the result for an image of a kind and a type, "uint8" or "float32"."""
+        """Return the kind and the dtype of the result for an image of this kind and dtype ("uint8" or "float32")."""
         kind, dtype = converted(self.recipe.output, kind, dtype)
         if not self._whole and dtype == "uint8":
             dtype = "float32"
         return "tensor" if kind == "pillow" and dtype != "uint8" else kind, dtype
 
     def _sample(self, sample: Mapping[str, Any], run: Run, number: int) -> dict[str, Any]:
-        """Augment a sample as `apply` does."""
+        """Return a sample augmented as by `apply`."""
         read = read_sample(sample, 0)
         indices = np.array([run.first + run.step * number])
         sizes = np.array([read.size])
@@ -229,7 +229,7 @@ class Transform:
         return result
 
     def _batch(self, images: Any, labels: Any, indices: Sequence[int] | None) -> tuple[Tensor, Any]:
-        """Return a batch of images, and its labels, which are mixed where images are."""
+        """Return a batch of augmented images, and its labels, which are mixed if images are mixed."""
         if not len(images):
             raise TargetsError("transform must get at least one image, got none")
         if self._mixes and labels is None:
@@ -266,7 +266,7 @@ class Transform:
         return batch, labels
 
     def _run_tensor(self, batch: Tensor, draw: Draw) -> tuple[Tensor, Draws]:
-        """Augment a batch [B, 3, H, W] on its device; also return its draws."""
+        """Return a batch [B, 3, H, W] augmented on its device, and its draws."""
         if batch.shape[1] != 3 or not (batch.dtype == torch.uint8 or batch.is_floating_point()):
             dtype = str(batch.dtype).removeprefix("torch.")
             raise TargetsError(
@@ -281,7 +281,7 @@ class Transform:
         return run_stages(self.recipe, self._engine(on), pixels, draws, on), draws
 
     def _run_plain(self, images: Sequence[Any], draws: Draws) -> Tensor:
-        """Augment plain images, each of which is read just before it is rendered, while it is in the cache."""
+        """Return a batch of plain images; each is read just before it is rendered, so that it is still in the cache."""
         canvases = np.empty((len(images), *draws.crops.canvas[0], 3), np.uint8)
         for image, cut, canvas in zip(images, cuts_of(draws.crops), canvases, strict=True):
             render_bytes(as_pixels(image), cut, canvas)
@@ -291,7 +291,7 @@ class Transform:
         return out
 
     def _run_any(self, images: Sequence[Any], draw: Draw) -> tuple[Tensor, Draws]:
-        """Augment images of any kinds, or clips; also return their draws."""
+        """Return a batch of images of any kinds, or of clips, and its draws."""
         samples = [read_sample({"image": image}, row) for row, image in enumerate(images)]
         draws, on = draw(np.array([sample.size for sample in samples])), torch.device("cpu")
         results = run_samples(self.recipe, samples, draws, self._engine(on), on)
@@ -310,7 +310,7 @@ class Transform:
 
 
 def _given_form(image: Any) -> tuple[Kind, str]:
-    """Return the kind of an image, and the type of its values: "uint8", or "float32" for all floats."""
+    """Return the kind of an image, and the dtype of its values: "uint8", or "float32" for all floating-point numbers."""
     is_uint8 = getattr(image, "dtype", np.uint8) in (torch.uint8, np.uint8)
     return kind_of(image), "uint8" if is_uint8 else "float32"
 

@@ -1,4 +1,7 @@
-"""Recipes from Albumentations pipelines, and back. Importing it fills the table of converters."""
+"""Import of Albumentations pipelines as recipes, and export of recipes as Albumentations pipelines.
+
+Importing this package fills the table of converters.
+"""
 
 from collections.abc import Mapping
 from math import inf
@@ -29,22 +32,21 @@ __all__ = [
 
 
 def from_albumentations(source: Any, *, strict: bool = True) -> Recipe:
-    """Import a pipeline of Albumentations 2.0.7 or 2.0.8: same distributions, same pixels.
+    """Return the recipe with the distributions and pixels of a pipeline of Albumentations 2.0.7 or 2.0.8.
 
-    Pixels are those of Albumentations on float32 images in [0, 1]: on uint8 it rounds after each
-    transform, and a recipe does not. Where a transform of 8 bits is meant, such as Posterize, the
-    recipe rounds too. Masks are always resampled nearest. Random numbers are the recipe's own, so a
-    ``seed`` is not taken over.
+    Pixels are those of Albumentations on float32 images in [0, 1]: on uint8 images Albumentations rounds after each
+    transform, and a
+    recipe does not. If a transform works in 8 bits by definition, such as Posterize, the recipe rounds too. Masks always take the
+    nearest pixel. The recipe draws its own random numbers, so a ``seed`` of the pipeline has no effect.
 
     Args:
-        source: A Compose or any transform, what its ``to_dict()`` returned, or the path of a JSON or
-            YAML file that ``A.save`` wrote.
-        strict: Whether transforms that have no equal here are an error. Otherwise they are kept as
-            they are, run on the CPU, and a warning names them.
+        source: A Compose or any transform, the dictionary that its ``to_dict()`` returned, or the path of a JSON or YAML file
+            that ``A.save`` wrote.
+        strict: Whether transforms without an equivalent raise an error. If False, they are called unchanged on the CPU, and a
+            warning names them.
 
     Raises:
-        RecipeError: One sentence for each transform that has no equal here: where it stands, why,
-            and what comes nearest.
+        RecipeError: Transforms have no equivalent; the error gives for each its place, the reason and the nearest alternative.
     """
     walk = Walk(strict)
     recipe = _build(source, walk)
@@ -54,7 +56,7 @@ def from_albumentations(source: Any, *, strict: bool = True) -> Recipe:
 
 
 def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | None, list[Line]]:
-    """Import like from_albumentations, but return None and a report instead of raising an error."""
+    """Import a pipeline as from_albumentations does; return the recipe, or None if a step is refused, and the report."""
     walk = Walk(strict)
     recipe = _build(source, walk)
     if recipe is not None:

@@ -1,4 +1,4 @@
-"""Color transforms from Albumentations, with the results that it gives on uint8 images."""
+"""Converters for color transforms of Albumentations, whose results on uint8 images the operations reproduce."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ ALBUMENTATIONS.update(
 
 
 def _sorted(ends: Any) -> tuple[float, float]:
-    """Return (smallest, largest); Albumentations takes the ends in any order."""
+    """Return a range as (smallest, largest), because Albumentations accepts the ends in any order."""
     low, high = sorted(float(end) for end in ends)
     return low, high
 

@@ -1,4 +1,4 @@
-"""The containers of Albumentations: Compose, OneOf, SomeOf and the others."""
+"""Converters for the containers of Albumentations: Compose, OneOf, SomeOf and others."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -47,7 +47,7 @@ _NEAREST = (None, 0, 6)  # cv2.INTER_NEAREST, INTER_NEAREST_EXACT: converters te
 
 
 def build_recipe(root: Node, walk: Walk) -> Recipe | None:
-    """Walk through a pipeline; None if a step is refused."""
+    """Return the recipe of a pipeline, or None if a step is refused; the report is in ``walk``."""
     targets = read_processors(root, walk)
     composer = _Composer(walk, targets, root)
     operations = composer.step(root, root.name, forced=False)
@@ -61,10 +61,10 @@ def build_recipe(root: Node, walk: Walk) -> Recipe | None:
 
 
 class _Composer:
-    """Turns nodes into operations. ``forced`` is Albumentations' ``force_apply``.
+    """Converts nodes to operations. The argument ``forced`` is Albumentations' ``force_apply``.
 
-    After the pipeline's first step boxes are dropped by their size, even if it does nothing;
-    ``_filtered`` is the container whose first step that is, None where no box is dropped so.
+    After the first step of a pipeline Albumentations drops boxes by their size, even if that step does nothing.
+    ``_filtered`` is the container whose first step this is, or None if no box is dropped by its size.
     """
 
     def __init__(self, walk: Walk, targets: dict[str, Any], root: Node) -> None:
@@ -81,7 +81,7 @@ class _Composer:
         }
 
     def step(self, node: Node, path: str, *, forced: bool) -> list[Operation]:
-        """Return what a node does, in order."""
+        """Return the operations that do what a node does, in order."""
         if node.children is None:
             in_8_bits = self.walk.unit == 255
             operation = self._leaf(node, path, forced)
@@ -102,7 +102,7 @@ class _Composer:
     def _sometimes(
         self, convert: Callable[..., list[Operation]], node: Node, path: str, forced: bool
     ) -> list[Operation]:
-        """Convert a container that some images pass by; its steps must not change the type of images."""
+        """Convert a container that is skipped for some images; its steps must not change the dtype of images."""
         outside, changing = self.output, "FromFloat" if self.walk.unit == 1 else "ToFloat"
         self.output = []
         inner = convert(node, path, forced)
@@ -179,7 +179,7 @@ class _Composer:
     def _with_boxes(
         self, name: str, args: dict[str, Any], found: Operation | Changed | None
     ) -> Operation | Changed | None:
-        """Return the operation, with a note if Albumentations moves boxes otherwise than its picture."""
+        """Return the operation, with a note if Albumentations moves boxes differently from the image."""
         far = {"SafeRotate": "half a pixel", "Affine": "a pixel"}.get(name)
         beside = name == "SafeRotate" or args.get("fit_output")
         if not (self._has_boxes and far and beside and isinstance(found, Operation)):
@@ -187,7 +187,7 @@ class _Composer:
         return Changed(found, f"boxes lie on the picture, and Albumentations' own {far} off")
 
     def _with_white_255(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Return arguments in the units of uint8 images, which converters expect."""
+        """Return the arguments in the units of uint8 images, which converters expect."""
         if self.walk.unit == 255:
             return args
         return args | {
@@ -201,7 +201,7 @@ class _Composer:
             self.walk.unit = 255.0
 
     def _follow_output(self, node: Node) -> None:
-        """Note what a transform does to the type of images."""
+        """Record how a transform changes the type of images."""
         if node.name == "ToRGB" and GRAY in self.output:
             self.output.remove(GRAY)
         if node.name in _TYPES:
@@ -295,7 +295,7 @@ class _Composer:
 
 
 def _filters(boxes: BoxParams | None) -> bool:
-    """Whether boxes are dropped by their size after each step."""
+    """Return whether boxes are dropped by their size after each step."""
     if boxes is None or not boxes.check_each:
         return False
     smallest = (boxes.min_area, boxes.min_width, boxes.min_height)
@@ -303,6 +303,6 @@ def _filters(boxes: BoxParams | None) -> bool:
 
 
 def _mirrors(name: str, args: dict[str, Any]) -> bool:
-    """Whether a transform copies boxes and keypoints into the border that it mirrors."""
+    """Return whether a transform copies boxes and keypoints into the border that it mirrors."""
     pads = name in _COPYING or (name in _CROPS and args.get("pad_if_needed"))
     return bool(pads) and args.get("border_mode") in _MIRRORED

@@ -1,4 +1,4 @@
-"""Painting over parts of images from Albumentations."""
+"""Converters for transforms of Albumentations that paint over parts of images."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from gpu_aug.ops.operation import Operation
 
 
 def filling(args: dict[str, Any]) -> dict[str, Any]:
-    """Return what is painted, and how often, as keywords of Dropout."""
+    """Return the fill and the probability of a transform as keyword arguments of Dropout."""
     fill = args["fill"]
     if isinstance(fill, str) and fill not in ("random", "random_uniform"):
         raise Refused(f"fill={fill!r} paints from the surroundings", "fill='random_uniform'")

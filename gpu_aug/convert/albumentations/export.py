@@ -1,7 +1,7 @@
-"""Albumentations pipelines from recipes.
+"""Export of recipes as Albumentations pipelines.
 
-A transform is a candidate if it has the name of the operation, or one of ALIASES, and takes its fields.
-It is exported only if importing it gives the operation back, so both ways keep the same meaning.
+A transform is a candidate if it has the name of the operation, or one of its ALIASES, and takes the operation's fields. It is
+exported only if importing it gives the operation back, so that import and export are inverse.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,10 +65,10 @@ _FORMATS = {meant: name for name, meant in BOX_ALIASES.items()}
 
 
 def to_albumentations(recipe: Recipe) -> Any:
-    """Return ``A.Compose`` with the same distributions and, on float32 images, the same pixels.
+    """Return an ``A.Compose`` with the distributions of a recipe and, on float32 images, its pixels.
 
     Raises:
-        RecipeError: One sentence for each operation that Albumentations has no equal of.
+        RecipeError: Operations have no equivalent in Albumentations; the error has one sentence for each.
     """
     import albumentations as A
 
@@ -100,7 +100,7 @@ class _Exporter:
         }
 
     def step(self, operation: Operation, path: str) -> Any:
-        """Return the transform that means the same; without one note that and return NoOp."""
+        """Return the equivalent transform; if there is none, record the refusal and return NoOp."""
         import albumentations as A
 
         name = type(operation).__name__
@@ -126,7 +126,11 @@ class _Exporter:
         return A.Sequential(self._children(operation, path), p=operation.p)
 
     def _one_of(self, operation: OneOf, path: str) -> Any:
-        """Return the children of a choice. Albumentations always applies the chosen one, so a p below 1 becomes a container."""
+        """Return the ``A.OneOf`` of a choice.
+
+        Albumentations always applies the chosen child and uses its p as weight, so a child with a p below 1 is wrapped
+        in a container.
+        """
         import albumentations as A
 
         weights = list(operation.weights or [1.0] * len(operation.operations))
@@ -167,7 +171,7 @@ def export_leaf(operation: Operation) -> Any:
     """Return the transform that is imported as ``operation``.
 
     Raises:
-        RecipeError: No transform means the same. The nearest is named, with the fields that differ.
+        RecipeError: No transform is equivalent; the error names the nearest one and the fields that differ.
     """
     import albumentations as A
 
@@ -195,7 +199,7 @@ def export_leaf(operation: Operation) -> Any:
 
 
 def _arguments(operation: Operation, cls: Any) -> Iterator[dict[str, Any]]:
-    """Yield ways to write an operation's fields as arguments of a class."""
+    """Yield possible arguments of a class for the fields of an operation, as dictionaries to try in turn."""
     known = set(signature(cls.__init__).parameters) - {"self"}
     given = {field.name: getattr(operation, field.name) for field in fields(operation)}
     values: dict[str, Any] = {"p": 1.0}
@@ -259,7 +263,7 @@ def _whole_times_255(value: Any) -> Any:
 
 
 def _near_whole(value: float) -> float:
-    """Undo the rounding of a division by 255."""
+    """Return a number without the rounding error of a division by 255: the nearest integer if it is close."""
     return round(value) if abs(value - round(value)) < 1e-6 else value
 
 

@@ -1,4 +1,4 @@
-"""Blurs, sharpening, lenses, noise and compression from Albumentations."""
+"""Converters for blurs, sharpening, lens effects, noise and compression of Albumentations."""
 
 from typing import Any
 
@@ -268,7 +268,7 @@ refuses(
 
 
 def _pair(value: Any) -> Any:
-    """Return a range as a tuple, the smaller number first: Albumentations draws alike from both."""
+    """Return a range as a tuple (smallest, largest), because Albumentations accepts the ends in any order."""
     if isinstance(value, list | tuple):
         low, high = value
         return (low, high) if low <= high else (high, low)

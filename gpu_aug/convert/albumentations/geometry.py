@@ -1,4 +1,4 @@
-"""Flips, crops, borders and resamplings from Albumentations."""
+"""Converters for flips, crops, borders and resizes of Albumentations."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
 
 
 def interpolation(value: Any) -> str:
-    """Return the name of cv2's interpolation."""
+    """Return the name of an interpolation that cv2 denotes by a number."""
     if value not in _INTERPOLATIONS:
         raise Refused(
             f"cv2 interpolation {value} (4 is INTER_LANCZOS4) has no equal", "cv2.INTER_CUBIC"
@@ -32,7 +32,7 @@ def interpolation(value: Any) -> str:
 
 
 def resampling(args: dict[str, Any]) -> dict[str, Any]:
-    """Return how images and masks are resampled, as keywords of Resampling."""
+    """Return how images and masks are interpolated, as keyword arguments of Resampling."""
     if args.get("area_for_downscale") == "image_mask":
         raise Refused(
             "area_for_downscale='image_mask' averages the labels of masks",
@@ -53,7 +53,7 @@ def resampling(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def padding(args: dict[str, Any]) -> dict[str, Any]:
-    """Return the padding of images and masks, as keywords of PaddedCrop."""
+    """Return the padding of images and masks, as keyword arguments of PaddedCrop."""
     border = args["border_mode"]
     if border not in _BORDERS:
         raise Refused(
@@ -65,7 +65,7 @@ def padding(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def unit_fill(value: Any) -> Any:
-    """Return a fill written for uint8, one number or several, in [0, 1]."""
+    """Return a fill in the units of uint8 images, one number or several, scaled to [0, 1]."""
     if not isinstance(value, list | tuple):
         return float(value) / 255
     if len(value) not in (1, 3):
@@ -74,7 +74,7 @@ def unit_fill(value: Any) -> Any:
 
 
 def mask_fill(value: Any) -> int:
-    """Return what masks are filled with."""
+    """Return the fill value of masks."""
     values = value if isinstance(value, list | tuple) else (value,)
     if len(set(values)) != 1 or int(values[0]) != values[0]:
         raise Refused(f"masks are filled with one whole number, not {value!r}", "fill_mask=0")
@@ -82,7 +82,7 @@ def mask_fill(value: Any) -> int:
 
 
 def gated(operation: Operation, args: dict[str, Any]) -> Operation | None:
-    """Return an operation that is done with the probability ``p``."""
+    """Return an operation that is applied with the probability ``p`` of ``args``, or None if that is 0."""
     if args["p"] == 0:
         return None
     return operation if args["p"] == 1 else RandomApply([operation], p=args["p"])
@@ -222,7 +222,7 @@ def _random_sized_crop(args: dict[str, Any]) -> Operation | None:
 
 
 def _pairs(value: Any) -> Any:
-    """Return lists as tuples."""
+    """Return nested lists as nested tuples; other values are unchanged."""
     return tuple(map(_pairs, value)) if isinstance(value, list | tuple) else value
 
 

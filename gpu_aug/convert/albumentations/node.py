@@ -1,4 +1,4 @@
-"""A pipeline of Albumentations as a tree, from its objects or from their description."""
+"""A pipeline of Albumentations as a tree of nodes, made from its objects or from their description."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,14 +14,15 @@ _PROCESSORS = {"bboxes": "bbox_params", "keypoints": "keypoint_params"}
 
 @dataclass
 class Node:
-    """A transform, or several in a container.
+    """A transform, or a container with its transforms.
 
     Attributes:
-        name: Its class, as ``A.save`` writes it.
-        args: The constructor's arguments, as ``to_dict`` writes them.
-        children: What is in it; None for a single transform.
-        transform: The object, where there is one.
-        fault: Why it cannot be described or built; empty where it can.
+        name: Name of its class, as ``A.save`` writes it.
+        args: Arguments of the constructor, as ``to_dict`` writes them.
+        children: The transforms inside a container; None for a single transform.
+        transform: The object, or None if only its description is known.
+        fault: Why it cannot be described or built; "" if it can.
+        source: The transform as text for the report.
     """
 
     name: str
@@ -33,10 +34,10 @@ class Node:
 
 
 def as_node(source: Any) -> Node:
-    """Return the tree of an object, or of a description without the version around it.
+    """Return the tree of a pipeline object, or of a description without the version around it.
 
     Raises:
-        RecipeError: It is neither.
+        RecipeError: ``source`` is neither.
     """
     if isinstance(source, Mapping):
         return _from_dict(source)

@@ -1,4 +1,4 @@
-"""Boxes, keypoints and further targets of a Compose."""
+"""Import of the settings of a Compose for boxes, keypoints and additional targets."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ _FILTERS = (
 
 
 def read_processors(root: Node, walk: Walk) -> dict[str, Any]:
-    """Return the keywords of Recipe for the targets of a pipeline's outermost container.
+    """Return the settings for targets of a pipeline's outermost container, as keyword arguments of Recipe.
 
-    Those of containers within are not read, as in Albumentations.
+    Settings of inner containers are ignored, as in Albumentations.
     """
     if root.children is None:
         return {}

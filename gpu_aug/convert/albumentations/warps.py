@@ -1,4 +1,4 @@
-"""Warps from Albumentations."""
+"""Converters for warps of Albumentations."""
 
 from typing import Any
 
@@ -126,10 +126,10 @@ def _check_boxes(args: dict[str, Any]) -> None:
 
 
 def _border(args: dict[str, Any], *, first_channel: bool = False) -> dict[str, Any]:
-    """Return the fields of WarpWithBorder.
+    """Return the border and the interpolation of a transform, as keyword arguments of WarpWithBorder.
 
-    ``first_channel``: a fill that is one number goes to OpenCV as it is, which takes it for the first
-    channel and 0 for the others.
+    With ``first_channel``, a fill that is one number is the fill of the first channel, and 0 of the others:
+    Albumentations passes it to OpenCV unchanged.
     """
     interpolation = _INTERPOLATIONS.get(args["interpolation"])
     if interpolation is None:

@@ -1,4 +1,4 @@
-"""Recipes from torchvision pipelines. Importing it fills the table of converters."""
+"""Import of torchvision pipelines as recipes. Importing this package fills the table of converters."""
 
 from typing import Any
 
@@ -12,24 +12,24 @@ __all__ = ["color", "convert", "filters", "from_torchvision", "geometry", "mix",
 
 
 def from_torchvision(source: Any, *, strict: bool = True) -> Recipe | Views:
-    """Import a pipeline of torchvision, transforms or transforms.v2: same distributions, same pixels.
+    """Return the recipe with the distributions and pixels of a torchvision pipeline (transforms or transforms.v2).
 
-    Pixels are those of torchvision on float32 tensors in [0, 1]: on PIL images and uint8 it rounds
-    after each transform, and a recipe does not. Conversions between PIL images, arrays and tensors
-    need no operation. Values such as ``fill`` are read in the units that images have at that place:
-    0..255 before ToTensor or ToDtype(float32, scale=True), [0, 1] after it.
+    Pixels are those of torchvision on float32 tensors in [0, 1]: on PIL images and uint8 tensors torchvision rounds after each
+    transform, and a recipe does not. Conversions between PIL images, arrays and tensors need no operation. Values such
+    as ``fill``
+    are read in the units that images have at that step: 0 to 255 before ToTensor or ToDtype(float32, scale=True), [0,
+    1] after it.
 
     Args:
         source: A Compose, a list, an nn.Sequential or a single transform.
-        strict: Whether transforms that have no equal here are an error. Otherwise they are kept as
-            they are, run on the CPU, and a warning names them.
+        strict: Whether transforms without an equivalent raise an error. If False, they are called unchanged on the CPU, and a
+            warning names them.
 
     Returns:
-        A recipe; views, one per crop, for a pipeline with FiveCrop or TenCrop.
+        The recipe; for a pipeline with FiveCrop or TenCrop, Views with one recipe per crop.
 
     Raises:
-        RecipeError: One sentence for each transform that has no equal here: where it stands, why,
-            and what comes nearest.
+        RecipeError: Transforms have no equivalent; the error gives for each its place, the reason and the nearest alternative.
     """
     walk = Walk(strict)
     result = build(source, walk)
@@ -39,7 +39,7 @@ def from_torchvision(source: Any, *, strict: bool = True) -> Recipe | Views:
 
 
 def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | Views | None, list[Line]]:
-    """Import like from_torchvision, but return None and a report instead of raising an error."""
+    """Import a pipeline as from_torchvision does; return the recipe, or None if a step is refused, and the report."""
     walk = Walk(strict)
     result = build(source, walk)
     if result is not None:

@@ -1,6 +1,6 @@
-"""Color transforms from torchvision; transforms and transforms.v2 have the same attributes.
+"""Converters for color transforms of torchvision; transforms and transforms.v2 have equal attributes.
 
-Thresholds come in 0..255, as they are written for PIL images and uint8.
+Thresholds are in 0 to 255, as for PIL images and uint8 tensors.
 """
 
 from typing import Any
@@ -72,7 +72,7 @@ def _normalize(transform: Any) -> Operation | None:
 
 
 def _decimal(value: Any) -> float:
-    """Return a number as it was written; a tensor of float32 holds 0.485 as 0.4850000143."""
+    """Return a number as the user wrote it, for example 0.485, which a float32 tensor holds as 0.4850000143."""
     if hasattr(value, "numpy"):
         return float(str(value.numpy()))
     return float(value)

@@ -1,4 +1,4 @@
-"""The containers of torchvision, and its transforms of types, boxes and views."""
+"""Converters for the containers of torchvision, and for its transforms of dtypes, boxes and views."""
 
 from collections.abc import Callable, Iterable
 from copy import copy
@@ -36,10 +36,10 @@ _CORNERS = ("top_left", "top_right", "bottom_left", "bottom_right", "center")
 
 
 def build(source: Any, walk: Walk) -> Recipe | Views | None:
-    """Walk through a pipeline; None if a step is refused.
+    """Return the recipe or the views of a pipeline, or None if a step is refused; the report is in ``walk``.
 
     Raises:
-        RecipeError: It is not one of torchvision's.
+        RecipeError: ``source`` is not a torchvision pipeline.
     """
     if not (_is_own(source) or callable(source)):
         reason = policy_reason(source) if isinstance(source, str) else ""
@@ -68,7 +68,7 @@ def build(source: Any, walk: Walk) -> Recipe | Views | None:
 
 
 class _Composer:
-    """Turns transforms into operations."""
+    """Converts transforms to operations."""
 
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
@@ -88,14 +88,14 @@ class _Composer:
 
     @property
     def _kind(self) -> str:
-        """What a Pillow image is at this place: "pillow", "tensor" or "image"."""
+        """Kind that a Pillow image has at this step: "pillow", "tensor" or "image" (tv_tensors.Image)."""
         return kind_after(self.output, "pillow")
 
     def rest(self) -> dict[str, Any]:
-        """Return the type of images, and how v2 treats boxes and keypoints, as keywords of Recipe; transforms has none.
+        """Return the type of the result and the treatment of boxes and keypoints, as keyword arguments of Recipe.
 
-        Boxes are cut at the border after each transform and stay, even if nothing is left of them,
-        until SanitizeBoundingBoxes; keypoints stay wherever they are.
+        Only pipelines of v2 treat boxes and keypoints: boxes are clipped at the border after each transform and kept until
+        SanitizeBoundingBoxes, even if nothing of them is left; keypoints are never dropped.
         """
         if not self._moves_targets:
             return {"output": self.output}
@@ -106,7 +106,7 @@ class _Composer:
         }
 
     def step(self, transform: Any, path: str) -> list[Operation]:
-        """Return what a transform does, in order."""
+        """Return the operations that do what a transform does, in order."""
         name, in_8_bits = _name(transform), self.state in ("pil", "uint8")
         self._moves_targets |= type(transform).__module__.startswith("torchvision.transforms.v2")
         if _is_own(transform) and name in self.containers:
@@ -135,7 +135,7 @@ class _Composer:
         return within_8_bits(operation) if in_8_bits else [operation]
 
     def _follow_output(self, transform: Any, name: str) -> None:
-        """Add the words for a transform's change of the type of images to the output."""
+        """Add the words for how a transform changes the type of images to the output."""
         makes_three = name == "RGB" or (name == "Normalize" and len(transform.mean) == 3)
         if makes_three and GRAY in self.output:
             self.output.remove(GRAY)
@@ -143,7 +143,10 @@ class _Composer:
             self.output += output_words(transform, name)
 
     def _expanded(self, transform: Any, path: str) -> list[Any] | None:
-        """Return the transforms that a compound one stands for, [] if it is refused, or None if it is not compound."""
+        """Return the basic transforms that a compound transform stands for.
+
+        The result is [] if the transform is refused, and None if it is not compound.
+        """
         try:
             return expand(transform)
         except Refused as refused:
@@ -197,7 +200,10 @@ class _Composer:
         return converter(transform if self.state != "float" else _with_white_255(transform))
 
     def _convert_boxes(self, transform: Any) -> None:
-        """Boxes come in and go out in one format, which is the last that is asked for."""
+        """Record the format that a ConvertBoundingBoxFormat sets.
+
+        The recipe uses one box format for input and output, that of the last such conversion.
+        """
         wanted = str(getattr(transform.format, "value", transform.format)).lower()
         if wanted not in BOX_FORMATS:
             raise Refused(f"boxes cannot be {wanted!r} here", f"one of {', '.join(BOX_FORMATS)}")
@@ -288,7 +294,7 @@ def _name(transform: Any) -> str:
 
 
 def _is_own(transform: Any) -> bool:
-    """Whether the class itself is torchvision's, or a container of torch."""
+    """Return whether the class of a transform is torchvision's, or a container of torch."""
     module = type(transform).__module__
     return module.startswith(("torchvision.", "torch.nn.modules.container")) or isinstance(
         transform, list | tuple
@@ -314,7 +320,7 @@ def _over_255(normalize: Any) -> Any:
 
 
 def _with_white_255(transform: Any) -> Any:
-    """Return a transform with values in the units of uint8 images, which converters expect."""
+    """Return a transform whose values are in the units of uint8 images, which converters expect."""
     changed = copy(transform)
     for name in ("fill", "_fill", "threshold", "value"):
         if getattr(transform, name, None) is not None:

@@ -1,4 +1,4 @@
-"""Compound transforms (of torchvision's weights, timm and users), expanded to torchvision's basic ones.
+"""Expansion of compound transforms (of torchvision's weights, timm and users) to basic transforms of torchvision.
 
 Neither library is imported: classes are recognised by the names of their modules, settings by their attributes.
 """
@@ -14,10 +14,10 @@ Expander = Callable[[Any], list[Any]]
 
 
 def expand(transform: Any) -> list[Any] | None:
-    """Return the transforms of torchvision that do the same, in order, or None for an unknown transform.
+    """Return the basic transforms that do what a compound one does, in order, or None if it is not known.
 
     Raises:
-        Refused: It is timm's, and torchvision has no equal.
+        Refused: The transform is timm's, and torchvision has no equivalent.
     """
     module, name = type(transform).__module__, type(transform).__name__
     if _makes_rgb(getattr(transform, "lambd", transform)):
@@ -34,7 +34,10 @@ def expand(transform: Any) -> list[Any] | None:
 
 
 def _makes_rgb(function: Any) -> bool:
-    """Whether a function does nothing but ``image.convert("RGB")``, by its compiled code; it is not called."""
+    """Return whether a function does nothing but ``image.convert("RGB")``.
+
+    This is judged by its compiled code; it is not called.
+    """
     code, usual = getattr(function, "__code__", None), _convert.__code__
     if code is None or (code.co_code, code.co_names) != (usual.co_code, usual.co_names):
         return False
@@ -77,7 +80,10 @@ def _normalized(preset: Any) -> list[Any]:
 
 
 def _resized_crop(transform: Any) -> list[Any]:
-    """It draws as torchvision's does; "random" interpolation is one of several with equal chance."""
+    """Return the RandomResizedCrop of torchvision that draws like timm's.
+
+    With "random" interpolation it is a random choice among several crops, equally likely.
+    """
     from torchvision import transforms as T
 
     modes = transform.interpolation

@@ -1,4 +1,4 @@
-"""Blur, noise, compression and erasing from torchvision; transforms and transforms.v2 have the same attributes."""
+"""Converters for blur, noise, compression and erasing of torchvision; transforms and transforms.v2 have equal attributes."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Flips, crops, borders and resamplings from torchvision; transforms and transforms.v2.
+"""Converters for flips, crops, borders and resizes of torchvision, transforms and transforms.v2.
 
-Pixels are torchvision's on tensors: InterpolationMode.NEAREST takes other pixels on PIL images.
+Pixels are those of torchvision on tensors; on PIL images InterpolationMode.NEAREST takes other pixels.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ _INTERPOLATIONS = {
 
 
 def resampling(transform: Any) -> dict[str, Any]:
-    """Return how images and masks are resampled, as keywords of Resampling."""
+    """Return how images and masks are interpolated, as keyword arguments of Resampling."""
     mode = transform.interpolation
     mode = getattr(mode, "value", mode)
     if mode not in _INTERPOLATIONS:
@@ -35,7 +35,7 @@ def resampling(transform: Any) -> dict[str, Any]:
 
 
 def padding(transform: Any) -> dict[str, Any]:
-    """Return the padding of images and masks, as keywords of PaddedCrop."""
+    """Return the padding of images and masks, as keyword arguments of PaddedCrop."""
     mode = getattr(transform, "padding_mode", "constant")
     if mode != "constant":
         return {"padding_mode": mode}
@@ -46,7 +46,7 @@ def padding(transform: Any) -> dict[str, Any]:
 
 
 def unit_fill(value: Any) -> Any:
-    """Return a fill written for white = 255 in [0, 1]."""
+    """Return a fill in the units of uint8 images scaled to [0, 1]; None becomes 0."""
     if value is None:
         return 0.0
     if not isinstance(value, list | tuple):
@@ -57,7 +57,7 @@ def unit_fill(value: Any) -> Any:
 
 
 def fills(value: Any) -> tuple[Any, float]:
-    """Return what images and what masks are filled with."""
+    """Return the fill of images and the fill of masks."""
     if not isinstance(value, dict):
         single = value if isinstance(value, int | float) else 0
         if isinstance(value, list | tuple) and len(value) == 1:
@@ -70,7 +70,7 @@ def fills(value: Any) -> tuple[Any, float]:
 
 
 def pair(value: Any) -> Any:
-    """Return (height, width), or the one number that there is."""
+    """Return a size as (height, width), or as one number if it has only one."""
     if isinstance(value, list | tuple):
         return int(value[0]) if len(value) == 1 else tuple(int(side) for side in value)
     return value

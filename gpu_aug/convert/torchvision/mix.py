@@ -1,4 +1,4 @@
-"""Mixing and policies from torchvision; transforms and transforms.v2 have the same attributes."""
+"""Converters for mixing and policies of torchvision; transforms and transforms.v2 have equal attributes."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ def _interpolation(transform: Any) -> Any:
 
 
 def _fill(transform: Any) -> Fill:
-    """Torchvision's policies work on uint8, so its fill is in 0..255."""
+    """Return the fill of a policy in [0, 1]; in torchvision it is in 0 to 255, because policies work on uint8."""
     fill = transform.fill
     if fill is None:
         return 0.0

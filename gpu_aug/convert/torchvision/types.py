@@ -1,4 +1,4 @@
-"""The transforms of torchvision that change the type of images, boxes or keypoints, and steps without an operation here."""
+"""Converters for transforms of torchvision that change the type of images, boxes or keypoints, or that are refused."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,13 +15,13 @@ _FLOATS = ("float32", "float64")
 
 
 def follow(transform: Any, name: str, state: str, kind: str) -> str:
-    """Return the form of images after a transform: "pil", "uint8", "float" or "float255".
+    """Return the form of images after a transform: "pil", "uint8", "float" or "float255" (floats in 0 to 255).
 
     Args:
         transform: The transform.
-        name: The name of its class.
-        state: Their form before it.
-        kind: The kind of a Pillow image before it: "pillow", "tensor" or "image".
+        name: Name of the transform's class.
+        state: Form of images before the transform.
+        kind: Kind of a Pillow image before the transform: "pillow", "tensor" or "image".
     """
     if name in ("PILToTensor", "ToImage"):
         return "uint8" if state == "pil" else state
@@ -61,7 +61,7 @@ def _to_pil(transform: Any, state: str, _kind: str) -> None:
 
 
 def _nothing(_transform: Any, _state: str, _kind: str) -> None:
-    """Accept a conversion that keeps the picture."""
+    """Accept a conversion, because it does not change pixels."""
 
 
 CONVERSIONS: dict[str, Callable[[Any, str, str], None]] = {
@@ -73,7 +73,7 @@ CONVERSIONS: dict[str, Callable[[Any, str, str], None]] = {
 
 
 def output_words(transform: Any, name: str) -> list[str]:
-    """Return a transform's changes of the type of images, in the words of `Recipe.output`."""
+    """Return how a transform changes the type of images, in the words of `Recipe.output`."""
     if name in ("ToDtype", "ConvertImageDtype"):
         by_kind = _dtypes(transform)
         if len(set(by_kind.values())) == 1:
@@ -90,17 +90,20 @@ def output_words(transform: Any, name: str) -> list[str]:
 
 
 def _dtype_of(transform: Any, kind: str) -> str | None:
-    """Return the type that images get, or None if it does not change.
+    """Return the dtype that images get, or None if it does not change.
 
-    A Pillow image that nothing has converted would pass ToDtype. A pipeline without a conversion is therefore read as
-    one for tensors, of the class whose type changes.
+    torchvision's ToDtype leaves Pillow images unchanged. A pipeline that has not converted them before is therefore
+    read as one for tensors, of the class whose dtype changes.
     """
     by_kind = _dtypes(transform)
     return by_kind[kind] if kind in by_kind else by_kind["image"] or by_kind["tensor"]
 
 
 def _dtypes(transform: Any) -> dict[str, str | None]:
-    """Return the type that each kind of image becomes; torchvision looks up its very class, then "others"."""
+    """Return the dtype that each kind of image gets, or None for kinds that do not change.
+
+    As in torchvision, the exact class is looked up first, then "others".
+    """
     from torchvision.tv_tensors import Image
 
     given = transform.dtype if isinstance(transform.dtype, dict) else {"others": transform.dtype}

@@ -1,7 +1,6 @@
-"""Warps from torchvision; transforms and transforms.v2 have the same attributes.
+"""Converters for warps of torchvision; transforms and transforms.v2 have equal attributes.
 
-The pixels are those that torchvision makes of tensors; of Pillow images it makes others in the
-seam between image and fill.
+Pixels are those of torchvision on tensors; on Pillow images they differ along the border between image and fill.
 """
 
 from typing import Any
@@ -71,7 +70,7 @@ def _border(transform: Any) -> dict[str, Any]:
 
 
 def _fills(fill: Any) -> tuple[Any, Any]:
-    """Return the fill of images, in [0, 1], and that of masks; None is torchvision's None."""
+    """Return the fill of images in [0, 1] and the fill of masks; None stands for torchvision's fill=None."""
     if isinstance(fill, dict):
         by_name = {getattr(key, "__name__", key): value for key, value in fill.items()}
         other = by_name.get("others")

@@ -1,4 +1,7 @@
-"""Operations in torch and Kornia, and in NumPy, OpenCV and Albumentations. Importing this registers all functions."""
+"""Implementations of the operations for the engines "kornia" and "albumentations".
+
+Importing this package registers all of them.
+"""
 
 from gpu_aug.engines.backends import (
     color,

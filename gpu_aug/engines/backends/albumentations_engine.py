@@ -1,4 +1,4 @@
-"""The Albumentations engine: Albumentations' own transforms, on the CPU, with our parameters."""
+"""The engine "albumentations": transforms of Albumentations, run on the CPU with parameters that gpu_aug drew."""
 
 import albumentations  # noqa: F401 - a missing package is reported when an engine is made
 import numpy as np
@@ -15,9 +15,9 @@ from gpu_aug.recipe import Recipe
 
 
 class AlbumentationsEngine:
-    """The batch stage of a recipe in Albumentations; see Engine for the contract.
+    """An engine that carries out the batch stage of a recipe with Albumentations; see Engine for the contract.
 
-    Images are float32 in [0, 1] before the first operation that would round in uint8.
+    uint8 images stay uint8 until the first operation that would have to round; from there on they are float32 in [0, 1].
     """
 
     name = "albumentations"
@@ -68,7 +68,7 @@ class AlbumentationsEngine:
         return image
 
     def _as_float(self, image: Image, number: int) -> Image:
-        """Return what the leaf at ``number`` works on."""
+        """Return the image in the type and range that the operation at index ``number`` of the batch stage takes."""
         if image.dtype != np.uint8 and number == self._num_uint8 and not self._divide:
             return image * np.float32(255)  # float32 came in
         stays_uint8 = number < self._num_uint8 or (number == self._num_uint8 and not self._divide)

@@ -1,4 +1,4 @@
-"""Change values: torch and Kornia on batches, NumPy, OpenCV and Albumentations on one image."""
+"""Operations that change colors: in torch and Kornia on batches; in NumPy, OpenCV and Albumentations on one image."""
 
 from collections.abc import Iterator
 
@@ -48,7 +48,7 @@ _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13  # Pillow
 
 @prepare_torch.register
 def normalize_torch(operation: Normalize, device: torch.device, *, unit: float = 1.0) -> TorchStep:
-    """Normalize values in [0, unit]."""
+    """Return the step that normalizes batches of images with values in [0, unit]."""
     import kornia.augmentation as K
 
     mean, std = (
@@ -62,7 +62,7 @@ def normalize_torch(operation: Normalize, device: torch.device, *, unit: float =
 
 @prepare_numpy.register
 def normalize_numpy(operation: Normalize, *, unit: float = 1.0) -> NumpyStep:
-    """Normalize values in [0, unit]."""
+    """Return the step that normalizes one image with values in [0, unit]."""
     import albumentations as A
 
     return transform(A.Normalize(operation.mean, operation.std, max_pixel_value=unit))
@@ -123,10 +123,10 @@ def _jitter_numpy(_: ColorJitter) -> NumpyStep:
 def _order_groups(
     orders: NDArray[np.int64], *, by_stage: bool
 ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
-    """Yield (rows, functions to run on them in this order), which together carry out ``orders``.
+    """Yield pairs (rows, functions): run these functions of a ColorJitter, in this order, on these images.
 
-    Kornia has one order per call. By stage takes 16 calls of one function whatever the batch;
-    else each image gets one call of all its functions, a quarter faster on a CPU.
+    One call of Kornia has one order for all its images. With ``by_stage`` there are 16 calls of one function each,
+    whatever the batch size; without it there is one call of all functions per image, which is a quarter faster on a CPU.
     """
     if not by_stage:
         for row, order in enumerate(orders):
@@ -278,9 +278,9 @@ def _shift_hsv_numpy(_: HueSaturationValue) -> NumpyStep:
 
 
 def hsv_tables(params: Params) -> NDArray[np.int32]:
-    """Return what becomes of each 8-bit hue, saturation and value, int32 [n, 3, 256].
+    """Return lookup tables for 8-bit hue, saturation and value, int32 [n, 3, 256].
 
-    A gray pixel stays gray whatever is added to its saturation.
+    Saturation 0 stays 0, so that gray pixels stay gray.
     """
     levels = np.arange(256)
     hue, saturation, value = (
@@ -298,9 +298,12 @@ def hsv_tables(params: Params) -> NDArray[np.int32]:
 
 
 def to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return hue in [0, 180), saturation and value in [0, 255] of int32 [n, 3, H, W] in [0, 255].
+    """Convert RGB images, int32 [n, 3, H, W] in [0, 255], to HSV.
 
-    Source: OpenCV's RGB2HSV on 8 bits, in its own fixed point.
+    Source: OpenCV's RGB2HSV for 8-bit images, with its fixed-point arithmetic.
+
+    Returns:
+        Hue in [0, 180), saturation and value in [0, 255], each int32 [n, H, W].
     """
     red, green, blue = x.unbind(1)
     value = x.amax(dim=1)
@@ -321,9 +324,9 @@ def _rounded_quotient(number: float, divisor: Tensor) -> Tensor:
 
 
 def from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    """Return float32 [n, 3, H, W] of whole numbers from 0 to 255.
+    """Convert HSV, in the ranges of ``to_hsv``, to RGB: float32 [n, 3, H, W] that holds integers from 0 to 255.
 
-    Source: OpenCV's HSV2RGB on 8 bits, whose vector code cuts fractions off.
+    Source: OpenCV's HSV2RGB for 8-bit images, whose vector code rounds down.
     """
     h = hue.float() * float(np.float32(6 / 180))
     s, v = saturation.float() * _ONE_STEP, value.float() * _ONE_STEP
@@ -345,5 +348,5 @@ def from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
 
 
 def per_image(values: NDArray[np.float64], device: torch.device) -> Tensor:
-    """Return float32 [n, 1, 1, 1] on the device."""
+    """Return one value per image as float32 [n, 1, 1, 1] on the device, for broadcasting."""
     return upload(values.astype(np.float32), device).view(-1, 1, 1, 1)

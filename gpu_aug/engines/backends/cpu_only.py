@@ -1,4 +1,4 @@
-"""Operations that every engine carries out by the same code, on the CPU: most exist nowhere else."""
+"""Functions on one image on the CPU that all engines share, for operations that exist in one library only."""
 
 from collections.abc import Callable
 from functools import partial, singledispatch
@@ -39,12 +39,12 @@ _COLORS = {"rain": (238, 238, 175), "mud": (20, 42, 63)}  # Albumentations' defa
 
 @singledispatch
 def cpu_only_function(operation: Operation) -> tuple[Function, Dtype]:
-    """Return what carries out ``operation`` on one image, and the type of image that it takes."""
+    """Return the function that carries out ``operation`` on one image, and the dtype of image that it takes."""
     raise EngineError(f"{type(operation).__name__} has no function for the CPU")
 
 
 def cv2_sampling(name: str) -> int:
-    """Return OpenCV's number of a sampling; see gpu_aug.ops.imported.filters.Sampling."""
+    """Return the OpenCV flag (cv2.INTER_*) of an interpolation name; see gpu_aug.ops.imported.filters.Sampling."""
     import cv2
 
     flags = {
@@ -60,7 +60,10 @@ def cv2_sampling(name: str) -> int:
 
 
 def _runs_on(dtype: Dtype) -> Callable[[F], F]:
-    """Register ``function(operation, image, params, row)`` for what its first parameter names, on such images."""
+    """Return a decorator that registers ``function(operation, image, params, row)`` for images of ``dtype``.
+
+    The annotation of the first parameter names the operations that the function carries out.
+    """
 
     def register(function: F) -> F:
         kind = next(iter(function.__annotations__.values()))
@@ -188,7 +191,10 @@ def _spatter(operation: Spatter, image: Image, params: Params, row: int) -> Imag
 
 
 class _Chooser:
-    """A generator that draws different numbers below ``len(dice)`` by the order of ``dice``."""
+    """A stand-in for a NumPy generator whose ``choice`` returns distinct indices below ``len(dice)``.
+
+    The indices of the smallest values of ``dice`` come first.
+    """
 
     def __init__(self, dice: NDArray[np.float32]) -> None:
         self.choice = partial(_smallest, dice)

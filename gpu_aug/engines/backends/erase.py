@@ -1,6 +1,6 @@
-"""Paint over part of an image.
+"""Operations that paint over parts of an image.
 
-Kornia's own RandomErasing reads its rectangles from the device one by one.
+Kornia's RandomErasing is not used: it reads its rectangles from the device one at a time.
 """
 
 import numpy as np
@@ -98,7 +98,7 @@ def _shuffle_numpy(_: RandomGridShuffle, image: Image, params: Params, row: int)
 
 
 def covered(holes: np.ndarray, x: Tensor) -> Tensor:
-    """Return where any rectangle lies, bool [n, 1, H, W]; ``holes`` is int64 [n, N, 4]."""
+    """Return a mask of the pixels inside any rectangle, bool [n, 1, H, W]; ``holes`` is int64 [n, N, 4]."""
     top, left, bottom, right = np.moveaxis(holes, 2, 0)[..., None]
     rows, columns = np.arange(x.shape[2]), np.arange(x.shape[3])
     down = upload(((rows >= top) & (rows < bottom)).astype(np.float32), x.device)
@@ -107,7 +107,7 @@ def covered(holes: np.ndarray, x: Tensor) -> Tensor:
 
 
 def field(key: np.ndarray, image: Image, *, normal: bool = False, channels: int = 3) -> Image:
-    """Return the noise of a key, float32 [H, W, channels]."""
+    """Return the random noise that a key determines, float32 [H, W, channels], with the size of ``image``."""
     make = normal_field if normal else uniform_field
     shape = (channels, *image.shape[:2])
     return make(key[None], shape, torch.device("cpu"))[0].permute(1, 2, 0).numpy()

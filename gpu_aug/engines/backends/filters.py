@@ -1,7 +1,7 @@
-"""Mix each pixel with its neighbours.
+"""Filters: operations that compute each pixel from its neighbours.
 
-Kornia has one kernel size per batch and other borders, so the batches are filtered in torch. On one image OpenCV does it, as in
-Albumentations.
+Kornia allows one kernel size per batch and pads differently, so batches are filtered in torch. Single images are filtered
+with OpenCV, as in Albumentations.
 """
 
 from functools import partial
@@ -92,7 +92,7 @@ def _zoom(operation: ZoomBlur, device: torch.device) -> TorchStep:
 
 
 def zoom_blur(x: Tensor, params: Params) -> Tensor:
-    """Carry out a ZoomBlur, one zoom of all images at a time."""
+    """Return images [n, 3, H, W] after a ZoomBlur; each zoom is computed for all images at once."""
     size = (int(x.shape[2]), int(x.shape[3]))
     plans = [
         zooms(step, most) for step, most in zip(params["step"], params["largest"], strict=True)
@@ -111,7 +111,12 @@ def zoom_blur(x: Tensor, params: Params) -> Tensor:
 
 
 def _line(length: int, factor: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return for each new pixel which one is interpolated with the next, and the weight of that."""
+    """Return the taps of one zoomed axis.
+
+    Returns:
+        For each output pixel, the index of the first of the two input pixels that are interpolated, and the weight of the
+        second one.
+    """
     start, short, long, trim = zoom_window(length, factor) if factor else (0, length, length, 0)
     pixel = (np.arange(trim, trim + length) + 0.5) * (short / long) - 0.5
     pixel = np.clip(pixel, 0, short - 1)
@@ -152,7 +157,10 @@ def _median_step(size: int, x: Tensor, _: Params) -> Tensor:
 
 
 def median(x: Tensor, size: int) -> Tensor:
-    """Take 8-bit medians over squares, [n, 3, H, W], one image at a time: a square is stored per pixel."""
+    """Return the median over ``size`` x ``size`` squares of images [n, 3, H, W], computed in 8 bits.
+
+    Images are processed one at a time, because the square of every pixel is held in memory.
+    """
     levels = x if x.dtype == torch.uint8 else to_levels(x).to(torch.uint8)
     radius = size // 2
     images = []
@@ -194,11 +202,12 @@ def _on_host(
 
 
 def convolve_torch(x: Tensor, kernel: Kernels) -> Tensor:
-    """Convolve each image [n, C, H, W] with its kernel, mirroring it at its border.
+    """Convolve each image [n, C, H, W] with its own kernel; borders are mirrored without the edge pixel.
 
     Args:
-        x: float32.
-        kernel: float64 [n, k, k], or [n, 2, k]: a column and a row; on the host. Not flipped.
+        x: The images, float32.
+        kernel: The kernels, float64 on the host: [n, k, k], or [n, 2, k] for a column and a row that are applied in
+            turn. Kernels are not flipped.
     """
     num, channels, height, width = x.shape
     radius = kernel.shape[2] // 2
@@ -220,7 +229,10 @@ def convolve_torch(x: Tensor, kernel: Kernels) -> Tensor:
 
 
 def convolve_numpy(image: Image, kernel: Kernels) -> Image:
-    """Convolve with a kernel [k, k], or [2, k]: a column and a row; mirror at the border."""
+    """Convolve an image with a kernel [k, k], or [2, k] for a column and a row that are applied in turn.
+
+    Borders are mirrored without the edge pixel.
+    """
     if kernel.shape[0] == kernel.shape[1]:
         result: Image = cv2.filter2D(image, -1, kernel, borderType=cv2.BORDER_REFLECT_101)
     else:
@@ -230,7 +242,7 @@ def convolve_numpy(image: Image, kernel: Kernels) -> Image:
 
 
 def mirrored(x: Tensor, tall: int, wide: int) -> Tensor:
-    """Add ``tall`` rows above and below and ``wide`` columns beside, mirrored without the edge."""
+    """Return images padded by ``tall`` rows at top and bottom and ``wide`` columns at each side (reflect padding)."""
     height, width = x.shape[2:]
     if tall < height and wide < width:
         return F.pad(x, (wide, wide, tall, tall), mode="reflect")

@@ -1,4 +1,4 @@
-"""Steps that are not ours."""
+"""Operations that wrap transforms, modules and functions of other libraries or of the user."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""Move pixels by crops, flips and resampling."""
+"""Crops, flips and resizes."""
 
 import cv2
 import numpy as np
@@ -108,13 +108,13 @@ def _resample_numpy(operation: Resample, image: Image, params: Params, row: int)
 
 
 def cut_torch(operation: Spatial, x: Tensor, start: np.ndarray, shape: np.ndarray) -> Tensor:
-    """Cut a rectangle out of each image, and pad where it leaves the image.
+    """Crop a rectangle from each image, and pad it if it extends beyond the image.
 
     Args:
-        operation: Says how to pad.
-        x: [n, 3, H, W].
-        start: int64 [n, 2].
-        shape: int64 [n, 2], the same for all.
+        operation: The operation, whose ``padding_mode`` and ``fill`` are used.
+        x: Images [n, 3, H, W].
+        start: Top and left of each rectangle, int64 [n, 2].
+        shape: Height and width of each rectangle, int64 [n, 2], equal for all images.
     """
     height, width = shape[0].tolist()
     inside = bool(((start >= 0) & (start + shape <= x.shape[2:])).all())
@@ -143,7 +143,7 @@ def cut_torch(operation: Spatial, x: Tensor, start: np.ndarray, shape: np.ndarra
 
 
 def cut_numpy(operation: Spatial, image: Image, start: np.ndarray, shape: np.ndarray) -> Image:
-    """Cut a rectangle out of an image [H, W, 3], and pad where it leaves the image."""
+    """Crop a rectangle from an image [H, W, 3], and pad it if it extends beyond the image."""
     (top, left), (bottom, right) = start.tolist(), (start + shape).tolist()
     above, before = max(-top, 0), max(-left, 0)
     below, beside = max(bottom - image.shape[0], 0), max(right - image.shape[1], 0)
@@ -200,7 +200,7 @@ def resize_numpy(image: Image, size: list[int], interpolation: str, *, antialias
 
 
 def weigh(x: Tensor, taps: Taps, axis: int) -> Tensor:
-    """Make each new pixel of one axis of its weighted pixels."""
+    """Return images resampled along one axis; each new pixel is the weighted sum of its taps."""
     shape = [1] * 4
     shape[axis] = -1
     pixels, weights = upload(taps.pixels.T, x.device), upload(taps.weights.T, x.device)
@@ -211,7 +211,7 @@ def weigh(x: Tensor, taps: Taps, axis: int) -> Tensor:
 
 
 def gather(x: Tensor, rows: np.ndarray, columns: np.ndarray) -> Tensor:
-    """Take rows, int64 [n, h], and columns, int64 [n, w], of each image [n, 3, H, W]."""
+    """Return the pixels at rows, int64 [n, h], and columns, int64 [n, w], of images [n, 3, H, W]: [n, 3, h, w]."""
     image = torch.arange(len(x), device=x.device)[:, None, None, None]
     channel = torch.arange(x.shape[1], device=x.device)[None, :, None, None]
     down = upload(rows, x.device)[:, None, :, None]
@@ -220,7 +220,10 @@ def gather(x: Tensor, rows: np.ndarray, columns: np.ndarray) -> Tensor:
 
 
 def fill_color_torch(fill: float | tuple[float, float, float], x: Tensor) -> Tensor:
-    """Return a fill, one value or three, as [1, c, 1, 1] in the type of ``x``; uint8 is rounded."""
+    """Return a fill color of one or three values in [0, 1] as a tensor [1, c, 1, 1] of the dtype of ``x``.
+
+    If that is uint8, values are scaled to 255 and rounded.
+    """
     values = np.atleast_1d(np.array(fill, np.float64))
     if x.dtype == torch.uint8:
         values = np.clip(np.rint(values * 255), 0, 255).astype(np.uint8)
@@ -230,7 +233,10 @@ def fill_color_torch(fill: float | tuple[float, float, float], x: Tensor) -> Ten
 
 
 def fill_color_numpy(fill: float | tuple[float, float, float], image: Image) -> list[float]:
-    """Return a fill, one value or three, in the type of ``image``; uint8 is rounded."""
+    """Return a fill color of one or three values in [0, 1] as the four numbers that OpenCV takes; the last is 0.
+
+    If ``image`` is uint8, values are scaled to 255 and rounded.
+    """
     values = np.array(np.broadcast_to(np.array(fill, np.float64), 3))
     if image.dtype == np.uint8:
         values = np.clip(np.rint(values * 255), 0, 255)

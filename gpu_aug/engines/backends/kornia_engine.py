@@ -1,4 +1,4 @@
-"""The Kornia engine: Kornia's own modules, on any device, with our parameters."""
+"""The engine "kornia": modules of Kornia, run on any device with parameters that gpu_aug drew."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ anew; measured in DECISIONS.md, "Images in a chunk of the Kornia engine"."""
 
 
 class KorniaEngine:
-    """The batch stage of a recipe in Kornia; see Engine for the contract."""
+    """An engine that carries out the batch stage of a recipe with Kornia and torch; see Engine for the contract."""
 
     name = "kornia"
 
@@ -56,7 +56,7 @@ class KorniaEngine:
         return self._carry_out(torch.cat(singles), draws, self._num_single, len(self._steps))
 
     def _carry_out(self, x: Tensor, draws: Draws, first: int, last: int) -> Tensor:
-        """Run the steps of the leaves ``first`` to ``last`` (half open)."""
+        """Return images after the operations of the batch stage at indices ``first`` to ``last`` (exclusive)."""
         for number in range(first, last):
             step, drawn = self._steps[number], draws.params[number]
             if number >= self._num_uint8 and x.dtype == torch.uint8:

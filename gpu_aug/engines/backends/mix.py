@@ -1,7 +1,7 @@
-"""Mix neighbouring images.
+"""Operations that mix neighbouring images of a batch.
 
-Kornia's own mixing modules draw one gate and one order of partners per batch, and Albumentations mixes with images out of
-metadata, so neither library is used.
+Neither library is used: Kornia draws one gate and one order of partners per batch, and Albumentations takes the other images
+from metadata.
 """
 
 import numpy as np
@@ -88,6 +88,10 @@ def _mosaic_numpy(operation: Mosaic, images: list[Image], params: Params) -> lis
 
 
 def overlap(offset: int, length: int) -> tuple[slice, slice]:
-    """Where a tile at ``offset`` lies in a window of the same length, and which part of it does."""
+    """Intersect a tile at ``offset`` with a window, both of ``length`` pixels, along one axis.
+
+    Returns:
+        The slice of the window that the tile covers, and the slice of the tile that lies in the window.
+    """
     start, stop = max(offset, 0), min(offset + length, length)
     return slice(start, max(start, stop)), slice(start - offset, max(start, stop) - offset)

@@ -1,4 +1,7 @@
-"""Add noise. Kornia draws its fields itself, so batches get ours in torch."""
+"""Operations that add noise.
+
+Kornia draws its noise itself, so batches get the noise of gpu_aug, computed in torch.
+"""
 
 import cv2
 import numpy as np
@@ -115,7 +118,7 @@ def _iso_numpy(operation: ISONoise, image: Image, params: Params, row: int) -> I
 
 
 def _rgb_to_hls(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return hue in degrees, lightness and saturation, [n, H, W] each, as OpenCV does."""
+    """Return hue in degrees, lightness and saturation of images [n, 3, H, W], each [n, H, W]; as OpenCV computes them."""
     red, green, blue = x.unbind(1)
     high, low = x.amax(1), x.amin(1)
     spread, total = high - low, high + low
@@ -131,7 +134,7 @@ def _rgb_to_hls(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _hls_to_rgb(hue: Tensor, lightness: Tensor, saturation: Tensor) -> Tensor:
-    """Return [n, 3, H, W] in [0, 1]; hue is any angle in degrees."""
+    """Return the RGB images, [n, 3, H, W] in [0, 1], of hue (any angle in degrees), lightness and saturation."""
     strength = saturation * torch.minimum(lightness, 1 - lightness)
     channels = []
     for offset in (0, 8, 4):

@@ -1,7 +1,7 @@
-"""The operations that policies choose from.
+"""The operations of automatic policies such as RandAugment.
 
-Kornia's own policies draw per batch and have other magnitudes, and Albumentations' transforms round to nearest, so neither is
-used. Products and sums are rounded as torchvision's are, so that rounding down at the end gives the same whole numbers.
+Neither library is used: Kornia draws one policy per batch and has other magnitudes, and Albumentations rounds to nearest.
+Products and sums are rounded as in torchvision, so that rounding down at the end gives the same 8-bit values.
 """
 
 from collections.abc import Callable
@@ -206,12 +206,12 @@ def _gray_numpy(x: Floats) -> Floats:
 
 
 def _add_torch(a: Tensor, b: Tensor, factor: Tensor) -> Tensor:
-    """Return a + factor * b, rounded to float32 once, as torch's add with alpha does."""
+    """Return a + factor * b, computed in float64 and rounded to float32 once, as by torch.add with alpha."""
     return (a.double() + b.double() * factor.double()).float()
 
 
 def _add_numpy(a: Any, b: Any, factor: Any) -> Floats:
-    """Return a + factor * b, rounded to float32 once, as torch's add with alpha does."""
+    """Return a + factor * b, computed in float64 and rounded to float32 once, as by torch.add with alpha."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     total: Floats = (a + b * np.float64(factor)).astype(np.float32)
     return total

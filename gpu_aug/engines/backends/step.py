@@ -1,13 +1,13 @@
-"""How both library engines carry out one operation: the registries, and code that the functions share.
+"""Registries of the steps of the Kornia and Albumentations engines, and functions that steps share.
 
-An engine calls a step with the rows whose gate is open. Kornia's modules are called through
-``apply_transform(images, params, flags, transform)``, which reads nothing but its arguments. Their ``forward`` would
-store the last parameters on the module, so that threads could not share it, and would compute the rows whose gate is
-off as well. Albumentations' transforms are called through ``apply_with_params``, which draws nothing and stores
-nothing either.
+A step is the function that carries out one operation. An engine calls it with the rows whose gate is open. Kornia's modules
+are called through ``apply_transform(images, params, flags, transform)``, which reads nothing but its arguments. Their
+``forward`` would store the last parameters on the module, so that threads could not share it, and would compute the rows
+whose gate is closed as well. Albumentations' transforms are called through ``apply_with_params``, which draws nothing and
+stores nothing either.
 
-On CUDA nothing here waits for the device: the host decides which rows are computed, and row
-numbers go up from pinned memory. Kornia moves its parameters from the host without waiting.
+On CUDA nothing here waits for the device: the host decides which rows are computed, and row indices are uploaded from pinned
+memory. Kornia moves its parameters from the host without waiting.
 """
 
 import os
@@ -52,9 +52,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @singledispatch
 def prepare_torch(operation: Operation, device: torch.device) -> TorchStep:  # noqa: ARG001 - for registered
-    """Return the function that carries out ``operation`` on the rows it applies to.
+    """Return the step of the Kornia engine that carries out ``operation``.
 
-    The function may write to the images it is given.
+    The step may write to the images that it is given.
+
+    Raises:
+        EngineError: The operation has no implementation for this engine.
     """
     raise EngineError(
         f"engine 'kornia' cannot carry out {type(operation).__name__}: "
@@ -63,7 +66,10 @@ def prepare_torch(operation: Operation, device: torch.device) -> TorchStep:  # n
 
 
 def torch_step(function: F) -> F:
-    """Register ``function(operation, x, params)`` as the step of the operations that its first parameter names."""
+    """Register ``function(operation, x, params)`` as a step of the Kornia engine.
+
+    The annotation of its first parameter names the operations that it carries out.
+    """
     kind = next(iter(function.__annotations__.values()))
     prepare_torch.register(kind, lambda operation, _device: partial(function, operation))
     return function
@@ -71,12 +77,12 @@ def torch_step(function: F) -> F:
 
 @torch_step
 def _keep_torch(_: OnTargets, x: Tensor, _params: Params) -> Tensor:
-    """Boxes, keypoints and masks are changed outside of the engines."""
+    """Return the images unchanged: the operation changes boxes, keypoints and masks only, which engines do not handle."""
     return x
 
 
 def module(call: Any, **fixed: Tensor) -> TorchStep:
-    """Return a step that calls a Kornia module with the drawn parameters, which stay on the host."""
+    """Return a step that calls a Kornia module with the drawn parameters; they stay on the host."""
 
     def apply(x: Tensor, params: Params) -> Tensor:
         tensors = {name: host(values) for name, values in params.items()} | fixed
@@ -87,7 +93,7 @@ def module(call: Any, **fixed: Tensor) -> TorchStep:
 
 
 def on_rows(step: TorchStep, x: Tensor, params: Params) -> Tensor:
-    """Run ``step`` on the images whose gate is open; the others stay bit-identical."""
+    """Return the batch with ``step`` applied to the images whose gate is open; the others stay bit-identical."""
     applied = params["apply"]
     if applied.all():
         return step(x, params)
@@ -105,7 +111,7 @@ def on_rows(step: TorchStep, x: Tensor, params: Params) -> Tensor:
 
 
 def host(values: NDArray[Any]) -> Tensor:
-    """Return float32 parameters on the host."""
+    """Return parameters as a float32 tensor on the host."""
     return torch.from_numpy(np.ascontiguousarray(values, np.float32))
 
 
@@ -113,16 +119,15 @@ def host_step_torch(
     function: Callable[[NDArray[Any], Params, int], NDArray[Any]],
     dtype: Literal["uint8", "float32"],
 ) -> TorchStep:
-    """Make a step of a function on one image that exists on the CPU only.
+    """Return a step of the Kornia engine that calls a CPU function on one image at a time.
 
-    On CUDA the images go to the host and back, which waits for the device and is slow.
+    On CUDA the images are copied to the host and back, which waits for the device and is slow.
 
     Args:
-        function: An image [H, W, 3] of ``dtype``, the parameters and the image's row in, a new
-            image out: a Step of the Albumentations engine. It does not write to its image. Images
-            must all come out with one size, uint8 or float32.
-        dtype: "uint8" rounds 255 times the value to 8 bits, and divides what comes back by 255.
-            Images that are uint8 already stay uint8.
+        function: Takes an image [H, W, 3] of ``dtype``, the parameters of the batch and the image's row; returns a new
+            image, uint8 or float32, of a size that is equal for all images. It must not write to its argument.
+        dtype: Dtype that the function takes. For "uint8", float images are scaled to 255 and rounded before the call,
+            and divided by 255 after it.
     """
 
     def apply(x: Tensor, params: Params) -> Tensor:
@@ -143,9 +148,13 @@ def host_step_torch(
 
 @singledispatch
 def prepare_numpy(operation: Operation) -> Any:
-    """Return the Step that carries out ``operation`` on one image; a BatchStep where it takes all at once.
+    """Return the step of the Albumentations engine that carries out ``operation`` on one image.
 
-    The function does not write to the images it is given.
+    It is a NumpyStep, or a BatchStep if the operation takes all images at once. The step does not write to the images that it
+    is given.
+
+    Raises:
+        EngineError: The operation has no implementation for this engine.
     """
     raise EngineError(
         f"engine 'albumentations' cannot carry out {type(operation).__name__}: use engine 'kornia'"
@@ -153,9 +162,10 @@ def prepare_numpy(operation: Operation) -> Any:
 
 
 def numpy_step(function: F) -> F:
-    """Register ``function(operation, image, params, row)`` as the step of what its first parameter names.
+    """Register ``function(operation, image, params, row)`` as a step of the Albumentations engine.
 
-    Where that takes all images at once it is ``function(operation, images, params)``.
+    The annotation of its first parameter names the operations that it carries out. For operations that take all images at once
+    the function is ``function(operation, images, params)``.
     """
     kind = next(iter(function.__annotations__.values()))
     prepare_numpy.register(kind, lambda operation: partial(function, operation))
@@ -164,12 +174,12 @@ def numpy_step(function: F) -> F:
 
 @numpy_step
 def _keep_numpy(_: OnTargets, image: Image, _params: Params, _row: int) -> Image:
-    """Boxes, keypoints and masks are changed outside of the engines."""
+    """Return the image unchanged: the operation changes boxes, keypoints and masks only, which engines do not handle."""
     return image
 
 
 def transform(call: Any, *names: str) -> NumpyStep:
-    """Return a step that calls a transform with the named parameters as they were drawn."""
+    """Return a step that calls an Albumentations transform with these of the drawn parameters."""
 
     def apply(image: Image, params: Params, row: int) -> Image:
         return inject(call, image, **{name: params[name][row] for name in names})
@@ -179,35 +189,38 @@ def transform(call: Any, *names: str) -> NumpyStep:
 
 @cache
 def albumentations_transform(name: str) -> Any:
-    """Return a transform of Albumentations with its default arguments; threads may share it, see above."""
+    """Return the Albumentations transform of this name with its default arguments.
+
+    Threads may share it, because steps call it without changing its state.
+    """
     import albumentations
 
     return getattr(albumentations, name)()
 
 
 def inject(call: Any, image: Image, **params: Any) -> Image:
-    """Return an image changed by a transform with these parameters."""
+    """Return an image after an Albumentations transform with the given parameters instead of random ones."""
     result: Image = call.apply_with_params(params, image=image)["image"]
     return result
 
 
 def as_bytes(image: Image) -> NDArray[np.uint8]:
-    """Return an image in 8 bits; values in [0, 1] are rounded to the nearest level."""
+    """Return an image as uint8; float values in [0, 1] are scaled to 255 and rounded to nearest."""
     if image.dtype == np.uint8:
         return image
     return np.clip(np.rint(image * np.float32(255)), 0, 255).astype(np.uint8)
 
 
 def as_float(image: NDArray[np.uint8]) -> Image:
-    """Return 8-bit values as float32 in [0, 1]."""
+    """Return a uint8 image as float32 in [0, 1]."""
     return image.astype(np.float32) / np.float32(255)
 
 
 def host_step_numpy(function: NumpyStep, dtype: Literal["uint8", "float32"]) -> NumpyStep:
-    """Make a step of a function that takes images of ``dtype``.
+    """Return a step of the Albumentations engine that calls ``function`` with images of ``dtype``.
 
-    "uint8" rounds 255 times the value to 8 bits. What comes back as 8 bits is divided by 255, but where images are
-    uint8 already.
+    For "uint8", float images are scaled to 255 and rounded before the call, and divided by 255 after it; images that are uint8
+    already stay uint8.
     """
 
     def apply(image: Image, params: Params, row: int) -> Image:

@@ -1,4 +1,4 @@
-"""Lookup tables, color matrices and brightness maps."""
+"""Operations by lookup tables, color matrices and brightness maps."""
 
 import cv2
 import numpy as np
@@ -84,20 +84,32 @@ def _equalize_luma_numpy(operation: EqualizeLuma) -> NumpyStep:
 
 
 def whole_torch(x: Tensor) -> Tensor:
-    """Return the 8-bit values of images [n, 3, H, W] as int64 [n, 3, H * W]."""
+    """Return images [n, 3, H, W] as 8-bit values, int64 [n, 3, H * W]."""
     if x.dtype != torch.uint8:
         x = to_levels(x)
     return x.flatten(2).long()
 
 
 def look_up_torch(x: Tensor, levels: Tensor, tables: Tensor) -> Tensor:
-    """Look up 8-bit values, int64 [n, 3, H * W], in tables, uint8 [n, 3, 256]; like ``x``."""
+    """Replace 8-bit values by their table entries.
+
+    Args:
+        x: The images [n, 3, H, W], which give shape and dtype of the result.
+        levels: The values of these images as int64 [n, 3, H * W], in [0, 255].
+        tables: The tables, uint8 [n, 3, 256].
+    """
     found = tables.gather(2, levels).view(x.shape)
     return found if x.dtype == torch.uint8 else to_unit_(found.float())
 
 
 def look_up_numpy(image: Image, levels: NDArray[np.uint8], tables: NDArray[np.uint8]) -> Image:
-    """Look up the 8-bit image in tables, uint8 [3, 256]; of the type of ``image``."""
+    """Replace the values of an 8-bit image by their table entries.
+
+    Args:
+        image: The image [H, W, 3], which gives the dtype of the result.
+        levels: The image as uint8.
+        tables: The tables, uint8 [3, 256].
+    """
     found: Image = cv2.LUT(levels, np.ascontiguousarray(tables.T).reshape(1, 256, 3))
     return found if image.dtype == np.uint8 else as_float(found)
 
@@ -129,9 +141,9 @@ def _matrix_numpy(operation: ColorMatrix, image: Image, params: Params, row: int
 
 
 def statistics_torch(x: Tensor) -> Statistics:
-    """Return the statistics of float32 images [n, 3, H, W] in [0, 1].
+    """Return mean, covariance, minimum and maximum of float32 images [n, 3, H, W] in [0, 1].
 
-    Sums are of integers, so that they do not depend on their order, the batch or the device.
+    Integers are summed, so that the result does not depend on the order of summation, the batch or the device.
     """
     values = x.flatten(2).double()
     num = values.shape[2]
@@ -143,7 +155,7 @@ def statistics_torch(x: Tensor) -> Statistics:
 
 
 def statistics_numpy(image: Image) -> Statistics:
-    """Return the statistics of one float32 image."""
+    """Return mean, covariance, minimum and maximum of one float32 image [H, W, 3]."""
     values = image.reshape(-1, 3).astype(np.float64)
     products = np.cov(values, rowvar=False, bias=True)
     mean, covariance, low, high = (
@@ -240,7 +252,7 @@ def _stain_numpy(operation: HEStain) -> NumpyStep:
 
 
 def on_device(params: Params, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Return drawn parameters as tensors, floating ones with ``dtype``."""
+    """Return drawn parameters as tensors on the device; floating-point ones get the dtype ``dtype``."""
     tensors = {name: upload(values, device) for name, values in params.items()}
     return {
         name: values.to(dtype) if values.is_floating_point() else values

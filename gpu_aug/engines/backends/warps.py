@@ -1,8 +1,8 @@
-"""Resample along a matrix or a field of displacements.
+"""Operations that resample along a matrix or a displacement field.
 
-Kornia's own warps know neither mirrored borders of both kinds nor another fill for nearest pixels, so the grid is made here: from matrices
-that are inverted on the host, in float64. Albumentations' own classes end in the same three functions of OpenCV that are called here; nearest
-pixels are chosen as for masks, in float64.
+Kornia's warps lack one of the two mirrored borders and a fill for nearest-neighbour sampling, so the sampling grid is computed
+here, from matrices that are inverted on the host in float64. On single images the three OpenCV functions are called that
+Albumentations' transforms call too; nearest pixels are chosen as for masks, in float64.
 """
 
 from collections.abc import Callable
@@ -150,7 +150,7 @@ def _remap_numpy(operation: Remap) -> NumpyStep:
 
 
 def _normalization(operation: Spatial, size: Size) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return scale and shift, (x, y) each, from indices of pixels to what grid_sample takes."""
+    """Return the factors and offsets, (x, y) each, that turn pixel indices into grid_sample's coordinates."""
     lengths = (size[1], size[0])
     if operation.padding_mode == "reflect":  # about the centres of the outer pixels
         return tuple(2 / max(n - 1, 1) for n in lengths), (-1.0, -1.0)
@@ -158,7 +158,7 @@ def _normalization(operation: Spatial, size: Size) -> tuple[tuple[float, ...], t
 
 
 def _grid(back: Matrices, size: Size, device: torch.device) -> Tensor:
-    """Return the points that ``back`` makes of the indices of the pixels, float32 [B, *size, 2]."""
+    """Return the images of all pixel indices under the matrices ``back``, float32 [B, *size, 2]."""
     height, width = size
     rows = upload(back, device)[:, None, None]  # [B, 1, 1, 3, 3]
     x = torch.arange(width, dtype=torch.float64, device=device).view(1, 1, -1, 1)
@@ -209,10 +209,11 @@ def _upload_fill(operation: Spatial, x: Tensor) -> Tensor | None:
 
 
 def _source_pixels(matrix: NDArray[np.float64], height: int, width: int) -> tuple[Image, Image]:
-    """Return where pixels lie in the image before, x and y, float32 [height, width], as indices of pixels.
+    """Return the input position of each output pixel: x and y in pixel indices, float32 [height, width].
 
-    OpenCV's warpPerspective finds them in float32: pictures of 1280 x 1280 pixels then differ from those of other engines
-    by 0.09 / 255, and so by 0.04. As there, a place at the horizon is (0, 0), and so are all of a matrix that has no inverse.
+    OpenCV's warpPerspective computes these positions in float32: for images of 1280 x 1280 pixels its results differ from those of
+    other engines by 0.09 / 255, with these positions by 0.04 / 255. As in OpenCV, a pixel on the horizon gets the position (0, 0),
+    and so do all pixels if the matrix has no inverse.
     """
     back = np.nan_to_num(inverses(matrix[None])[0])
     columns, rows = np.arange(width), np.arange(height)[:, None]

@@ -1,1 +1,1 @@
-"""The fused engine: our own kernels, which read each image once and write it once."""
+"""The engine "fused": kernels of gpu_aug that read each image once and write it once."""

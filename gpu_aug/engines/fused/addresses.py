@@ -1,4 +1,4 @@
-"""Where images and results lie, as numbers for compiled functions."""
+"""Memory addresses and strides of images and results, as integers for compiled functions."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ Images = Tensor | Sequence[Tensor | None]
 
 
 def describe_images(images: Images) -> NDArray[np.int64]:
-    """Describe images [h, w, 3], uint8 or float32, pixels side by side.
+    """Return addresses and strides of images [h, w, 3], uint8 or float32, whose pixels are contiguous within each row.
 
     Returns:
-        int64 [B, 5]: address, whether it is float32, bytes from row to row, height, width; zeros for None.
+        int64 [B, 5]: address, 1 if the image is float32, bytes from row to row, height, width; zeros for None.
     """
     if isinstance(images, Tensor):
         return _of_rows(images, _image(images, images.stride(1), images.shape[1:3]))
@@ -29,10 +29,10 @@ def describe_images(images: Images) -> NDArray[np.int64]:
 
 
 def describe_outs(outs: Images) -> NDArray[np.int64]:
-    """Describe results [3, h, w].
+    """Return addresses and strides of results [3, h, w].
 
     Returns:
-        int64 [B, 4]: address, and values from channel to channel, row to row, column to column.
+        int64 [B, 4]: address, and the strides of channels, rows and columns, in values.
     """
     if isinstance(outs, Tensor):
         return _of_rows(outs, (outs.data_ptr(), *outs.stride()[1:]))
@@ -45,7 +45,7 @@ def _image(image: Tensor, row: int, size: Sequence[int]) -> tuple[int, ...]:
 
 
 def _of_rows(batch: Tensor, first: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the numbers of all rows, given those of the first."""
+    """Return the description of every row of a batch, computed from that of its first row."""
     num, step = batch.shape[0], batch.stride(0) * batch.itemsize
     described = np.empty((num, len(first)), np.int64)
     described[:] = first

@@ -1,4 +1,4 @@
-"""The fused engine: whole chains of operations in one pass over the images, by our own kernels."""
+"""The fused engine: chains of operations carried out in one pass over each image, by kernels of gpu_aug."""
 
 import torch
 
@@ -13,12 +13,12 @@ _STORED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
 
 class FusedEngine:
-    """The batch stage of a recipe in fused passes; see Engine for the contract.
+    """An engine that carries out the batch stage of a recipe in fused passes; see Engine for the contract.
 
     Args:
         recipe: The recipe.
-        device: The CPU, or a GPU.
-        exact: Whether each Warp is resampled by itself; otherwise neighbouring ones become one.
+        device: The CPU or a GPU.
+        exact: Whether each warp interpolates by itself. If False, two consecutive warps become one interpolation.
 
     Attributes:
         plan: How each operation is carried out.

@@ -1,4 +1,4 @@
-"""Programs made ahead for many draws, each carried out on an image of its own with little overhead."""
+"""Programs that are made ahead for many draws and then carried out on single images with little overhead."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ _TORCH = {np.dtype(np.uint8): torch.uint8, np.dtype(np.float32): torch.float32}
 
 
 class Move(NamedTuple):
-    """A program that only cuts, mirrors and turns, in this order.
+    """A program that only crops, flips and transposes, in this order.
 
     Attributes:
-        cut: Top, left, height and width of the cut.
-        rows: Whether the rows are reversed.
-        columns: Whether the columns are reversed.
-        transposed: Whether rows become columns, after that.
+        cut: Top, left, height and width of the crop.
+        rows: Whether the order of rows is reversed.
+        columns: Whether the order of columns is reversed.
+        transposed: Whether rows and columns are swapped after that.
     """
 
     cut: Sequence[int]
@@ -33,11 +33,11 @@ class Move(NamedTuple):
 
 
 class PreparedPrograms:
-    """The batch stage of some draws on the CPU, one program each; see `prepare`.
+    """Programs of the batch stage on the CPU, one for each of some draws; `prepare` makes them.
 
     Attributes:
-        sizes: Height and width of the results.
-        moves: The programs that only move pixels; None for others.
+        sizes: Height and width of each result.
+        moves: For each program, a Move if it only moves pixels, else None.
     """
 
     def __init__(self, program: Program) -> None:
@@ -50,19 +50,19 @@ class PreparedPrograms:
         self.moves = _moves(program)
 
     def run(self, row: int, image: NDArray[np.uint8], out: NDArray[Any]) -> None:
-        """Carry out a row's program.
+        """Carry out one program on an image.
 
         Args:
-            row: Its number.
-            image: uint8 [h, w, 3] of the row's decode size, pixels side by side.
-            out: [h', w', 3] of `sizes`, uint8 or float32, of any strides; all of it is written.
+            row: Index of the program.
+            image: The image, uint8 [h, w, 3] of the row's decode size, contiguous within each row.
+            out: The result [h', w', 3] with the size in `sizes`, uint8 or float32, with any strides; all of it is written.
         """
         one: list[Any] = [field[row : row + 1] for field in self._program]
         self._run_single(Program(*one), image, out, self._dtypes[_TORCH[out.dtype]])
 
 
 def prepare(plan: Plan, draws: Draws) -> PreparedPrograms | None:
-    """Make the programs of some draws for uint8 images; None where an image takes more than one pass."""
+    """Return the programs of some draws for uint8 images, or None if an image takes more than one pass."""
     found: list[Program] = []
 
     def note(program: Program, images: Any, others: Any, outs: Any) -> None:
@@ -80,7 +80,7 @@ def prepare(plan: Plan, draws: Draws) -> PreparedPrograms | None:
 
 
 def _images_of(sizes: NDArray[np.int32]) -> torch.Tensor | list[torch.Tensor]:
-    """Return images of these sizes that share the memory of one pixel; their values are not read."""
+    """Return images of these sizes, which share the memory of a single pixel, for code that reads only their sizes."""
     pixel = torch.empty(1, 1, 3, dtype=torch.uint8)
     if (sizes == sizes[0]).all():
         return pixel.expand(len(sizes), *sizes[0].tolist(), 3)

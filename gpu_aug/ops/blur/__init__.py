@@ -1,1 +1,1 @@
-"""Operations that mix each pixel with its neighbors."""
+"""Operations that compute each pixel from its neighbours: blurs and sharpening."""

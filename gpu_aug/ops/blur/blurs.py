@@ -1,4 +1,4 @@
-"""Operations that blur: convolutions with a kernel drawn per image, and the median."""
+"""Blur operations: convolutions with a kernel drawn per image, and the median."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -43,7 +43,7 @@ class GaussianBlur(SeparableFilter):
 
     Args:
         kernel_size: Odd width of the square kernel in pixels, or its (height, width).
-        sigma: Range of the standard deviation in pixels.
+        sigma: Range of the standard deviation in pixels, drawn uniformly.
         p: Share of the images that are changed.
 
     Source: torchvision v2 GaussianBlur, whose kernel_size is (width, height); ``p`` is
@@ -69,7 +69,7 @@ class GaussianBlur(SeparableFilter):
     p: float = 1.0
 
     def kernel(self, params: Params) -> Kernels:
-        """Gaussians of the two lengths, in the length of the longer one."""
+        """Return the Gaussian of each image as column and row, float64 [B, 2, k], padded to the larger kernel side."""
         size = self.kernel_size
         sides = (size, size) if isinstance(size, int) else size
         sigma = np.asarray(params["sigma"])
@@ -80,13 +80,12 @@ class GaussianBlur(SeparableFilter):
 
 @dataclass(frozen=True)
 class RandomGaussianBlur(SeparableFilter):
-    """Blur with a Gaussian kernel whose size is drawn too, or follows from sigma.
+    """Blur with a Gaussian kernel whose size is drawn, or follows from sigma.
 
     Args:
-        kernel_size: Smallest and largest width of the square kernel in pixels. Every whole number
-            between them is equally likely; an even one becomes the next odd one, and 0 becomes
-            ``2 * int(3.5 * sigma) + 1``.
-        sigma: Range of the standard deviation in pixels, uniform.
+        kernel_size: Smallest and largest width of the square kernel in pixels, drawn uniformly. A drawn even width becomes
+            the next odd one; a drawn 0 becomes ``2 * int(3.5 * sigma) + 1``.
+        sigma: Range of the standard deviation in pixels, drawn uniformly.
         p: Share of the images that are changed.
 
     Source: Albumentations GaussianBlur (blur_limit, sigma_limit).
@@ -110,7 +109,7 @@ class RandomGaussianBlur(SeparableFilter):
         return {"sigma": sigma, "size": size + (size % 2 == 0)}
 
     def kernel(self, params: Params) -> Kernels:
-        """Gaussians."""
+        """Return the Gaussian of each image as column and row, float64 [B, 2, k]."""
         automatic = int(self.sigma[1] * 3.5) * 2 if self.kernel_size[0] == 0 else 0
         largest = max(automatic, self.kernel_size[1]) // 2 * 2 + 1
         return both(gaussians(params["sigma"], params["size"], largest))
@@ -118,11 +117,11 @@ class RandomGaussianBlur(SeparableFilter):
 
 @dataclass(frozen=True)
 class Blur(SeparableFilter):
-    """Take the mean over a square around each pixel.
+    """Replace each pixel by the mean over a square around it.
 
     Args:
-        kernel_size: Odd width of the square in pixels, or its smallest and largest value, odd too;
-            each odd number between them is equally likely.
+        kernel_size: Odd width of the square in pixels, or its smallest and largest value, odd too; each odd number
+            between them is equally likely.
         p: Share of the images that are changed.
 
     Source: Albumentations Blur (blur_limit).
@@ -138,20 +137,19 @@ class Blur(SeparableFilter):
     p: float = 0.5
 
     def kernel(self, params: Params) -> Kernels:
-        """Ones divided by their number."""
+        """Return the box kernel of each image as column and row, float64 [B, 2, k]."""
         inside = within(params["size"], largest_of(self.kernel_size))
         return both(inside / inside.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
 class MotionBlur(Filter):
-    """Blur along a line, as a camera or an object that moves.
+    """Blur along a line, as if the camera or the object moved.
 
     Args:
         kernel_size: Odd width of the kernel in pixels, or its smallest and largest value, odd too.
         angle: Range of the line's direction in degrees; 90 is down.
-        direction: Range within [-1, 1] of where the line lies: around the pixel (0), before it
-            (-1) or behind it (1).
+        direction: Range, within [-1, 1], of where the line lies: around the pixel (0), before it (-1) or behind it (1).
         allow_shifted: Whether the line is also shifted by up to a quarter of the kernel.
         p: Share of the images that are changed.
 
@@ -182,7 +180,7 @@ class MotionBlur(Filter):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``kernel``, float64 [B, k, k]: the points of the line, all alike."""
+        """Return ``kernel``, float64 [B, k, k]: equal weights on the pixels of the line, 0 elsewhere."""
         size = drawn["size"][:, None]
         angle = np.deg2rad(drawn["angle"])[:, None]
         direction = drawn["direction"][:, None]
@@ -209,13 +207,13 @@ class MotionBlur(Filter):
 
 
 def both(line: Kernels) -> Kernels:
-    """Use the same numbers as column and as row."""
+    """Return a kernel [B, k] as its own column and row, [B, 2, k]."""
     return np.stack([line, line], axis=1)
 
 
 @dataclass(frozen=True)
 class MedianBlur(Operation):
-    """Take the median over a square around each pixel, in 8 bits; the image's edge is repeated.
+    """Replace each pixel by the median over a square around it, in 8 bits; the image's edge is repeated.
 
     Args:
         kernel_size: Odd width of the square in pixels, or its smallest and largest value, odd too.

@@ -1,4 +1,4 @@
-"""Operations that enhance edges or add rings to them."""
+"""Operations that sharpen or emboss edges, or add rings to them."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -35,16 +35,15 @@ class Sharpen(Filter):
     """Blend the image with a sharpened one, and clamp to [0, 1].
 
     Args:
-        alpha: Range of the sharpened image's weight within [0, 1].
-        lightness: Range of what is added to the middle of the "kernel" method's kernel, from 0.
-        method: "kernel" takes 8 times the pixel minus its eight neighbours, plus ``lightness``
-            times the pixel, as the sharpened image; "gaussian" adds ``alpha`` times the difference
-            to a blurred image instead.
-        kernel_size: Odd width of the "gaussian" method's kernel in pixels.
-        sigma: Its standard deviation in pixels, above 0.
+        alpha: Range, within [0, 1], of the weight of the sharpened image.
+        lightness: Range, from 0, of the extra weight of the central pixel for the method "kernel".
+        method: "kernel" sharpens with 8 times the pixel minus its eight neighbours, plus ``lightness`` times the pixel;
+            "gaussian" adds ``alpha`` times the difference between the image and a blurred image.
+        kernel_size: Odd width of the blur kernel in pixels for the method "gaussian".
+        sigma: Standard deviation of the blur in pixels, above 0, for the method "gaussian".
         p: Share of the images that are changed.
 
-    Source: Albumentations Sharpen. Of other meaning is torchvision's RandomAdjustSharpness.
+    Source: Albumentations Sharpen. torchvision's RandomAdjustSharpness is another operation; see Sharpness.
     """
 
     # Measured 0.0002 on noise and photographs.
@@ -63,13 +62,13 @@ class Sharpen(Filter):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``alpha`` and, for "kernel", ``lightness``, float64 [B]."""
+        """Return ``alpha`` and, for the method "kernel", ``lightness``, float64 [B]."""
         if self.method == "gaussian":
             return {"alpha": drawn["alpha"]}
         return drawn
 
     def kernel(self, params: Params) -> Kernels:
-        """The blended kernel."""
+        """Return the kernels that blend the image with the sharpened one, float64 [B, k, k]."""
         alpha = np.asarray(params["alpha"])[:, None, None]
         if self.method == "gaussian":
             [row] = gaussians(
@@ -86,11 +85,11 @@ class Sharpen(Filter):
 
 @dataclass(frozen=True)
 class Emboss(Filter):
-    """Blend the image with one that is lit from the bottom right, and clamp to [0, 1].
+    """Blend the image with an embossed one, lit from the bottom right, and clamp to [0, 1].
 
     Args:
-        alpha: Range of the embossed image's weight within [0, 1].
-        strength: Range of the strength, from 0.
+        alpha: Range, within [0, 1], of the weight of the embossed image.
+        strength: Range of the strength of the embossing, from 0.
         p: Share of the images that are changed.
 
     Source: Albumentations Emboss.
@@ -109,7 +108,7 @@ class Emboss(Filter):
     p: float = 0.5
 
     def kernel(self, params: Params) -> Kernels:
-        """The blended kernel."""
+        """Return the kernels that blend the image with the embossed one, float64 [B, 3, 3]."""
         lit = np.array([[-1.0, -1, 0], [-1, 0, 1], [0, 1, 1]])
         effect = np.diag([-1.0, 1, 1]) + np.asarray(params["strength"])[:, None, None] * lit
         return blended(effect, np.asarray(params["alpha"])[:, None, None])
@@ -117,18 +116,18 @@ class Emboss(Filter):
 
 @dataclass(frozen=True)
 class UnsharpMask(Operation):
-    """Add to each pixel a share of its difference to a blurred image, where that is large.
+    """Sharpen by adding a share of the difference between the image and a blurred one, where that difference is large.
 
     Args:
         kernel_size: Odd width of the Gaussian kernel in pixels, or its smallest and largest value.
-        sigma: Range of its standard deviation in pixels; 0 is what OpenCV derives from the size.
-        alpha: Range of the share within [0, 1].
-        threshold: Smallest difference that counts, in 1/255. Where it is reached is blurred too,
-            and blends the sharpened image with the original.
+        sigma: Range of the standard deviation in pixels; 0 lets OpenCV derive it from the kernel size.
+        alpha: Range, within [0, 1], of the share of the difference that is added.
+        threshold: Smallest difference that counts as large, in 1/255. The mask of large differences is blurred too, and
+            blends the sharpened image with the original.
         p: Share of the images that are changed.
 
-    Source: Albumentations UnsharpMask (blur_limit, sigma_limit). A difference has to exceed the
-    threshold by 0.001 / 255, so that rounding decides nothing.
+    Source: Albumentations UnsharpMask (blur_limit, sigma_limit). A difference must exceed the threshold by 0.001 / 255, so that
+    rounding errors do not decide.
     """
 
     # Measured 0.00003 on noise and photographs.
@@ -150,7 +149,7 @@ class UnsharpMask(Operation):
     p: float = 0.5
 
     def kernel(self, params: Params) -> Kernels:
-        """Return the Gaussians, float64 [B, 2, k]: column and row."""
+        """Return the Gaussian of each image as column and row, float64 [B, 2, k]."""
         import cv2
 
         largest = largest_of(self.kernel_size)
@@ -164,11 +163,11 @@ class UnsharpMask(Operation):
 
 @dataclass(frozen=True)
 class RingingOvershoot(Filter):
-    """Cut off high frequencies sharply, which adds rings to edges, and clamp to [0, 1].
+    """Apply a sharp low-pass filter, which adds rings to edges, and clamp to [0, 1].
 
     Args:
         kernel_size: Odd width of the kernel in pixels, or its smallest and largest value, odd too.
-        cutoff: Range of the frequency above which nothing is left, in radians per pixel, to pi.
+        cutoff: Range of the frequency above which everything is removed, in radians per pixel, up to pi.
         p: Share of the images that are changed.
 
     Source: Albumentations RingingOvershoot (blur_limit).
@@ -193,7 +192,7 @@ class RingingOvershoot(Filter):
     p: float = 0.5
 
     def kernel(self, params: Params) -> Kernels:
-        """J1(cutoff r) cutoff / (2 pi r), normalised; J1 is a Bessel function."""
+        """Return the kernels J1(cutoff r) cutoff / (2 pi r), normalised, float64 [B, k, k]; J1 is a Bessel function."""
         largest = largest_of(self.kernel_size)
         y, x = np.mgrid[:largest, :largest] - largest // 2
         radius = np.hypot(y, x)
@@ -209,7 +208,7 @@ class RingingOvershoot(Filter):
 
 
 def blended(effect: Kernels, alpha: Kernels) -> Kernels:
-    """Blend 3x3 kernels with the one that changes nothing."""
+    """Return 3x3 kernels that blend the image (weight 1 - ``alpha``) with the effect of the kernels ``effect``."""
     same = np.zeros((3, 3))
     same[1, 1] = 1
     return (1 - alpha) * same + alpha * effect

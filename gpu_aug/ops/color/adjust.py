@@ -1,4 +1,4 @@
-"""Gamma, gray, inversion, thresholds, sharpness, hue and contrast."""
+"""Operations that change tones and colors: gamma, gray, inversion, thresholds, sharpness, hue and contrast."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -15,14 +15,14 @@ __all__ = ["CLAHE", "Gamma", "Grayscale", "HueSaturationValue", "Invert", "Sharp
 
 @dataclass(frozen=True)
 class Gamma(Operation):
-    """Raise values to a power; those below 0, which bicubic resampling can leave, count as 0.
+    """Raise values to a power; values below 0, which bicubic resampling can produce, count as 0.
 
     Args:
-        gamma: The power: (smallest, largest), drawn evenly, or one number.
+        gamma: The power, or its (smallest, largest) value, drawn uniformly.
         p: Share of the images that are changed.
 
-    Source: torchvision v2 adjust_gamma; the distribution is from Albumentations RandomGamma with its limits
-    divided by 100.
+    Source: torchvision v2 adjust_gamma; the distribution is that of Albumentations RandomGamma, whose limits are 100 times as
+    large.
     """
 
     # Measured 0.00002 on noise and photographs.
@@ -46,9 +46,9 @@ class Grayscale(WithProbability):
 
     Args:
         p: Share of the images that are changed.
-        method: "weighted_average" is 0.299 R + 0.587 G + 0.114 B; "average" of the channels;
-            "max" of them; "desaturation", the middle of the largest and the smallest; "from_lab",
-            OpenCV's 8-bit lightness.
+        method: "weighted_average" is 0.299 R + 0.587 G + 0.114 B; "average" is the mean of the channels; "max" is the
+            largest channel; "desaturation" is the mean of the largest and the smallest channel; "from_lab" is OpenCV's
+            8-bit lightness.
 
     Source: torchvision v2 RandomGrayscale, whose first weight is 0.2989; the methods are those of
     Albumentations ToGray.
@@ -64,12 +64,12 @@ class Grayscale(WithProbability):
 
     @property
     def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
-        """Only where it goes through OpenCV's lightness."""
+        """True for the method "from_lab", which uses OpenCV's 8-bit lightness."""
         return self.method == "from_lab"
 
     @property
     def needs_unit_range(self) -> bool:  # type: ignore[override]
-        """Where it goes through 8 bits, and where Albumentations clamps to [0, 1]."""
+        """True for "from_lab", which rounds to 8 bits, and "desaturation", where Albumentations clamps to [0, 1]."""
         return self.method in ("from_lab", "desaturation")
 
 
@@ -93,7 +93,7 @@ class Solarize(Operation):
     """Replace each value x that is at least a threshold by 1 - x.
 
     Args:
-        threshold: Threshold in [0, 1]: one number, or (smallest, largest), drawn evenly.
+        threshold: The threshold in [0, 1], or its (smallest, largest) value, drawn uniformly.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomSolarize, whose threshold is 255 times as large on uint8;
@@ -117,13 +117,13 @@ class Solarize(Operation):
 
 @dataclass(frozen=True)
 class Sharpness(Operation):
-    """Blend with a smoothed image: 0 is smooth, 1 changes nothing, 2 is twice as sharp.
+    """Blend with a smoothed image: the factor 0 is smooth, 1 changes nothing, 2 is twice as sharp.
 
-    The smoothed image is the mean of 3 x 3 pixels, in which the middle one counts five times; the
-    outermost pixels stay as they are.
+    The smoothed image is the mean of 3 x 3 pixels, in which the middle one counts five times; the outermost pixels are not
+    smoothed.
 
     Args:
-        factor: One number, or (smallest, largest), drawn evenly.
+        factor: The factor, or its (smallest, largest) value, drawn uniformly.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomAdjustSharpness; Pillow ImageEnhance.Sharpness.
@@ -142,14 +142,12 @@ class Sharpness(Operation):
 
 @dataclass(frozen=True)
 class HueSaturationValue(Operation):
-    """Shift hue, saturation and value of the 8-bit image.
-
-    The image is rounded to 8 bits. Gray pixels stay gray.
+    """Shift hue, saturation and value of the image, which is rounded to 8 bits. Gray pixels stay gray.
 
     Args:
-        hue_shift: Range in 1/180 turns; one number ``x`` is (-x, x).
-        sat_shift: Range in 1/255; one number ``x`` is (-x, x).
-        val_shift: Range in 1/255; one number ``x`` is (-x, x).
+        hue_shift: Range of the shift of the hue, in 1/180 turns; one number ``x`` means (-x, x).
+        sat_shift: Range of the shift of the saturation, in 1/255; one number ``x`` means (-x, x).
+        val_shift: Range of the shift of the value, in 1/255; one number ``x`` means (-x, x).
         p: Share of the images that are changed.
 
     Source: Albumentations HueSaturationValue, with OpenCV's 8-bit HSV.
@@ -187,13 +185,13 @@ def _clip_limits(operation: str, field: str, value: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class CLAHE(Operation):
-    """Equalize the lightness of the 8-bit image tile by tile, with limited contrast.
+    """Equalize the lightness tile by tile, with limited contrast, in 8 bits.
 
-    It is carried out by OpenCV on the CPU, also where the images are on a GPU.
+    OpenCV does this on the CPU, even if the images are on a GPU.
 
     Args:
-        clip_limit: Range of OpenCV's limit, from 1; one number ``x`` is (1, x).
-        tile_grid_size: How many tiles there are (across, down).
+        clip_limit: Range of OpenCV's clip limit, from 1; one number ``x`` means (1, x).
+        tile_grid_size: Number of tiles (across, down).
         p: Share of the images that are changed.
 
     Source: Albumentations CLAHE.

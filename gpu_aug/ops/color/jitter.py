@@ -43,14 +43,14 @@ Turn = Annotated[float | Range, _turns]
 class ColorJitter(Operation):
     """Change brightness, contrast, saturation and hue in an order drawn per image.
 
-    Brightness multiplies; contrast and saturation blend with the mean gray and with the gray
-    image; hue is a shift in turns. Every step but hue clamps to [0, 1].
+    Brightness multiplies by a factor; contrast blends with the mean gray, saturation with the gray image; hue shifts by a
+    share of a turn. Every step but hue clamps to [0, 1].
 
     Args:
-        brightness: Range of the factor; one number ``x`` is (max(0, 1 - x), 1 + x).
-        contrast: As ``brightness``.
-        saturation: As ``brightness``.
-        hue: Range of the shift within [-0.5, 0.5]; one number ``x`` is (-x, x).
+        brightness: Range of the brightness factor; one number ``x`` means (max(0, 1 - x), 1 + x).
+        contrast: Range of the contrast factor, given like ``brightness``.
+        saturation: Range of the saturation factor, given like ``brightness``.
+        hue: Range of the hue shift in turns, within [-0.5, 0.5]; one number ``x`` means (-x, x).
         p: Share of the images that are changed.
 
     Source: torchvision v2 ColorJitter (gray is 0.299 R + 0.587 G + 0.114 B in the engines,
@@ -75,12 +75,12 @@ class ColorJitter(Operation):
     p: float = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return the four factors, and ``order``, int64 [B, 4] of indices into FACTORS."""
+        """Return the four factors, float64 [B], and ``order``, int64 [B, 4]: indices into FACTORS in the order of application."""
         return drawn | {"order": _ORDERS[whole_below(drawn["order"], len(_ORDERS))]}
 
 
 class JitterStep(Operation, abstract=True):
-    """One of the four steps of ColorJitter. Its draw has ``factor``, float64 [B]."""
+    """Base of the four adjustments of ColorJitter as operations. The drawn parameter is ``factor``, float64 [B]."""
 
     tolerance: ClassVar[float] = ColorJitter.tolerance
     needs_unit_range: ClassVar[bool] = True
@@ -99,7 +99,7 @@ class Brightness(JitterStep):
     """Multiply by a factor and clamp to [0, 1].
 
     Args:
-        factor: Range of the factor; one number ``x`` is (max(0, 1 - x), 1 + x).
+        factor: Range of the factor; one number ``x`` means (max(0, 1 - x), 1 + x).
         p: Share of the images that are changed.
 
     Source: torchvision v2 adjust_brightness.
@@ -116,7 +116,11 @@ class Brightness(JitterStep):
 
 @dataclass(frozen=True)
 class Contrast(JitterStep):
-    """Blend with the mean of the gray image and clamp to [0, 1]; arguments as for Brightness.
+    """Blend with the mean gray of the image and clamp to [0, 1].
+
+    Args:
+        factor: Range of the weight of the image; one number ``x`` means (max(0, 1 - x), 1 + x).
+        p: Share of the images that are changed.
 
     Source: torchvision v2 adjust_contrast.
     """
@@ -130,7 +134,11 @@ class Contrast(JitterStep):
 
 @dataclass(frozen=True)
 class Saturation(JitterStep):
-    """Blend with the gray image and clamp to [0, 1]; arguments as for Brightness.
+    """Blend with the gray image and clamp to [0, 1].
+
+    Args:
+        factor: Range of the weight of the image; one number ``x`` means (max(0, 1 - x), 1 + x).
+        p: Share of the images that are changed.
 
     Source: torchvision v2 adjust_saturation.
     """
@@ -147,7 +155,7 @@ class Hue(JitterStep):
     """Shift the hue.
 
     Args:
-        factor: Range of the shift in turns, within [-0.5, 0.5]; one number ``x`` is (-x, x).
+        factor: Range of the shift in turns, within [-0.5, 0.5]; one number ``x`` means (-x, x).
         p: Share of the images that are changed.
 
     Source: torchvision v2 adjust_hue.
@@ -162,15 +170,15 @@ class Hue(JitterStep):
 
 @dataclass(frozen=True)
 class RandomPhotometricDistort(Combinator):
-    """Brightness, contrast, saturation, hue and an order of the channels, each with ``p``.
+    """Change brightness, contrast, saturation, hue and the order of the channels, each with probability ``p``.
 
-    Contrast comes before saturation and hue or after them, equally often.
+    Contrast is applied before or after saturation and hue, equally often.
 
     Args:
-        brightness: Range of the factor.
-        contrast: Range of the factor.
-        saturation: Range of the factor.
-        hue: Range of the shift in turns.
+        brightness: Range of the brightness factor.
+        contrast: Range of the contrast factor.
+        saturation: Range of the saturation factor.
+        hue: Range of the hue shift in turns.
         p: Probability of each of the five adjustments, independently.
 
     Source: torchvision v2 RandomPhotometricDistort.
@@ -187,7 +195,7 @@ class RandomPhotometricDistort(Combinator):
 
     @property
     def children(self) -> tuple[Operation, ...]:
-        """The adjustments in order; contrast comes twice, since it may be first or last."""
+        """The adjustments in order; contrast is listed twice, because it may come before or after saturation and hue."""
         contrast = Contrast(self.contrast, p=self.p)
         return (
             Brightness(self.brightness, p=self.p),
@@ -199,7 +207,7 @@ class RandomPhotometricDistort(Combinator):
         )
 
     def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
-        """Choose all, and contrast at one of its two places."""
+        """Return gates that choose every adjustment, and contrast at one of its two places, bool [B, 6]."""
         gates = np.ones((len(gate), 6), bool)
         gates[:, 1] = drawn["contrast_place"] < 0.5
         gates[:, 4] = ~gates[:, 1]

@@ -1,6 +1,6 @@
-"""Operations that are one table of 256 values per image and channel.
+"""Operations that replace values by their entries in a table of 256, one table per image and channel.
 
-Values are rounded to 8 bits, looked up, and divided by 255: 8-bit values stay 8-bit values.
+Values are rounded to 8 bits, looked up, and divided by 255, so that results are multiples of 1/255.
 """
 
 from abc import abstractmethod
@@ -25,7 +25,7 @@ _LEVELS = np.arange(256)
 
 
 class LookUp(Operation, abstract=True):
-    """A look-up of 8-bit values."""
+    """Base of operations that replace each 8-bit value by its entry in a table of 256."""
 
     # Measured 0 on noise and photographs.
     tolerance: ClassVar[float] = 0.001
@@ -37,23 +37,26 @@ class LookUp(Operation, abstract=True):
 
 
 class Table(LookUp, abstract=True):
-    """A table that follows from the drawn parameters."""
+    """Base of lookup operations whose tables are computed from the drawn parameters."""
 
     @abstractmethod
     def tables(self, params: Params) -> NDArray[np.uint8]:
-        """Return uint8 [n, 3, 256] for n images, on the host."""
+        """Return the tables of n images, uint8 [n, 3, 256], on the host."""
 
 
 class HistogramTable(LookUp, abstract=True):
-    """A table that follows from each channel's histogram; nothing but the gate is drawn."""
+    """Base of lookup operations whose tables are computed from the histogram of each channel; only the gate is drawn."""
 
     @abstractmethod
     def tables(self, histograms: Tensor) -> Tensor:
-        """Return uint8 [n, 3, 256] for int64 [n, 3, 256], on one device and without waiting for it."""
+        """Return the tables, uint8 [n, 3, 256], for histograms, int64 [n, 3, 256].
+
+        Both lie on one device, which is not waited for.
+        """
 
 
 def _bits(operation: str, field: str, value: Any) -> Any:
-    """Return (smallest, largest) of bits, or three such pairs for the channels."""
+    """Check the field ``bits``; return (smallest, largest), or three such pairs if each channel has its own."""
     if validation.is_sequence(value, 3):
         return tuple(_bits(operation, field, channel) for channel in value)
     return validation.whole_interval(operation, field, value, low=0, high=8, example="4")
@@ -80,7 +83,7 @@ class Posterize(Table):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``bits``, int64 [B], or [B, 3] where channels have their own."""
+        """Return ``bits``, int64 [B], or int64 [B, 3] if each channel has its own range."""
         ends: Any = self.bits
         if len(ends) == 3:
             columns = [whole_between(drawn["bits"][:, c], pair) for c, pair in enumerate(ends)]
@@ -90,7 +93,7 @@ class Posterize(Table):
         return {"bits": bits}
 
     def tables(self, params: Params) -> NDArray[np.uint8]:
-        """Clear the trailing bits."""
+        """Return tables, uint8 [n, 3, 256], that set the trailing bits to 0."""
         bits = params["bits"].reshape(len(params["bits"]), -1, 1)
         table = (_LEVELS >> (8 - bits)) << (8 - bits)
         return np.repeat(table.astype(np.uint8), 3 // table.shape[1], axis=1)
@@ -98,12 +101,12 @@ class Posterize(Table):
 
 @dataclass(frozen=True)
 class Equalize(HistogramTable, WithProbability):
-    """Make the tones of each channel equally frequent, with probability ``p``.
+    """Equalize the histogram of each channel, with probability ``p``.
 
     Args:
         p: Share of the images that are changed.
-        method: "pil" is Pillow's table; "opencv" is that of cv2.equalizeHist; "inclusive" is
-            Pillow's, but counts the pixels of a tone itself as well.
+        method: Formula of the table: "pil" is Pillow's; "opencv" is that of cv2.equalizeHist; "inclusive" is Pillow's, but
+            also counts the pixels of the value itself, not only those below it.
 
     Source: torchvision v2 RandomEqualize and Pillow ImageOps.equalize; the methods "opencv" and
     "inclusive" are Albumentations Equalize with mode "cv" and "pil".
@@ -112,7 +115,7 @@ class Equalize(HistogramTable, WithProbability):
     method: Literal["pil", "opencv", "inclusive"] = "pil"
 
     def tables(self, histograms: Tensor) -> Tensor:
-        """Spread the cumulated histogram; a channel of one tone is unchanged."""
+        """Return tables that spread the cumulative histogram, uint8 [n, 3, 256]; a channel with one value is unchanged."""
         total = histograms.sum(dim=2, keepdim=True)
         below = histograms.cumsum(dim=2)
         used = histograms > 0
@@ -132,13 +135,13 @@ class Equalize(HistogramTable, WithProbability):
 
 @dataclass(frozen=True)
 class AutoContrast(HistogramTable, WithProbability):
-    """Stretch each channel from its smallest and largest value to 0 and 255, with probability ``p``.
+    """Stretch the range of values of each channel to 0 to 255, with probability ``p``.
 
     Source: Pillow ImageOps.autocontrast; torchvision v2 RandomAutocontrast.
     """
 
     def tables(self, histograms: Tensor) -> Tensor:
-        """Stretch and cut fractions off; a channel of one tone is unchanged."""
+        """Return tables that stretch values and round down, uint8 [n, 3, 256]; a channel with one value is unchanged."""
         used = histograms > 0
         low, high = used.byte().argmax(dim=2, keepdim=True), last_used(used)
         scale = per_level((high - low).clamp(min=1).double())
@@ -148,15 +151,15 @@ class AutoContrast(HistogramTable, WithProbability):
 
 
 def per_level(spread: Tensor) -> Tensor:
-    """Return 255 / spread, rounded once; torch rounds twice if a plain number is divided."""
+    """Return 255 / ``spread``, rounded once; torch would round twice if 255 were a Python number."""
     return torch.full_like(spread, 255) / spread
 
 
 def levels_of(histograms: Tensor) -> Tensor:
-    """Return 0 to 255 for each histogram, int64 [n, 3, 256]."""
+    """Return the values 0 to 255 for each histogram, int64 [n, 3, 256]."""
     return torch.arange(256, device=histograms.device).expand_as(histograms)
 
 
 def last_used(used: Tensor) -> Tensor:
-    """Return the last place that is used, int64 [n, 3, 1]."""
+    """Return the index of the last True of ``used``, bool [n, 3, 256], as int64 [n, 3, 1]."""
     return 255 - used.flip(2).byte().argmax(dim=2, keepdim=True)

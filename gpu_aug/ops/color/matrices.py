@@ -1,4 +1,4 @@
-"""Operations that are one 3x4 matrix on the channels of each image."""
+"""Operations that apply one 3x4 matrix to the channels of each image."""
 
 import math
 from dataclasses import KW_ONLY, dataclass
@@ -37,7 +37,7 @@ _SEPIA = np.array([[0.393, 0.769, 0.189], [0.349, 0.686, 0.168], [0.272, 0.534, 
 
 
 class Statistics(NamedTuple):
-    """Statistics of images that operations use, float64 on their device."""
+    """Statistics of the values of each image, float64 on the device of the images."""
 
     mean: Tensor
     """[n, 3], per channel."""
@@ -56,9 +56,9 @@ class Statistics(NamedTuple):
 
 
 class ColorMatrix(Operation, abstract=True):
-    """A matrix on red, green, blue and 1; the result is clamped to ``limits``.
+    """Base of operations that multiply (red, green, blue, 1) by a matrix and clamp the result to ``limits``.
 
-    Its draw has ``matrix``, float64 [B, 3, 4], unless ``reads_image``.
+    The drawn parameter is ``matrix``, float64 [B, 3, 4], unless ``reads_image``.
     """
 
     # Measured 0.00003 on noise and photographs.
@@ -72,14 +72,17 @@ class ColorMatrix(Operation, abstract=True):
     """Whether ``image_matrices`` makes the matrices, from the images themselves."""
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
-        """Return float64 [n, 3, 4] for n images; ``params`` are the drawn ones, on their device."""
+        """Return the matrices of n images, float64 [n, 3, 4], computed from their statistics and the drawn parameters.
+
+        Only operations with ``reads_image`` have it. The parameters lie on the device of the images.
+        """
         raise NotImplementedError
 
 
 def symmetric(
     operation: str, field: str, value: float | tuple[float, float]
 ) -> tuple[float, float]:
-    """Return (smallest, largest); one number ``x`` is (-x, x)."""
+    """Check a range, given as (smallest, largest) or as one number ``x`` for (-x, x); return (smallest, largest)."""
     return validation.interval(
         operation, field, value, low=-np.inf, around=0, example="0.2 or (-0.2, 0.2)"
     )
@@ -87,14 +90,14 @@ def symmetric(
 
 @dataclass(frozen=True)
 class RandomBrightnessContrast(ColorMatrix):
-    """Multiply values and add to them.
+    """Multiply values by a factor (contrast) and add a number (brightness).
 
     Args:
-        brightness_limit: Range of what is added, in [-1, 1] as a share of the whole range; one
-            number ``x`` is (-x, x).
-        contrast_limit: Range of the factor less 1; one number ``x`` is (-x, x).
-        brightness_by_max: Whether brightness is a share of the range; else of the image's mean.
-        ensure_safe_range: Whether both are drawn in so far that no value leaves [0, 1].
+        brightness_limit: Range of the number that is added, within [-1, 1], as a share of the full range of values; one number
+            ``x`` means (-x, x).
+        contrast_limit: Range of the factor minus 1; one number ``x`` means (-x, x).
+        brightness_by_max: Whether brightness is a share of the full range; if False, it is a share of the image's mean.
+        ensure_safe_range: Whether factor and number are reduced such that no value leaves [0, 1].
         p: Share of the images that are changed.
 
     Source: Albumentations RandomBrightnessContrast.
@@ -114,11 +117,11 @@ class RandomBrightnessContrast(ColorMatrix):
 
     @property
     def reads_image(self) -> bool:  # type: ignore[override]
-        """Where brightness is a share of the mean."""
+        """True if brightness is a share of the image's mean."""
         return not self.brightness_by_max
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``alpha`` and ``beta``, float64 [B]; and the matrix, where they make it."""
+        """Return ``matrix``, or ``alpha`` and ``beta``, float64 [B], if brightness is a share of the image's mean."""
         alpha, beta = 1 + drawn["alpha"], drawn["beta"]
         if self.reads_image:
             return {"alpha": alpha, "beta": beta}
@@ -126,7 +129,7 @@ class RandomBrightnessContrast(ColorMatrix):
         return {"matrix": self._matrices(*numbers).numpy()}
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
-        """Brightness is a share of the mean of all values."""
+        """Return the matrices, float64 [n, 3, 4], with brightness as a share of the mean of all values."""
         return self._matrices(params["alpha"], params["beta"] * images.mean.mean(dim=1))
 
     def _matrices(self, alpha: Tensor, beta: Tensor) -> Tensor:
@@ -142,12 +145,12 @@ class RandomBrightnessContrast(ColorMatrix):
 
 @dataclass(frozen=True)
 class RGBShift(ColorMatrix):
-    """Add a number to each channel.
+    """Add a random number to each channel.
 
     Args:
-        r_shift: Range of what is added to red, for values in [0, 1]; one number ``x`` is (-x, x).
-        g_shift: The same for green.
-        b_shift: The same for blue.
+        r_shift: Range of the number added to red, for values in [0, 1]; one number ``x`` means (-x, x).
+        g_shift: Range of the number added to green, given like ``r_shift``.
+        b_shift: Range of the number added to blue, given like ``r_shift``.
         p: Share of the images that are changed.
 
     Source: Albumentations RGBShift, whose limits may be 255 times as large.
@@ -162,7 +165,7 @@ class RGBShift(ColorMatrix):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return three shifts."""
+        """Return ``matrix``, float64 [B, 3, 4], which adds the three drawn shifts."""
         matrix = plain_matrices(len(sizes))
         for channel, shift in enumerate(drawn.values()):
             matrix[:, channel, 3] = shift
@@ -171,7 +174,7 @@ class RGBShift(ColorMatrix):
 
 @dataclass(frozen=True)
 class ChannelShuffle(ColorMatrix):
-    """Put the channels in one of their six orders, each equally likely, with probability ``p``.
+    """Reorder the channels, with each of the six orders equally likely, with probability ``p``.
 
     Source: torchvision v2 RandomChannelPermutation.
     """
@@ -181,7 +184,7 @@ class ChannelShuffle(ColorMatrix):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return an order, as a matrix of zeros and ones."""
+        """Return ``matrix``, float64 [B, 3, 4]: a permutation of the channels."""
         matrix = plain_matrices(len(sizes))
         matrix[:, :, :3] = _SHUFFLES[whole_below(drawn["order"], len(_SHUFFLES))]
         return {"matrix": matrix}
@@ -189,11 +192,11 @@ class ChannelShuffle(ColorMatrix):
 
 @dataclass(frozen=True)
 class ChannelDropout(ColorMatrix):
-    """Fill one or two channels with a value.
+    """Fill one or two random channels with a value.
 
     Args:
-        num_channels: Number of channels: one number, or (smallest, largest), both included.
-        fill: The value, in [0, 1].
+        num_channels: Number of channels that are filled, or its (smallest, largest) value, both included.
+        fill: Value of the filled channels, in [0, 1].
         p: Share of the images that are changed.
 
     Source: Albumentations ChannelDropout.
@@ -209,7 +212,7 @@ class ChannelDropout(ColorMatrix):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return which channels are filled."""
+        """Return ``matrix``, float64 [B, 3, 4], which fills the drawn channels."""
         rank = orders(orders(drawn["order"]).astype(np.float64))
         dropped = rank < drawn["number"][:, None]
         matrix = plain_matrices(len(sizes)) * ~dropped[:, :, None]
@@ -231,12 +234,12 @@ class ToSepia(ColorMatrix, WithProbability):
 
 
 def plain_matrices(num: int) -> NDArray[np.float64]:
-    """Return matrices, float64 [num, 3, 4], that change nothing."""
+    """Return ``num`` matrices, float64 [num, 3, 4], that leave images unchanged."""
     return np.tile(np.eye(3, 4), (num, 1, 1))
 
 
 def normals(u: Uniforms) -> Uniforms:
-    """Standard normal numbers, float64 [B, n], from as many uniform ones; n is even.
+    """Return standard normal numbers, float64 [B, n], made from as many uniform numbers; n must be even.
 
     Source: Box and Muller, 1958.
     """

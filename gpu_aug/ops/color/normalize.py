@@ -1,4 +1,4 @@
-"""The range and the precision of values."""
+"""Operations that change the range and the precision of values."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -18,9 +18,9 @@ class Normalize(Operation):
     """Subtract a mean and divide by a standard deviation, per channel.
 
     Args:
-        mean: A number for each channel, of which RGB images have three, for values in [0, 1]; one, such as (0.5,),
-            is that of all channels.
-        std: As many numbers above 0, or one.
+        mean: Mean of each channel, for values in [0, 1], or one number for all channels, such as (0.5,). RGB images need three
+            numbers or one.
+        std: Standard deviation of each channel, above 0, or one number for all channels.
 
     Source: torchvision v2 Normalize.
     """
@@ -53,7 +53,7 @@ def _length(value: Any) -> int:
 
 
 def _for_channels(field: str, value: Any, count: int) -> tuple[float, ...]:
-    """Return ``count`` numbers, given as many or one for all."""
+    """Return ``count`` numbers for the channels, from as many or from one for all; ``field`` is for the error."""
     values = [value] if validation.is_number(value) else value
     each = [values[0]] * count if validation.is_sequence(values, 1) else values
     return validation.numbers("Normalize", field, each, count=count, example="(0.5, 0.5, 0.5)")
@@ -61,13 +61,13 @@ def _for_channels(field: str, value: Any, count: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class ToDtype(Operation):
-    """Give values the precision of a type.
+    """Round values to the precision of a dtype.
 
     Args:
-        dtype: "uint8" rounds values to whole 1/255. The floating types change nothing: values stay
-            in [0, 1], and the type of a batch is the loader's.
+        dtype: "uint8" rounds values to multiples of 1/255. The floating-point dtypes change nothing: values stay in [0, 1],
+            and the loader decides about the dtype of a batch.
 
-    Source: torchvision v2 ToDtype with scale=True, which cuts fractions off where this rounds.
+    Source: torchvision v2 ToDtype with scale=True, which rounds down whereas this rounds to nearest.
     """
 
     tolerance: ClassVar[float] = 0.001  # Measured 0.
@@ -80,10 +80,10 @@ class ToDtype(Operation):
 
     @property
     def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
-        """Only to "uint8"."""
+        """True for "uint8"."""
         return self.dtype == "uint8"
 
     @property
     def needs_unit_range(self) -> bool:  # type: ignore[override]
-        """Only where it rounds."""
+        """True for "uint8"."""
         return self.dtype == "uint8"

@@ -1,1 +1,1 @@
-"""Transforms of uniform random numbers to the distributions that operations draw from."""
+"""Functions that turn uniform random numbers into the distributions that operations draw from."""

@@ -1,4 +1,4 @@
-"""Random columns: the uniform numbers that make each parameter of an operation's draw."""
+"""Random columns: how each drawn parameter of an operation is made from uniform random numbers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -17,30 +17,30 @@ Count = int | Callable[[Any], int]
 
 
 class Column(ABC):
-    """Turns uniform numbers of a sample into one parameter.
+    """Base of the rules that turn uniform numbers into one parameter.
 
     Args:
-        count: How many numbers; see `Count`.
+        count: Number of uniform numbers per sample; see `Count`.
     """
 
     def __init__(self, count: Count) -> None:
         self._count = count
 
     def count(self, operation: Any) -> int:
-        """Return how many uniform numbers a sample takes."""
+        """Return the number of uniform numbers that each sample needs."""
         return self._count if isinstance(self._count, int) else self._count(operation)
 
     def take(self, operation: Any, name: str, u: Uniforms) -> NDArray[Any]:
-        """Return the parameter `name` of float64 [B, count] in [0, 1)."""
+        """Return the values of the parameter `name`, made from uniform numbers, float64 [B, count] in [0, 1)."""
         return self.values(operation, name, u[:, 0] if self._count == 1 else u)
 
     @abstractmethod
     def values(self, operation: Any, name: str, u: Uniforms) -> NDArray[Any]:
-        """Return the parameter `name` of float64 [B], or [B, count] if the count is not 1."""
+        """Return the parameter `name`, made from uniform numbers: float64 [B], or [B, count] if the count is not 1."""
 
 
 class Numbers(Column):
-    """Hand uniform numbers on to `Operation.parameters`: float64 [B], or [B, count] if `count` is not 1."""
+    """Pass uniform numbers unchanged to `Operation.parameters`: float64 [B], or [B, count] if `count` is not 1."""
 
     def __init__(self, count: Count = 1) -> None:
         super().__init__(count)
@@ -50,7 +50,7 @@ class Numbers(Column):
 
 
 class Key(Column):
-    """Draw a key from which the device makes random numbers: uint32 [B, 2]."""
+    """Draw a key, uint32 [B, 2], from which the device generates random numbers."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -60,12 +60,12 @@ class Key(Column):
 
 
 class Law(Column):
-    """Apply a function to uniform numbers and the value of a field.
+    """Apply a function to uniform numbers and to the value of a field.
 
     Args:
-        function: Takes float64 [B], or [B, count] if `count` is not 1, and the field's value.
-        field: Name of the field; by default that of the parameter.
-        count: How many numbers; see `Count`.
+        function: Function of uniform numbers, float64 [B] or [B, count] if `count` is not 1, and of the field's value.
+        field: Name of the field; by default the name of the parameter.
+        count: Number of uniform numbers per sample; see `Count`.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class Law(Column):
 
 
 class Uniform(Law):
-    """Draw evenly over the range (smallest, largest) in a field: float64 [B], or [B, count] if `count` is not 1.
+    """Draw uniformly from the range (smallest, largest) that a field holds: float64 [B], or [B, count] if `count` is not 1.
 
     Args:
-        field: Name of the field; by default that of the parameter.
-        count: How many numbers; see `Count`.
-        at_least: Smaller numbers become this one; it keeps results away from a division by 0.
+        field: Name of the field; by default the name of the parameter.
+        count: Number of uniform numbers per sample; see `Count`.
+        at_least: Smallest result; smaller numbers are raised to it, so that nothing is divided by 0. None sets no limit.
     """
 
     def __init__(self, field: str = "", count: Count = 1, at_least: float | None = None) -> None:
@@ -97,10 +97,10 @@ class Uniform(Law):
 
 
 class Integer(Law):
-    """Draw a whole number from the range (smallest, largest) in a field, both included: int64 [B].
+    """Draw an integer, int64 [B], uniformly from the range (smallest, largest) that a field holds, both ends included.
 
     Args:
-        field: Name of the field; by default that of the parameter.
+        field: Name of the field; by default the name of the parameter.
     """
 
     def __init__(self, field: str = "") -> None:

@@ -14,12 +14,12 @@ _TINY = 1e-9  # below it the law is a power to all digits
 
 
 def log_gammas(u: Uniforms, shape: float) -> Uniforms:
-    """Logarithms of samples of the gamma distribution with this shape and scale 1, one per uniform number.
+    """Return the logarithms of samples of a gamma distribution with this shape and scale 1, one per uniform number.
 
-    Small shapes give numbers that are no floats, such as 1e-3000; their logarithms are.
+    Samples of small shapes, such as 1e-3000, are too small for floating-point numbers, but their logarithms are not.
 
-    Source: Press et al., Numerical Recipes, 3rd edition, section 6.2.1, which inverts the incomplete
-    gamma function by Halley's method. Here with a fixed number of steps, for all numbers at once.
+    Source: Press et al., Numerical Recipes, 3rd edition, section 6.2.1, which inverts the incomplete gamma function by Halley's
+    method. Here the number of steps is fixed, so that all numbers are computed at once.
     """
     if shape == 1:  # exponential
         return np.log(-np.log1p(-(u + _HALF_STEP)))
@@ -38,12 +38,12 @@ def log_gammas(u: Uniforms, shape: float) -> Uniforms:
 
 
 def beta(u: Uniforms, alpha: float) -> Uniforms:
-    """Samples of Beta(alpha, alpha), float64 [B], from u, float64 [B, 2]."""
+    """Return samples of Beta(alpha, alpha), float64 [B], made from uniform numbers, float64 [B, 2]."""
     return dirichlet(u, alpha)[:, 0]
 
 
 def dirichlet(u: Uniforms, alpha: float) -> Uniforms:
-    """Samples of the symmetric Dirichlet distribution, float64 [B, n], from u, [B, n]."""
+    """Return samples of the symmetric Dirichlet distribution, float64 [B, n], made from uniform numbers, float64 [B, n]."""
     logs = log_gammas(u, alpha)
     parts = np.exp(logs - logs.max(axis=1, keepdims=True))
     shares: Uniforms = parts / parts.sum(axis=1, keepdims=True)

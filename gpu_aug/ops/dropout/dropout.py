@@ -23,10 +23,10 @@ class CoarseDropout(Dropout):
 
     Args:
         num_holes: Smallest and largest number of rectangles, both included.
-        hole_height: Smallest and largest height: whole pixels, both included, where the largest
-            is at least 1; else shares of the image, from 0.
-        hole_width: The same for the width, in what ``hole_height`` is in.
-        fill: See Dropout; and so the others.
+        hole_height: Smallest and largest height of a rectangle, both included. If the largest is at least 1, they are pixels;
+            otherwise they are shares of the image's height.
+        hole_width: Smallest and largest width of a rectangle, in pixels or shares, as ``hole_height``.
+        fill: See Dropout, also for ``fill_mask`` and ``p``.
 
     Source: Albumentations CoarseDropout.
     """
@@ -50,7 +50,7 @@ class CoarseDropout(Dropout):
             )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``holes``."""
+        """Return ``holes``, int64 [B, N, 4], and what a random fill needs; see Holes."""
         number = drawn["number"]
         numbers = drawn["holes"].reshape(len(sizes), -1, 4)
         shape = np.stack(
@@ -78,14 +78,13 @@ class CoarseDropout(Dropout):
 class GridMask(Dropout):
     """Paint the squares of a regular grid, with probability ``p``.
 
-    An operation of this project's own: no pipeline of another library is imported as it.
+    This operation exists in this project only: the converters never produce it.
 
     Args:
-        d: Smallest period of the grid in pixels, at least 2, and the first that is not drawn.
+        d: Range of the period of the grid in pixels: the smallest, at least 2, and the largest, which is excluded.
         ratio: Share of each period, between 0 and 1, that is kept along a side.
-        mode: "squares" paints the squares between the kept stripes; "stripes" paints the stripes
-            instead, and keeps the squares.
-        fill: See Dropout; and so the others.
+        mode: "squares" paints the squares between the kept stripes; "stripes" paints the stripes and keeps the squares.
+        fill: See Dropout, also for ``fill_mask`` and ``p``.
 
     Source: Chen et al. 2020, "GridMask data augmentation", https://arxiv.org/abs/2001.04086, and the
     authors' code with mode=1 (or 0 for "stripes") and no rotation; d and ratio are their values
@@ -101,7 +100,7 @@ class GridMask(Dropout):
     mode: Literal["squares", "stripes"] = "squares"
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``holes``."""
+        """Return ``holes``, int64 [B, N, 4], and what a random fill needs; see Holes."""
         low, high = self.d
         period = low + whole_below(drawn["period"], max(high - low, 1))
         kept = np.ceil(period * self.ratio).astype(np.int64)[:, None]

@@ -1,4 +1,4 @@
-"""Operations that paint over one rectangle, and the base of all that paint rectangles."""
+"""Operations that paint over one rectangle, and the base of all operations that paint rectangles."""
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
@@ -26,22 +26,21 @@ PAINTS = ("random", "random_uniform", "normal")
 
 
 def checked_paint(name: str, field: str, value: Any, *, words: tuple[str, ...]) -> Any:
-    """Return one value, three, or one of the words."""
+    """Check a fill; return one value, three values, or one of ``words``."""
     return (
         value if isinstance(value, str) and value in words else validation.fill(name, field, value)
     )
 
 
 class Holes(Operation, abstract=True):
-    """Paints rectangles.
+    """Base of operations that paint rectangles.
 
-    Its draw has ``holes``, int64 [B, N, 4]: top, left, bottom, right, half open and inside the
-    image; empty ones are allowed. N may depend on the sizes of the batch. Where ``paint`` is
-    "random" or "normal" it has ``key``, uint32 [B, 2], of the noise; where it is "random_uniform"
-    it has ``colours``, float64 [B, N, 3].
+    The drawn parameter ``holes``, int64 [B, N, 4], has top, left, bottom and right (exclusive) of rectangles inside the image;
+    empty ones are allowed, and N may depend on the sizes of the batch. If ``paint`` is "random" or "normal", ``key``,
+    uint32 [B, 2], determines the noise; if it is "random_uniform", ``colours``, float64 [B, N, 3], are the colours.
 
     Attributes:
-        fill_mask: Value of masks in the same rectangles; None leaves masks unchanged.
+        fill_mask: Value of masks in the rectangles; None leaves masks unchanged.
     """
 
     fill_mask: int | None = None
@@ -51,30 +50,29 @@ class Holes(Operation, abstract=True):
     def paint(self) -> Paint:
         """The fill: one value, three values, or the name of a random fill.
 
-        "random" is a uniform value in [0, 1) per pixel and channel, "normal" a standard normal one,
-        "random_uniform" a uniform colour in [0, 1) per rectangle, where later ones cover earlier ones.
+        "random" is uniform noise in [0, 1) per pixel and channel, "normal" is standard normal noise, "random_uniform"
+        is a uniform colour in [0, 1) per rectangle; later rectangles cover earlier ones.
         """
 
     @property
     def any_channels(self) -> bool:  # type: ignore[override]
-        """Unless colours are drawn, which are RGB."""
+        """True unless the fill is random, which is for RGB images only."""
         return not isinstance(self.paint, str)
 
     @property
     def moves_pixels_only(self) -> bool:
-        """Where a whole 1/255 is painted."""
+        """True if the fill is a multiple of 1/255 and not random."""
         return not isinstance(self.paint, str) and is_whole_fill(self.paint)
 
 
 @dataclass(frozen=True)
 class Dropout(Holes, abstract=True):
-    """Rectangles filled as Albumentations does.
+    """Base of operations that fill rectangles as Albumentations does.
 
     Attributes:
-        fill: One value or three, in the values of this place in the recipe: [0, 1] before
-            Normalize; "random" is a uniform value in [0, 1) per pixel and channel,
-            "random_uniform" a uniform colour per rectangle.
-        fill_mask: Value of masks in the same rectangles; None leaves masks unchanged.
+        fill: One value or three, in the value range at this step of the recipe: [0, 1] before Normalize. "random" is uniform
+            noise in [0, 1) per pixel and channel, "random_uniform" a uniform colour per rectangle.
+        fill_mask: Value of masks in the rectangles; None leaves masks unchanged.
         p: Share of the images that are changed.
     """
 
@@ -88,11 +86,11 @@ class Dropout(Holes, abstract=True):
 
     @property
     def paint(self) -> Paint:
-        """``fill``."""
+        """The field ``fill``."""
         return self.fill
 
     def _params(self, holes: Sizes, key: NDArray[np.uint32]) -> Params:
-        """Return the parameters; ``key``, uint32 [B, 2], is for what is random in the filling."""
+        """Return the parameters for rectangles; ``key``, uint32 [B, 2], determines a random fill."""
         return hole_params(holes, self.paint, key)
 
 
@@ -101,14 +99,14 @@ class RandomErasing(Holes):
     """Paint one random rectangle, with probability ``p``.
 
     Args:
-        p: Share of the images that are changed, but for those where no try fitted.
+        p: Probability of painting; an image stays unchanged if none of ten drawn rectangles fits.
         scale: Smallest and largest area of the rectangle, as a share of the image.
         ratio: Smallest and largest height / width of the rectangle; drawn log-uniformly.
         value: The fill, one value or three, in the value range at this step of the recipe:
             [0, 1] before Normalize, normalised after it. "random" is standard normal noise.
         fill_mask: Value of masks in the same rectangle; None leaves masks unchanged.
 
-    Source: torchvision v2 RandomErasing: ten tries, then the image stays as it is.
+    Source: torchvision v2 RandomErasing: ten tries, then the image stays unchanged.
 
     Example:
         >>> Recipe([RandomResizedCrop(224), Normalize(), RandomErasing(p=0.25)]).size
@@ -140,11 +138,11 @@ class RandomErasing(Holes):
 
     @property
     def paint(self) -> Paint:
-        """``value``."""
+        """The field ``value``, with "normal" in place of "random"."""
         return "normal" if self.value == "random" else self.value
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``holes``; ``apply`` is off where no try fitted."""
+        """Return ``holes``, what a random fill needs, and ``apply``, which is False if none of the tries fits."""
         area = sizes.prod(axis=1, keepdims=True) * drawn["area"]
         ratio = drawn["ratio"]
         shapes = np.rint(np.sqrt(np.stack([area * ratio, area / ratio], axis=2))).astype(np.int64)
@@ -167,10 +165,10 @@ class Erasing(Dropout):
     Args:
         scale: Smallest and largest area of the rectangle, as a share of the image.
         ratio: Smallest and largest width / height of the rectangle; drawn uniformly.
-        fill: See Dropout; and so the others.
+        fill: See Dropout, also for ``fill_mask`` and ``p``.
 
-    Source: Albumentations Erasing: the area is drawn up to what the ratios allow, then the ratio
-    of those that fit; nothing is painted where none does.
+    Source: Albumentations Erasing: the area is drawn first, up to the largest one that the ratios allow, then the ratio among
+    those that fit. If no ratio fits, nothing is painted.
     """
 
     random: ClassVar[Random] = {
@@ -187,7 +185,7 @@ class Erasing(Dropout):
     )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``holes``; ``apply`` is off where none fits."""
+        """Return ``holes``, what a random fill needs, and ``apply``, which is False if no ratio fits."""
         height, width = sizes.T.astype(np.float64)
         narrow, wide = self.ratio
         least, most = (height * width * share for share in self.scale)
@@ -207,7 +205,7 @@ class Erasing(Dropout):
 
 
 def hole_params(holes: Sizes, paint: Paint, key: NDArray[np.uint32]) -> Params:
-    """Return the parameters of Holes; ``key``, uint32 [B, 2], is for a random fill."""
+    """Return the parameters of Holes for rectangles; ``key``, uint32 [B, 2], determines a random fill."""
     params: Params = {"holes": np.ascontiguousarray(holes)}
     if paint == "random_uniform":
         colours = [keyed_uniforms(one, 3 * holes.shape[1]).reshape(-1, 3) for one in key]
@@ -218,7 +216,10 @@ def hole_params(holes: Sizes, paint: Paint, key: NDArray[np.uint32]) -> Params:
 
 
 def keyed_uniforms(key: NDArray[np.uint32], count: int) -> Uniforms:
-    """Return uniform numbers in [0, 1), float64 [count], of one key: more of them than is known before."""
+    """Return ``count`` uniform numbers in [0, 1), float64, that a key determines.
+
+    Operations use it if they need more numbers than they know before drawing.
+    """
     counter = np.zeros((4, -(-count // 4)), np.uint32)
     counter[0] = np.arange(counter.shape[1])
     counter[3] = 1  # noise of the same key counts otherwise

@@ -1,1 +1,1 @@
-"""Steps of users and of other libraries in a recipe."""
+"""Operations that wrap functions of the user and transforms of other libraries."""

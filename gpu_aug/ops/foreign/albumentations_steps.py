@@ -1,6 +1,6 @@
-"""Transforms of Albumentations: facts about them by class name, so that it need not be imported, and building them.
+"""Properties of Albumentations transforms, found by class name without importing the package, and construction of transforms.
 
-Of a description nothing but a class of Albumentations itself is built.
+From a description, only classes of Albumentations itself are constructed.
 """
 
 import json
@@ -13,20 +13,20 @@ from gpu_aug.ops.foreign.code import describe_class, describe_code
 
 
 def leaves_of(transform: Any) -> list[Any]:
-    """Return the transforms within a Compose or another container; a single transform is returned itself."""
+    """Return the transforms inside a Compose or another container, in order; a single transform is returned in a list."""
     if all(base.__name__ != "BaseCompose" for base in type(transform).__mro__):
         return [transform]
     return [leaf for child in transform.transforms for leaf in leaves_of(child)]
 
 
 def is_code(leaf: Any) -> bool:
-    """Whether a leaf holds a function, or is of a class that is not Albumentations'."""
+    """Return whether a transform holds a function of the user, or is of a class outside Albumentations."""
     kind = type(leaf)
     return kind.__name__ == "Lambda" or not kind.__module__.startswith("albumentations.")
 
 
 def changes_values_only(leaf: Any) -> bool:
-    """Whether a leaf moves no pixels."""
+    """Return whether a transform is known to move no pixels."""
     bases = {base.__name__ for base in type(leaf).__mro__}
     if type(leaf).__name__ == "Lambda":
         return set(leaf.custom_apply_fns) <= {"image"}
@@ -34,7 +34,10 @@ def changes_values_only(leaf: Any) -> bool:
 
 
 def with_code(transform: Any, described: dict[str, Any]) -> dict[str, Any]:
-    """Add digests of the user's code to a transform's description, and leave out the names of its modules."""
+    """Return the description of a transform with digests of the user's code added.
+
+    The names of the user's modules are left out, so that the description stays equal if the code moves to another module.
+    """
     leaves = [leaf for leaf in leaves_of(transform) if is_code(leaf)]
     if not leaves:
         return described
@@ -53,7 +56,7 @@ def _describe(leaf: Any) -> Any:
 
 
 def _without(modules: set[str], described: Any) -> Any:
-    """Leave the names of modules out of the names of classes."""
+    """Return a description in which the names of classes lack these prefixes, the names of modules."""
     if isinstance(described, list):
         return [_without(modules, item) for item in described]
     if isinstance(described, dict):
@@ -66,18 +69,18 @@ def _without(modules: set[str], described: Any) -> Any:
 
 
 def short_name(full: str) -> str:
-    """Return the name that ``A.save`` writes for a class; classes of other packages keep their module."""
+    """Return the class name that ``A.save`` writes; classes of other packages keep the name of their module."""
     return full.rpartition(".")[2] if full.startswith("albumentations.") else full
 
 
 def build_transform(described: Mapping[str, Any]) -> Any:
-    """Build a transform, or a Compose with all that is in it.
+    """Return the transform, or the Compose with its transforms, that a description stands for.
 
     Args:
-        described: As ``to_dict()["transform"]`` returned it.
+        described: The description, as ``to_dict()["transform"]`` returned it.
 
     Raises:
-        RecipeError: It is not one of Albumentations' classes, or its arguments are not right.
+        RecipeError: The class is not one of Albumentations, or its arguments are invalid.
     """
     values = {str(key): value for key, value in described.items()}
     name = short_name(str(values.pop("__class_fullname__", "")))
@@ -90,10 +93,10 @@ def build_transform(described: Mapping[str, Any]) -> Any:
 
 
 def call(cls: Any, name: str, values: dict[str, Any]) -> Any:
-    """Call a constructor of Albumentations; arguments that it would ignore are an error.
+    """Return the transform that an Albumentations class makes of ``values``; arguments that it would ignore are an error.
 
     Raises:
-        RecipeError: An argument is unknown or has a bad value.
+        RecipeError: An argument is unknown or has an invalid value.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -119,7 +122,7 @@ def call(cls: Any, name: str, values: dict[str, Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a file gives it back: lists for tuples, and -0.0 is equal to 0."""
+    """Return a value as it looks after writing to and reading from JSON: tuples become lists."""
     return json.loads(json.dumps(value, default=repr))
 
 

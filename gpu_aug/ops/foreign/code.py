@@ -1,4 +1,4 @@
-"""Descriptions of user code, which change whenever its behaviour can change."""
+"""Descriptions of user code, which change whenever the behaviour of the code may change."""
 
 import functools
 import inspect
@@ -18,11 +18,12 @@ _LIBRARIES = {"albumentations", "kornia", "numpy", "torch", "torchvision", *sys.
 
 
 def describe_code(value: Any, depth: int = 0) -> Any:
-    """Return what a function or an object does, as plain values ready for JSON.
+    """Return a description of what a function or an object does, as plain values ready for JSON.
 
-    A function is described by the digest of its source (see `describe_source`), its defaults and the variables that it closes
-    over; an object by its class and attributes; functions and classes of libraries by their public names. The description
-    contains no name of a user's module and nothing that depends on the version of Python.
+    A function is described by the digest of its source (see `describe_source`), its defaults and the variables that it
+    closes over;
+    an object by its class and attributes; functions and classes of libraries by their public names. The description contains no
+    name of a user's module and nothing that depends on the version of Python.
     """
     if depth > _DEEPEST:
         return "..."
@@ -55,7 +56,7 @@ def describe_code(value: Any, depth: int = 0) -> Any:
 
 
 def describe_class(cls: type) -> Any:
-    """Return the public name of a library's class, and a digest of the source of any other."""
+    """Return the public name of a library class, or a digest of the source of any other class."""
     return _public_name(cls) if _is_library(cls.__module__) else describe_source(cls)
 
 
@@ -104,7 +105,7 @@ def _is_library(module: str) -> bool:
 
 
 def _public_name(code: Any) -> str:
-    """Return the dotted name of a library's class or function, up to the first private module."""
+    """Return the dotted name of a library class or function, without private modules."""
     parts = code.__module__.split(".")
     private = next((at for at, part in enumerate(parts) if part.startswith("_")), len(parts))
     return ".".join([*parts[:private], code.__qualname__])

@@ -1,4 +1,4 @@
-"""The base of foreign steps: user functions and transforms of other libraries."""
+"""Base classes of operations that wrap user functions and transforms of other libraries."""
 
 import json
 from abc import abstractmethod
@@ -25,9 +25,9 @@ _MIXING = ("CutMix", "MixUp", "Mosaic")
 
 
 class Foreign(Operation, abstract=True):
-    """A user function or a transform of another library, called unchanged. It must keep the size of images.
+    """Base of operations that call a user function or a transform of another library unchanged. It must keep the size of images.
 
-    Its draw is ``seed``, int64 [B], from which the step's own randomness is seeded for each sample.
+    The drawn parameter is ``seed``, int64 [B], which seeds the randomness of the wrapped code for each sample.
     """
 
     # The engines' inputs differ within their tolerances. If they lie on two sides of a rounding to 8 bits, the results differ
@@ -37,7 +37,7 @@ class Foreign(Operation, abstract=True):
     random: ClassVar[Random] = {"seed": Numbers(2)}
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``seed``, from [0, 2**62)."""
+        """Return ``seed``, int64 [B] in [0, 2**62)."""
         high, low = (drawn["seed"][:, part] * most for part, most in enumerate(_SEED_PARTS))
         seed = (high.astype(np.int64) << 32) | low.astype(np.int64)
         return {"seed": seed}
@@ -45,22 +45,22 @@ class Foreign(Operation, abstract=True):
     @property
     @abstractmethod
     def title(self) -> str:
-        """A description for error messages."""
+        """A short description for error messages."""
 
     @property
     def spatial(self) -> bool | None:
-        """Whether it moves pixels; None if that is unknown."""
+        """Whether the operation moves pixels; None if this is unknown."""
         return None
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Return everything that its results depend on, as JSON values, for the fingerprint."""
+        """Return everything that the results depend on, as JSON values, for the fingerprint of the recipe."""
 
     def check_targets(self) -> None:
-        """Check that boxes, keypoints and masks still fit the image after it.
+        """Check that boxes, keypoints and masks still fit the image after the operation.
 
         Raises:
-            TargetsError: It moves pixels, or may do so.
+            TargetsError: The operation moves pixels, or may move them.
         """
         if self.spatial is False:
             return
@@ -76,7 +76,7 @@ class Foreign(Operation, abstract=True):
         )
 
     def differences(self) -> dict[str, Any]:
-        """Return ``identity``, for the fingerprint."""
+        """Return the class name and ``identity``, for the fingerprint of the recipe."""
         return {"name": type(self).__name__} | self.identity()
 
     def __eq__(self, other: object) -> bool:
@@ -87,7 +87,7 @@ class Foreign(Operation, abstract=True):
 
 
 class Named(Foreign, abstract=True):
-    """A foreign step that recipe files hold by name, without its code."""
+    """Base of wrapped code that recipe files store by a name, without the code itself."""
 
     given_by_name: ClassVar[str]
     """The field that a file names only, and that ``Recipe.load(path, functions=...)`` fills."""
@@ -95,10 +95,10 @@ class Named(Foreign, abstract=True):
     name: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its name in place of the code.
+        """Return a description with a name in place of the code.
 
         Raises:
-            RecipeError: It has none.
+            RecipeError: The operation has no name.
         """
         kind, field = type(self).__name__, self.given_by_name
         if self.name is None:
@@ -116,22 +116,22 @@ class Named(Foreign, abstract=True):
 
     @classmethod
     def refusal(cls, given: object) -> RecipeError:
-        """Return the error for a field that does not hold code."""
+        """Return the error for a value of the field that should hold code."""
         field = cls.given_by_name
         allowed = f"a {field} (a file has its name only: load it with functions={{name: {field}}})"
         return fault(cls.__name__, field, given, allowed)
 
 
 def comes_from(package: str, value: object) -> bool:
-    """Whether ``value`` is an instance of a class of a package, which need not be installed."""
+    """Return whether ``value`` is an instance of a class of a package, without importing the package."""
     return any(base.__module__.partition(".")[0] == package for base in type(value).__mro__)
 
 
 def check_single(steps: Iterable[Any]) -> None:
-    """Check that steps mean the same on single images as on a batch.
+    """Check that steps give each image the result that they would give it in a batch.
 
     Args:
-        steps: Modules or transforms, with all modules within.
+        steps: Modules or transforms, including all nested modules.
 
     Raises:
         RecipeError: A step mixes the images of its batch, or draws once per batch.
@@ -153,5 +153,5 @@ def check_single(steps: Iterable[Any]) -> None:
 
 
 def _asks(step: Any) -> bool:
-    """Whether ``same_on_batch`` is an argument; modules without randomness set it themselves."""
+    """Return whether ``same_on_batch`` is an argument of the module's class; modules without randomness set it themselves."""
     return "same_on_batch" in signature(type(step)).parameters

@@ -1,4 +1,4 @@
-"""A user's own function in a recipe."""
+"""BatchFunction: an operation that calls a function of the user."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -12,26 +12,26 @@ __all__ = ["BatchFunction"]
 
 @dataclass(frozen=True, eq=False)
 class BatchFunction(Named):
-    """A function of your own on a batch of images.
+    """An operation that calls a function of your own with a batch of images.
 
-    It gets float32 [b, 3, H, W], in [0, 1] before Normalize, on the engine's device, and returns the
-    same shape. All images of the batch that it is applied to come in one call, on every engine: those of
-    a Loader's batch that were not lost, frames of clips one after the other, or all of a call of ``apply``. They must have
-    one size by then, so a crop or resize comes before. What it computes over the batch makes a sample depend on its
-    batch, and with it on the batch size and the number of ranks.
+    The function gets the images as float32 [b, 3, H, W], in [0, 1] before Normalize, on the engine's device, and returns a
+    tensor of that shape. On every engine, one call gets all images of the batch: those of a Loader's batch without bad samples,
+    the frames of clips one after the other, or all images of a call of ``apply``. They must have one size, so a crop or resize
+    comes before. If the function computes anything over the batch, samples depend on their batch, and so on the batch size and
+    the number of ranks.
 
-    The recipe's fingerprint holds its source, and that of functions and classes of its module that it names; comments,
-    docstrings, blank space and where it lies do not count, nor does the version of Python.
+    The fingerprint of the recipe depends on the source of the function, and of the functions and classes of its module that it
+    names. It does not depend on comments, docstrings, blank space, the module, or the version of Python.
 
-    A parameter called ``seeds`` gets int64 [b] on the CPU, one number per sample that is the same in every
-    run; other randomness is not repeatable, and is warned about: where a generator of torch, NumPy or Python went on
-    during the first call, further calls on the same images show whether results change.
+    If the function has a parameter ``seeds``, it gets int64 [b] on the CPU: one number per sample, equal in every run. Other
+    randomness is not repeatable and causes a warning: if a generator of torch, NumPy or Python was used during the first call,
+    the function is called again on the same images to see whether results change.
 
     Args:
-        function: As described.
-        name: Name in a recipe file; None is ``module:name`` of a function that has one.
-        spatial: Whether it moves pixels, which boxes, keypoints and masks would not follow. None:
-            not known, so a recipe with it refuses targets.
+        function: The function, as described above.
+        name: Name in a recipe file; None means ``module:name``, if the function has a name.
+        spatial: Whether the function moves pixels, which boxes, keypoints and masks would not follow. None means unknown:
+            then the recipe refuses targets.
 
     Example:
         >>> def darken(images):                            # float32 [B, 3, H, W]
@@ -56,9 +56,9 @@ class BatchFunction(Named):
 
     @property
     def title(self) -> str:
-        """The name of the function."""
+        """The name of the function, for error messages."""
         return f"the function {self.name or getattr(self.function, '__qualname__', self.function)}"
 
     def identity(self) -> dict[str, Any]:
-        """Return a description of its code."""
+        """Return a description of the function's code."""
         return {"function": describe_code(self.function)}

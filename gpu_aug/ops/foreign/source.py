@@ -1,8 +1,8 @@
 r"""The digest of the source of a user's function or class, for the fingerprint of a recipe.
 
 The digest changes when the code changes. It stays when a comment, the layout, the module or the version of Python changes. Syntax
-trees and bytecode differ between versions of Python, so the digest is that of the tokens, with a line for each line of code and tabs
-for its depth:
+trees and bytecode differ between versions of Python, so the digest is that of the tokens, with a line for each line of
+code and tabs for its depth:
 
     >>> normalized("def darken(images):  # float32\n    'Halve them.'\n    return images*0.5\n")
     'def darken ( images ) :\n\treturn images * 0.5'
@@ -35,7 +35,7 @@ one again."""
 
 
 def describe_source(code: Any) -> dict[str, str]:
-    """Return a digest of the source of a function or class, and of those in its module that it names.
+    """Return a digest of the source of a function or class, and of the functions and classes of its module that it names.
 
     Code without a source, such as that of ``exec``, gets a digest of its bytecode under another key, with the version of Python.
     """
@@ -54,7 +54,7 @@ def describe_source(code: Any) -> dict[str, str]:
 
 
 def normalized(text: str) -> str:
-    """Return source without comments, docstrings and blank space, indented by tabs."""
+    """Return source text without comments, docstrings and blank space, indented by tabs."""
     return "\n".join(_lines(text))
 
 
@@ -67,7 +67,7 @@ def _normalized_source(code: Any) -> str:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the logical lines, without those that are a docstring; the first one has depth 0."""
+    """Yield the normalized logical lines of a source, without docstrings; the first line is not indented."""
     words: list[str] = []
     depth, first_depth, is_docstring = 0, -1, True
     for kind, word in _tokens(text):
@@ -84,7 +84,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _tokens(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (kind, text) of the tokens with a meaning; an f-string is one token of the kind OP, with its own layout."""
+    """Yield (kind, text) of the tokens that matter; an f-string is one token of kind OP, with its own layout."""
     lines = list(io.StringIO(text))
     nested, start = 0, (0, 0)  # depth in f-strings, and where the outermost one begins
     for kind, word, begin, end, _ in tokenize.generate_tokens(iter([*lines, ""]).__next__):
@@ -100,7 +100,7 @@ def _tokens(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
-    """Return the text from one (row, column) to another; rows count from 1."""
+    """Return the text between two positions (row, column); rows count from 1."""
     rows = lines[start[0] - 1 : end[0]]
     rows[-1] = rows[-1][: end[1]]
     rows[0] = rows[0][start[1] :]
@@ -108,10 +108,10 @@ def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> 
 
 
 def _text(code: Any) -> str:
-    """Return the source of a function or class; of a lambda, its expression alone.
+    """Return the source of a function or class; of a lambda, only its expression.
 
     Raises:
-        OSError: It has no source.
+        OSError: The code has no source.
     """
     compiled: CodeType | None = getattr(code, "__code__", None)
     if compiled is None or compiled.co_name != "<lambda>":
@@ -124,7 +124,7 @@ def _text(code: Any) -> str:
 
 
 def _is_lambda_of(compiled: CodeType, node: ast.AST) -> bool:
-    """Whether a node is a lambda whose body contains all positions of the compiled code."""
+    """Return whether a node is the lambda of this compiled code: its body contains all positions of the code."""
     if not isinstance(node, ast.Lambda) or node.lineno != compiled.co_firstlineno:
         return False
     body = node.body
@@ -141,7 +141,7 @@ def _is_lambda_of(compiled: CodeType, node: ast.AST) -> bool:
 
 
 def _named_code(code: Any, text: str) -> Iterator[Callable[..., Any]]:
-    """Yield the functions and classes of its module that a function or class names."""
+    """Yield the functions and classes that the source of a function or class names and that are in its module."""
     module = code.__module__
     known = getattr(code, "__globals__", None) or getattr(sys.modules.get(module), "__dict__", {})
     for name in sorted(set(_NAME.findall(text)) & set(known)):
@@ -152,7 +152,7 @@ def _named_code(code: Any, text: str) -> Iterator[Callable[..., Any]]:
 
 
 def _bytecode(code: Any) -> str:
-    """Return what a function, or the methods of a class, compile to."""
+    """Return the bytecode of a function, or of the methods of a class, as text."""
     if inspect.isclass(code):
         parts = [part for _, part in sorted(vars(code).items()) if inspect.isfunction(part)]
         return "\n".join([code.__qualname__, *map(_bytecode, parts)])

@@ -1,4 +1,4 @@
-"""Transforms of Albumentations and torchvision and modules of Kornia in a recipe, called unchanged."""
+"""Operations that call transforms of Albumentations and torchvision and modules of Kornia unchanged."""
 
 import hashlib
 import json
@@ -25,20 +25,20 @@ Takes = Literal["uint8", "float32"]
 
 
 class _Taking(Foreign, abstract=True):
-    """A transform whose input has the type ``takes``."""
+    """Base of wrapped transforms with a field ``takes``, the kind of image that the transform is called with."""
 
     takes: str
 
     @property
     def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
-        """Whether it gets 8 bits."""
+        """Whether the transform gets 8-bit images."""
         return self.takes != "float32"
 
     needs_unit_range = rounds_to_8_bits
 
 
 def _albumentations(operation: str, field: str, value: Any) -> Any:
-    """Return a transform of Albumentations, built if its description is given."""
+    """Check that a value is a transform of Albumentations, or a description of one; return the transform."""
     transform = build_transform(value) if isinstance(value, dict) else value
     if not comes_from("albumentations", transform):
         allowed = "a transform of Albumentations such as A.Blur()"
@@ -50,13 +50,13 @@ def _albumentations(operation: str, field: str, value: Any) -> Any:
 class AlbumentationsTransform(_Taking):
     """A transform or a Compose of Albumentations, called unchanged on the CPU.
 
-    Its randomness is seeded per sample; if it holds code of yours, so are the generators of torch, Python and NumPy. Its own
-    ``p`` decides how often it is applied. Boxes, keypoints and masks do not follow it.
+    Its randomness is seeded per sample; if it holds code of yours, the global generators of torch, Python and NumPy are
+    seeded too. The transform's own ``p`` decides how often it is applied. Boxes, keypoints and masks do not follow it.
 
     Args:
-        transform: Any transform that keeps the image's size.
-        takes: Its input: "uint8", [H, W, 3] in 0..255 (values are rounded), or "float32", as
-            they are.
+        transform: The transform, which must keep the image's size.
+        takes: Image that the transform gets: "uint8", [H, W, 3] in 0 to 255 (values are rounded), or "float32", [H, W, 3]
+            without rounding.
     """
 
     transform: Annotated[Any, _albumentations]
@@ -65,29 +65,29 @@ class AlbumentationsTransform(_Taking):
 
     @property
     def title(self) -> str:
-        """The class of the transform."""
+        """The class of the transform, for error messages."""
         return f"Albumentations' {type(self.transform).__name__}"
 
     @property
     def spatial(self) -> bool:
-        """Whether something in it is not an ImageOnlyTransform."""
+        """Whether a transform in it may move pixels."""
         return not all(changes_values_only(leaf) for leaf in leaves_of(self.transform))
 
     @property
     def holds_code(self) -> bool:
-        """Whether a function or class is in it that is not Albumentations'."""
+        """Whether it contains a function of the user or a class outside Albumentations."""
         return any(map(is_code, leaves_of(self.transform)))
 
     def identity(self) -> dict[str, Any]:
-        """Return its own description, and that of code in it which is not Albumentations'."""
+        """Return the description that Albumentations gives of the transform, with digests of user code in it."""
         described = json.loads(json.dumps(self._described(), default=describe_code))
         return {"transform": with_code(self.transform, described), "takes": self.takes}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its own description.
+        """Return the description that Albumentations gives of the transform.
 
         Raises:
-            RecipeError: It holds a function, which cannot be written to a file.
+            RecipeError: The transform holds a function, which cannot be written to a file.
         """
         for leaf in leaves_of(self.transform):
             if is_code(leaf):
@@ -113,14 +113,14 @@ class AlbumentationsTransform(_Taking):
 class KorniaModule(Named):
     """A Kornia augmentation, or another torch module on images, called unchanged.
 
-    It gets one image at a time, float32 [1, 3, H, W], after torch's generators were seeded for the
-    sample, so a sample does not depend on its batch. Its own ``p`` says how often it is done.
+    It is called with one image at a time, float32 [1, 3, H, W], after torch's generators were seeded for the sample, so
+    that a sample does not depend on its batch. The module's own ``p`` decides how often it is applied.
 
     Args:
-        module: Keeps the image's size.
+        module: The module, which must keep the image's size.
         name: Name in a recipe file; without it the recipe cannot be saved.
-        spatial: Whether it moves pixels, which boxes, keypoints and masks would not follow. None:
-            Known from the class for modules of Kornia.
+        spatial: Whether the module moves pixels, which boxes, keypoints and masks would not follow. None means that the class
+            tells for modules of Kornia, and that it is unknown for others.
     """
 
     given_by_name: ClassVar[str] = "module"
@@ -142,11 +142,11 @@ class KorniaModule(Named):
 
     @property
     def title(self) -> str:
-        """The class of the module."""
+        """The class of the module, for error messages."""
         return f"the module {type(self.module).__name__}"
 
     def identity(self) -> dict[str, Any]:
-        """Return its class, its settings as it prints them, and a hash of its tensors."""
+        """Return the class of the module, its settings as it prints them, and a hash of its tensors."""
         digest = hashlib.sha256()
         for key, tensor in sorted(self.module.state_dict().items()):
             digest.update(key.encode())
@@ -162,13 +162,12 @@ class KorniaModule(Named):
 class TorchvisionTransform(_Taking, Named):
     """A transform of torchvision, called unchanged on the CPU.
 
-    It gets one image at a time after torch's, Python's and numpy's generators were seeded for the
-    sample.
+    It is called with one image at a time, after the generators of torch, Python and NumPy were seeded for the sample.
 
     Args:
-        transform: Keeps the image's size.
-        takes: Its input: a "pil" image or a tensor [3, H, W], "uint8" (both rounded to 8 bits) or
-            "float32".
+        transform: The transform, which must keep the image's size.
+        takes: Image that the transform gets: "pil", a PIL image; "uint8" or "float32", a tensor [3, H, W]. For "pil" and
+            "uint8" values are rounded to 8 bits.
         name: Name in a recipe file; without it the recipe cannot be saved.
     """
 
@@ -187,9 +186,9 @@ class TorchvisionTransform(_Taking, Named):
 
     @property
     def title(self) -> str:
-        """The class of the transform."""
+        """The class of the transform, for error messages."""
         return f"torchvision's {type(self.transform).__name__}"
 
     def identity(self) -> dict[str, Any]:
-        """Return its class and attributes."""
+        """Return a description of the transform's class and attributes."""
         return {"transform": describe_code(self.transform), "takes": self.takes}

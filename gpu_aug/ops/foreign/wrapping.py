@@ -1,4 +1,4 @@
-"""Wrap functions and transforms of other libraries as operations of a recipe."""
+"""Wrapping of functions and of transforms of other libraries as operations of a recipe."""
 
 from typing import Any
 
@@ -15,13 +15,12 @@ from gpu_aug.ops.operation import Operation
 
 
 def as_operation(step: Any, what: str) -> Operation:
-    """Return ``step`` if it is an operation, or wrapped into one.
+    """Return ``step`` if it is an operation; otherwise wrap it into one that calls it unchanged.
 
-    Transforms of Albumentations, modules of Kornia, transforms of torchvision and functions are
-    wrapped and called unchanged.
+    Transforms of Albumentations, modules of Kornia, transforms of torchvision and functions can be wrapped.
 
     Raises:
-        RecipeError: It cannot be a step of a recipe; the error calls it ``what``.
+        RecipeError: ``step`` cannot be a step of a recipe; the error calls it ``what``.
     """
     if isinstance(step, Operation):
         return step
@@ -46,7 +45,7 @@ def as_operation(step: Any, what: str) -> Operation:
 
 
 def _reason(step: Any) -> str:
-    """Return a hint for what cannot be a step: the name of a policy of timm, or a class that was not called."""
+    """Return a hint for the error if the step is the name of a timm policy, or a class that was not called."""
     if isinstance(step, str):
         reason = policy_reason(step)
         return f": {reason}" if reason else ""

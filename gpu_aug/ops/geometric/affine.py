@@ -1,4 +1,4 @@
-"""The affine warps: rotation, translation, scale and shear as one matrix."""
+"""Affine warps: rotation, translation, scale and shear as one matrix."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -26,7 +26,7 @@ __all__ = ["Affine", "RandomAffine"]
 
 
 def angles(operation: str, field: str, value: Any) -> tuple[float, float]:
-    """Return a range of angles in degrees; one number ``x`` is (-x, x)."""
+    """Check a range of angles in degrees, given as (smallest, largest) or as one number ``x`` for (-x, x); return the range."""
     return validation.interval(
         operation, field, value, low=-360, high=360, around=0, example="10 or (-10, 10)"
     )
@@ -44,7 +44,7 @@ def _shears(operation: str, field: str, value: Any) -> tuple[float, ...]:
 
 
 def _shares(operation: str, field: str, value: Any) -> tuple[float, ...]:
-    """Return two shares from 0 to 1; None is (0, 0)."""
+    """Check two shares from 0 to 1, with None for (0, 0); return them."""
     shares = validation.numbers(operation, field, value or (0, 0), count=2, example="(0.1, 0.1)")
     if not all(0 <= share <= 1 for share in shares):
         raise validation.fault(
@@ -59,7 +59,7 @@ def _scales(operation: str, field: str, value: Any) -> tuple[float, float]:
 
 
 def _factors(operation: str, field: str, value: Any) -> Ranges:
-    """Return ranges from 0 along x and y, of which neither is 0 alone."""
+    """Check the ranges of factors along x and y, from 0 and reaching above 0; return them."""
     along = xy_ranges(operation, field, value, low=0, example="(0.8, 1.2)")
     if min(largest for _, largest in along) <= 0:
         raise validation.fault(operation, field, along, "above 0, for example (0.8, 1.2)")
@@ -73,16 +73,15 @@ def _shifts(operation: str, field: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class RandomAffine(WarpWithBorder, Warp):
-    """Rotate, move, scale and shear about a centre.
+    """Rotate, translate, scale and shear about a centre.
 
     Args:
-        degrees: Range of the rotation, clockwise; one number ``x`` is (-x, x).
-        translate: Largest shift in x and in y, as shares of width and height. The shift is a
-            whole number of pixels.
-        scale: Range of the scale.
-        shear: Ranges in degrees: one number ``x`` is (-x, x) along x, two are a range along x,
-            four are a range along x and one along y.
-        center: (x, y) in pixels from the top-left corner; None is the image's centre.
+        degrees: Range of the clockwise rotation in degrees; one number ``x`` means (-x, x).
+        translate: Largest shift in x and in y, as shares of width and height. The drawn shift is rounded to whole pixels.
+        scale: Range of the scale factor.
+        shear: Ranges of the shear in degrees: one number ``x`` means (-x, x) along x, two numbers are a range along x, four are
+            a range along x and one along y.
+        center: Centre (x, y) in pixels from the top-left corner; None means the image's centre.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -90,8 +89,7 @@ class RandomAffine(WarpWithBorder, Warp):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: torchvision v2 RandomAffine, whose own interpolation is "nearest" unless another is
-    asked for; ``p`` is torchvision's RandomApply around it.
+    Source: torchvision v2 RandomAffine, whose default interpolation is "nearest"; ``p`` is torchvision's RandomApply around it.
     """
 
     # Measured 0.005 on noise and photographs; 0.03 at 700 x 1000, as both compute in float32.
@@ -129,20 +127,20 @@ class RandomAffine(WarpWithBorder, Warp):
 
 @dataclass(frozen=True)
 class Affine(WarpWithBorder, Warp):
-    """Scale, rotate, shear and move about the image's centre, as Albumentations does it.
+    """Scale, rotate, shear and translate about the image's centre, as Albumentations does.
 
-    A number is that number, a pair is a range for x and y alike but drawn for each, and two pairs
-    are a range for x and one for y; {"x": ..., "y": ...} will do too.
+    For fields with ranges, a number is a fixed value, a pair is a range that is drawn separately for x and y, and two pairs are a
+    range for x and one for y; {"x": ..., "y": ...} is accepted too.
 
     Args:
-        scale: Ranges of the factors in x and y.
-        translate_percent: Shift as a share of width and height, cut to whole pixels towards 0.
-        translate_px: Shift in whole pixels; instead of ``translate_percent``.
-        rotate: Degrees, counter-clockwise; one number is that angle.
-        shear: Degrees.
-        fit_output: Whether the result becomes as large as the whole warped image needs.
-        keep_ratio: Whether y is scaled as x is.
-        balanced_scale: Whether shrinking and growing are equally likely, where ``scale`` has both.
+        scale: Ranges of the scale factors in x and y.
+        translate_percent: Ranges of the shift as a share of width and height; the shift is rounded towards 0 to whole pixels.
+        translate_px: Ranges of the shift in whole pixels, in place of ``translate_percent``.
+        rotate: Range of the counter-clockwise rotation in degrees; one number is a fixed angle.
+        shear: Ranges of the shear in degrees.
+        fit_output: Whether the size of the result is chosen such that the full warped image fits.
+        keep_ratio: Whether y is scaled by the factor of x.
+        balanced_scale: Whether shrinking and growing are equally likely, if ``scale`` allows both.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -150,8 +148,8 @@ class Affine(WarpWithBorder, Warp):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: Albumentations 2.0.8 Affine. Its ShiftScaleRotate is this with ``translate_percent``,
-    ``scale`` and ``rotate``.
+    Source: Albumentations 2.0.8 Affine. Its ShiftScaleRotate is this operation with ``translate_percent``, ``scale``
+    and ``rotate``.
     """
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
@@ -188,7 +186,7 @@ class Affine(WarpWithBorder, Warp):
             raise validation.fault(name, "scale", self.scale, allowed)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``matrix``, float64 [B, 3, 3], and with ``fit_output`` ``shape``; see Warp."""
+        """Return ``matrix``, float64 [B, 3, 3], and with ``fit_output`` also ``shape``; see Warp."""
         shear = cast("Ranges", self.shear)
         matrix = affine_matrices(
             sizes,
@@ -204,7 +202,7 @@ class Affine(WarpWithBorder, Warp):
         return _fitted(matrix, sizes) if self.fit_output else {"matrix": matrix}
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """With ``fit_output`` it depends on the draw."""
+        """Return ``sizes``; with ``fit_output`` also the smallest and largest size of many draws."""
         if not self.fit_output:
             return sizes
         u = np.random.default_rng(0).random((256, self.num_uniforms))
@@ -240,14 +238,14 @@ def affine_matrices(
     shear: NDArray[np.float64] | None = None,
     scale: NDArray[np.float64] | None = None,
 ) -> Matrices:
-    """Scale, rotate and shear about the image's centre, then shift, as Albumentations does it.
+    """Return matrices that scale, rotate and shear about the image's centre, then shift, as Albumentations does.
 
     Args:
-        sizes: int64 [B, 2].
-        rotate: float64 [B], degrees counter-clockwise.
-        shift: float64 [B, 2] in (x, y).
-        shear: float64 [B, 2] in (x, y), degrees; None is none.
-        scale: float64 [B, 2] in (x, y); None is 1.
+        sizes: Heights and widths of the images, int64 [B, 2].
+        rotate: Counter-clockwise rotations in degrees, float64 [B].
+        shift: Shifts in (x, y), in pixels, float64 [B, 2].
+        shear: Shears in (x, y), in degrees, float64 [B, 2]; None means no shear.
+        scale: Scale factors in (x, y), float64 [B, 2]; None means 1.
     """
     linear = turns(-np.radians(rotate % 360))
     if scale is not None:
@@ -263,7 +261,7 @@ def affine_matrices(
 
 
 def _fitted(matrix: Matrices, sizes: Sizes) -> Params:
-    """Return ``matrix`` and ``shape`` that show the full image, with Albumentations' rounding."""
+    """Return ``matrix`` and ``shape`` such that the full warped image fits, with Albumentations' rounding."""
     height, width = sizes.T.astype(np.float64)
     zero, one = np.zeros_like(height), np.ones_like(height)
     corners = np.stack(

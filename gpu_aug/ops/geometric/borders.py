@@ -1,4 +1,4 @@
-"""Borders: the fields that describe the padding of an image, their checks, and the canvas offset."""
+"""The fields that describe the padding of an image, their checks, and where an image is placed on a larger canvas."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -16,15 +16,13 @@ POSITIONS: tuple[str, ...] = get_args(Position)
 
 @dataclass(frozen=True, kw_only=True)
 class PaddedCrop(Crop, abstract=True):
-    """A crop with padding outside the image.
+    """Base of crops that pad outside the image.
 
     Attributes:
-        padding_mode: "constant" is ``fill``, "edge" repeats the last pixel, "reflect" mirrors
-            without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb); mirrored as often as
-            necessary.
-        fill: One value or three, in the values of this place in the recipe: [0, 1] before
-            Normalize.
-        fill_mask: The same for masks, a whole number.
+        padding_mode: What the padding shows: "constant" is ``fill``, "edge" repeats the last pixel, "reflect" mirrors without it
+            (dcb|abcd|cba), "symmetric" mirrors with it (cba|abcd|dcb); mirrored as often as necessary.
+        fill: Value of the padding, one or three, in the value range at this step of the recipe: [0, 1] before Normalize.
+        fill_mask: Value of the padding of masks, an integer.
     """
 
     padding_mode: PaddingMode = "constant"
@@ -33,19 +31,22 @@ class PaddedCrop(Crop, abstract=True):
 
 
 def crop_params(start: Any, shape: Any) -> Params:
-    """Return the parameters of "cut this rectangle out"; ``shape`` may be one for all."""
+    """Return the parameters of Crop for rectangles with these corners and sizes.
+
+    ``start`` is [B, 2]; ``shape`` is [B, 2], or (height, width) for all images.
+    """
     start = np.array(start, np.int64)
     shape = np.array(np.broadcast_to(np.array(shape, np.int64), start.shape))
     return {"start": start, "shape": shape}
 
 
 def place_columns(operation: Any) -> int:
-    """Return how many uniform numbers the place of an image takes that is smaller than its canvas."""
+    """Return how many uniform numbers the field ``position`` needs: two if it is "random", else none."""
     return 2 if operation.position == "random" else 0
 
 
 def borders(missing: Sizes, position: str, u: Uniforms) -> Sizes:
-    """Return the number of missing rows and columns added before the image, int64 [B, 2]."""
+    """Return how many of the missing rows and columns are added before the image, int64 [B, 2]."""
     if position == "random":
         return whole_below(u, missing + 1)
     if position == "center":
@@ -55,7 +56,7 @@ def borders(missing: Sizes, position: str, u: Uniforms) -> Sizes:
 
 
 def paddings(operation: str, field: str, value: Any) -> tuple[int, int, int, int]:
-    """Return (left, top, right, bottom) of one, two or four numbers."""
+    """Check one, two or four widths of padding; return (left, top, right, bottom)."""
     values = (value,) if validation.is_whole(value) else value
     for count in (1, 2, 4):
         if validation.is_sequence(values, count) and all(
@@ -72,6 +73,6 @@ def paddings(operation: str, field: str, value: Any) -> tuple[int, int, int, int
 
 
 def is_whole_fill(fill: Fill) -> bool:
-    """Whether a padding is a whole 1/255."""
+    """Return whether a fill is a multiple of 1/255 in every channel."""
     fills = np.atleast_1d(fill) * 255
     return bool((np.abs(fills - np.rint(fills)) < 1e-6).all())

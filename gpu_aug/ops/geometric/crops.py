@@ -24,7 +24,7 @@ __all__ = ["CenterCrop", "FixedCrop", "RandomCrop"]
 
 
 def _paddings(operation: str, field: str, value: Any) -> tuple[int, int, int, int] | None:
-    """Return (left, top, right, bottom); None if all are 0, which is the same recipe."""
+    """Check the field ``padding``; return (left, top, right, bottom), or None if all are 0, which means no padding."""
     around = paddings(operation, field, value)
     return around if any(around) else None
 
@@ -34,16 +34,16 @@ class RandomCrop(ToOneSize, PaddedCrop):
     """Crop a fixed size at a random location; an image that is too small is padded.
 
     Args:
-        size: (height, width) of the result; one number is a square.
-        padding: Added around the image before: one number, (left and right, top and bottom) or
-            (left, top, right, bottom).
-        position: Location in the result of an image that is still too small.
+        size: (height, width) of the result; one number means a square.
+        padding: Pixels added around the image before the crop: one number, (left and right, top and bottom) or (left, top,
+            right, bottom).
+        position: Where an image that is still too small is placed in the result.
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
 
-    Source: torchvision v2 RandomCrop, with ``pad_if_needed``; ``position`` is Albumentations'
-    ``pad_position``, "random" is torchvision's law.
+    Source: torchvision v2 RandomCrop with ``pad_if_needed``; ``position`` is Albumentations' ``pad_position``, and its value
+    "random" is torchvision's distribution.
     """
 
     random: ClassVar[Random] = {"place": Numbers(2)}
@@ -55,11 +55,11 @@ class RandomCrop(ToOneSize, PaddedCrop):
 
     @property
     def may_pad(self) -> bool:  # type: ignore[override]
-        """With ``padding``."""
+        """True if ``padding`` is given."""
         return self.padding is not None
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, negative where a border is added, and the fixed ``shape``."""
+        """Return ``start``, which is negative if a border is added, and ``shape``, int64 [B, 2]."""
         left, top, right, bottom = self.padding or (0, 0, 0, 0)  # type: ignore[misc]
         room = sizes - self.size + np.array([top + bottom, left + right])
         inside = whole_below(drawn["place"], np.maximum(room, 0) + 1)
@@ -69,18 +69,18 @@ class RandomCrop(ToOneSize, PaddedCrop):
 
 @dataclass(frozen=True)
 class CenterCrop(ToOneSize, PaddedCrop):
-    """Cut out the middle; an image that is too small is padded.
+    """Crop the middle of the image; an image that is too small is padded.
 
     Args:
-        size: (height, width) of the result; one number is a square.
-        rounding: Rounding of half a pixel in the top-left corner: "even" goes to the even
-            neighbour, as torchvision has it, "down" to the smaller one, as Albumentations does.
-        position: Location in the result of an image that is too small.
+        size: (height, width) of the result; one number means a square.
+        rounding: How half a pixel in the top-left corner is rounded: "even" to the even neighbour, as in torchvision, "down"
+            to the smaller one, as in Albumentations.
+        position: Where an image that is too small is placed in the result.
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
 
-    Source: torchvision v2 CenterCrop; the rest is Albumentations CenterCrop.
+    Source: torchvision v2 CenterCrop; ``rounding`` and ``position`` are those of Albumentations CenterCrop.
     """
 
     random: ClassVar[Random] = {"place": Numbers(place_columns)}
@@ -91,7 +91,7 @@ class CenterCrop(ToOneSize, PaddedCrop):
     position: Position = "center"
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, negative where a border is added, and ``shape``, int64 [B, 2]."""
+        """Return ``start``, which is negative if a border is added, and ``shape``, int64 [B, 2]."""
         room = sizes - self.size
         half = np.maximum(room, 0) / 2
         cut = (np.rint(half) if self.rounding == "even" else np.floor(half)).astype(np.int64)
@@ -114,8 +114,8 @@ class FixedCrop(ToOneSize, PaddedCrop):
     """Crop a fixed size at a fixed location; the part outside the image is padded.
 
     Args:
-        size: (height, width) of the result; one number is a square.
-        position: A corner or the centre, or (top, left) of the part in pixels.
+        size: (height, width) of the result; one number means a square.
+        position: Location of the crop: "center", a corner such as "top_left", or (top, left) in pixels.
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.

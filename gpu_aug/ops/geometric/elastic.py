@@ -25,7 +25,7 @@ _AT_ONCE = 16
 
 
 class _Elastic(WarpWithBorder, Remap, abstract=True):
-    """Draws nothing but a key."""
+    """Base of elastic deformations; the only drawn parameter is ``key``, uint32 [B, 2], of the noise."""
 
     random: ClassVar[Random] = {"key": Key()}
 
@@ -48,10 +48,9 @@ class ElasticTransform(_Elastic):
     """Displace every pixel by smoothed uniform noise.
 
     Args:
-        alpha: Strength, of x and of y: half of it is the largest displacement in pixels before
-            smoothing. One number is both.
-        sigma: Standard deviation of the smoothing in pixels, of x and of y. One number is both; 0
-            is no smoothing.
+        alpha: Strength in x and in y, or one number for both: half of it is the largest displacement in pixels before
+            smoothing.
+        sigma: Standard deviation of the smoothing in pixels, in x and in y, or one number for both; 0 means no smoothing.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -59,8 +58,8 @@ class ElasticTransform(_Elastic):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: torchvision v2 ElasticTransform; ``p`` is torchvision's RandomApply around it.
-    Albumentations' is ElasticDistortion.
+    Source: torchvision v2 ElasticTransform; ``p`` is torchvision's RandomApply around it. Albumentations' ElasticTransform is
+    ElasticDistortion here.
     """
 
     # Measured 0.003.
@@ -70,7 +69,7 @@ class ElasticTransform(_Elastic):
     sigma: Annotated[float | Range, _deviations] = 5.0
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
-        """Return float32 [B, 2, H, W]; see Remap."""
+        """Return the displacement field, float32 [B, 2, H, W]; see Remap."""
         alpha, sigma = (cast("tuple[float, float]", pair) for pair in (self.alpha, self.sigma))
         # x and y are smoothed alike, by kernels that are as long as their own sigma wants.
         kernels = [[gaussian(int(8 * own + 1) // 2 * 2 + 1, s) for s in sigma] for own in sigma]
@@ -90,14 +89,14 @@ class ElasticTransform(_Elastic):
 
 @dataclass(frozen=True)
 class ElasticDistortion(_Elastic):
-    """Displace every pixel by smoothed noise that had a largest value of 1.
+    """Displace every pixel by smoothed noise whose values lie in [-1, 1] before smoothing.
 
     Args:
-        alpha: Strength in pixels.
+        alpha: Strength: the factor of the smoothed noise, in pixels.
         sigma: Standard deviation of the smoothing in pixels, at least 1.
-        approximate: Whether the smoothing looks no further than 8 pixels.
-        same_dxdy: Whether x and y are displaced alike.
-        noise_distribution: "gaussian", divided by its own largest value, or "uniform".
+        approximate: Whether the smoothing kernel reaches no further than 8 pixels.
+        same_dxdy: Whether x and y are displaced by equal amounts.
+        noise_distribution: Distribution of the noise: "gaussian", divided by its largest value, or "uniform".
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -105,8 +104,8 @@ class ElasticDistortion(_Elastic):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: Albumentations 2.0.8 ElasticTransform. It smooths the noise of x and that of y as one
-    picture, one below the other, so they mix where they meet.
+    Source: Albumentations 2.0.8 ElasticTransform. It smooths the noise of x and of y as one image, one below the other, so that
+    they mix at the seam.
     """
 
     tolerance: ClassVar[float] = ElasticTransform.tolerance
@@ -120,7 +119,7 @@ class ElasticDistortion(_Elastic):
     p: float = 0.5
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
-        """Return float32 [B, 2, H, W]; see Remap."""
+        """Return the displacement field, float32 [B, 2, H, W]; see Remap."""
         height, width = size
         planes = 1 if self.same_dxdy else 2
         # OpenCV's own length for float images.
@@ -139,7 +138,7 @@ class ElasticDistortion(_Elastic):
 
 
 def gaussian(length: int, sigma: float) -> NDArray[np.float64]:
-    """Return a Gaussian kernel, float64 [length], length odd, with sum 1."""
+    """Return a Gaussian kernel with sum 1, float64 [length]; ``length`` is odd."""
     pixels = np.arange(length) - length // 2
     weights = np.exp(-0.5 * (pixels / sigma) ** 2) if sigma > 0 else (pixels == 0).astype(float)
     kernel: NDArray[np.float64] = weights / weights.sum()
@@ -149,22 +148,22 @@ def gaussian(length: int, sigma: float) -> NDArray[np.float64]:
 def smoothed(
     planes: Tensor, along_y: NDArray[np.float64], along_x: NDArray[np.float64], *, mirrored: bool
 ) -> Tensor:
-    """Convolve with a symmetric kernel along y and one along x, in float64.
+    """Return planes convolved with one symmetric kernel along y and one along x.
 
-    In float64, so that the result in float32 depends neither on the batch nor on the device.
+    Float64 makes the result in float32 independent of the batch and the device.
 
     Args:
-        planes: float64 [B, H, W].
-        along_y: Odd length, with sum 1.
-        along_x: The same.
-        mirrored: Whether the border is mirrored without its last pixel; else that one is repeated.
+        planes: Planes to smooth, float64 [B, H, W].
+        along_y: Kernel along y, of odd length and with sum 1.
+        along_x: Kernel along x, of odd length and with sum 1.
+        mirrored: Whether the border is mirrored without its last pixel; if False, the last pixel is repeated.
     """
     planes = _convolved(planes, along_x, mirrored)
     return _convolved(planes.transpose(1, 2), along_y, mirrored).transpose(1, 2)
 
 
 def _convolved(planes: Tensor, kernel: NDArray[np.float64], mirrored: bool) -> Tensor:
-    """Convolve along the last axis, as products of blocks with a band matrix."""
+    """Return planes convolved along the last axis, computed as products of blocks with a band matrix."""
     length, half = planes.shape[-1], len(kernel) // 2
     block = max(len(kernel), 16)
     num = -(-length // block)

@@ -1,4 +1,4 @@
-"""Operations that mirror images, turn them by quarters, or change nothing."""
+"""Operations that flip images, rotate them by quarter turns, or change nothing."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ _TURNS = {
 
 @dataclass(frozen=True)
 class HorizontalFlip(WithProbability, Reorient):
-    """Mirror left and right with probability ``p``.
+    """Flip left and right with probability ``p``.
 
     Source: torchvision v2 RandomHorizontalFlip.
 
@@ -39,7 +39,7 @@ class HorizontalFlip(WithProbability, Reorient):
 
 @dataclass(frozen=True)
 class VerticalFlip(WithProbability, Reorient):
-    """Mirror top and bottom with probability ``p``.
+    """Flip top and bottom with probability ``p``.
 
     Source: torchvision v2 RandomVerticalFlip.
     """
@@ -50,7 +50,7 @@ class VerticalFlip(WithProbability, Reorient):
 
 @dataclass(frozen=True)
 class Transpose(WithProbability, Reorient):
-    """Make rows of columns with probability ``p``.
+    """Swap rows and columns with probability ``p``.
 
     Source: Albumentations Transpose.
     """
@@ -59,16 +59,16 @@ class Transpose(WithProbability, Reorient):
         return reorient_params(sizes, transpose=True)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Height and width change places."""
+        """Return each size with height and width swapped, and ``sizes`` themselves unless ``p`` is 1."""
         return turned_sizes(sizes, always=self.p == 1)
 
 
 @dataclass(frozen=True)
 class RandomRotate90(WithProbability, Reorient):
-    """Turn by 0, 1, 2 or 3 quarters counterclockwise, each equally likely, with probability ``p``.
+    """Rotate counterclockwise by 0, 1, 2 or 3 quarter turns, each equally likely, with probability ``p``.
 
     Args:
-        p: Share of the images that are turned; a quarter of those by 0 quarters.
+        p: Share of the images for which a turn is drawn; a quarter of these draw 0 turns.
 
     Source: Albumentations RandomRotate90.
     """
@@ -78,22 +78,22 @@ class RandomRotate90(WithProbability, Reorient):
     p: float = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return the gate and the turn."""
+        """Return the drawn quarter turn as the parameters of Reorient."""
         quarters = whole_below(drawn["quarters"], 4)
         moves = {name: turns[quarters] for name, turns in _TURNS.items()}
         return reorient_params(sizes, **moves)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Height and width may change places."""
+        """Return each size, and each size with height and width swapped."""
         return turned_sizes(sizes)
 
 
 @dataclass(frozen=True)
 class D4(WithProbability, Reorient):
-    """One of the eight mirrorings and turns of a square, equally likely, with probability ``p``.
+    """Apply one of the eight symmetries of a square (flips and quarter turns), equally likely, with probability ``p``.
 
     Args:
-        p: Share of the images that are moved; an eighth of those stays as it is.
+        p: Share of the images for which a symmetry is drawn; an eighth of these draw the identity.
 
     Source: Albumentations D4, also called SquareSymmetry.
     """
@@ -103,7 +103,7 @@ class D4(WithProbability, Reorient):
     p: float = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return the gate and the symmetry."""
+        """Return the drawn symmetry as the parameters of Reorient."""
         bits = whole_below(drawn["bits"], 8)
         return reorient_params(
             sizes,
@@ -113,7 +113,7 @@ class D4(WithProbability, Reorient):
         )
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Height and width may change places."""
+        """Return each size, and each size with height and width swapped."""
         return turned_sizes(sizes)
 
 
@@ -124,19 +124,19 @@ def reorient_params(
     top_bottom: Any = False,
     left_right: Any = False,
 ) -> Params:
-    """Return the parameters of Reorient for images of ``sizes``; each is bool [B], given as that or as one bool."""
+    """Return the parameters of Reorient for images of ``sizes``; each argument is bool [B], or one bool for all images."""
     moves = {"transpose": transpose, "top_bottom": top_bottom, "left_right": left_right}
     return {name: np.full(len(sizes), move) for name, move in moves.items()}
 
 
 def turned_sizes(sizes: Sizes, *, always: bool = False) -> Sizes:
-    """Return the sizes after a transposition, and those before unless it is ``always`` done."""
+    """Return sizes with height and width swapped, and ``sizes`` themselves unless images are ``always`` transposed."""
     return sizes[:, ::-1] if always else np.unique(np.concatenate([sizes, sizes[:, ::-1]]), axis=0)
 
 
 @dataclass(frozen=True)
 class Identity(Reorient):
-    """Leave the image unchanged: a choice for OneOf or SomeOf.
+    """Leave the image unchanged, as one of the choices of OneOf or SomeOf.
 
     Source: torchvision v2 Identity; Albumentations NoOp.
 
@@ -147,6 +147,6 @@ class Identity(Reorient):
     tolerance: ClassVar[float] = 0.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return closed gates."""
+        """Return the parameters of Reorient with all gates closed."""
         names = ("apply", "transpose", "top_bottom", "left_right")
         return {name: np.zeros(len(sizes), bool) for name in names}

@@ -27,8 +27,7 @@ class Pad(PaddedCrop):
     """Add a border.
 
     Args:
-        padding: In pixels: one number, (left and right, top and bottom) or (left, top, right,
-            bottom).
+        padding: Width of the border in pixels: one number, (left and right, top and bottom) or (left, top, right, bottom).
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
@@ -47,14 +46,14 @@ class Pad(PaddedCrop):
         return crop_params(np.broadcast_to((-top, -left), sizes.shape), self.possible_sizes(sizes))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Return ``sizes`` with the border."""
+        """Return ``sizes`` plus the border."""
         left, top, right, bottom = self.padding  # type: ignore[misc]
         padded: Sizes = sizes + np.array([top + bottom, left + right])
         return padded
 
 
 def _sides(operation: str, field: str, value: Any) -> tuple[int | None, int | None] | None:
-    """Return (height, width), either of which may be None."""
+    """Check one number for both sides, or (height, width) with None for either; return (height, width) or None."""
     if value is None:
         return None
     values = (value, value) if validation.is_whole(value) else value
@@ -70,13 +69,13 @@ def _sides(operation: str, field: str, value: Any) -> tuple[int | None, int | No
 
 @dataclass(frozen=True)
 class PadIfNeeded(PaddedCrop):
-    """Add a border to images that are smaller than a size, or no multiple of a number.
+    """Add a border to images that are smaller than a size, or whose sides are not multiples of a number.
 
     Args:
-        size: Smallest (height, width); one number is for both, None leaves a side to ``divisor``.
-        divisor: Make (height, width) multiples of this; one number is for both, None leaves
-            a side to ``size``.
-        position: Location of the image in the result; half a pixel goes to bottom and right.
+        size: Smallest (height, width) of the result, or one number for both; None for a side means that ``divisor`` decides.
+        divisor: Numbers of which (height, width) of the result are multiples, or one number for both; None for a side means
+            that ``size`` decides.
+        position: Where the image is placed in the result; an odd row or column is added at the bottom or right.
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
@@ -105,7 +104,7 @@ class PadIfNeeded(PaddedCrop):
 
     @property
     def _by_axis(self) -> list[tuple[int | None, int | None]]:
-        """The smallest side and the divisor, of height and of width."""
+        """Smallest side and divisor of the height, then of the width."""
         nothing: Any = (None, None)
         return list(zip(self.size or nothing, self.divisor or nothing, strict=True))  # type: ignore[arg-type]
 
@@ -115,7 +114,7 @@ class PadIfNeeded(PaddedCrop):
         return crop_params(-borders(shape - sizes, self.position, drawn["place"]), shape)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Return ``sizes`` with the border that each needs."""
+        """Return ``sizes`` plus the border that each image needs."""
         padded = sizes.copy()
         for axis, (smallest, part) in enumerate(self._by_axis):
             if smallest is not None:
@@ -127,11 +126,11 @@ class PadIfNeeded(PaddedCrop):
 
 @dataclass(frozen=True)
 class RandomZoomOut(PaddedCrop):
-    """Put the image at a random location on a larger canvas, with probability ``p``.
+    """Place the image at a random location on a larger canvas, with probability ``p``.
 
     Args:
         fill: See PaddedCrop.
-        side_range: Smallest and largest side of the canvas, in sides of the image, from 1.
+        side_range: Smallest and largest side of the canvas, as multiples (from 1) of the image's side.
         p: Share of the images that are changed.
         padding_mode: See PaddedCrop.
         fill_mask: See PaddedCrop.
@@ -155,6 +154,6 @@ class RandomZoomOut(PaddedCrop):
         return crop_params(start, shape)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The smallest and the largest canvas."""
+        """Return the sizes of the smallest and the largest canvas, and ``sizes`` themselves unless ``p`` is 1."""
         canvases = [(sizes * side).astype(np.int64) for side in self.side_range]
         return np.concatenate(canvases if self.p == 1 else [sizes, *canvases])

@@ -21,10 +21,10 @@ _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])  # (x, y), clockwise from 
 
 @dataclass(frozen=True)
 class RandomPerspective(WarpWithBorder, Warp):
-    """Move the corners inwards, each by a whole number of pixels.
+    """Warp the image such that its corners move inwards, each by a whole number of pixels.
 
     Args:
-        distortion_scale: Largest move, as a share of half the width and half the height.
+        distortion_scale: Largest move of a corner, as a share of half the width and half the height.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -32,7 +32,7 @@ class RandomPerspective(WarpWithBorder, Warp):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: torchvision v2 RandomPerspective: its corners are indices of pixels, used as points.
+    Source: torchvision v2 RandomPerspective, which uses pixel indices of corners as points.
     """
 
     # Measured on photographs 0.01 at 224 x 224, 0.03 at 512 x 512, 0.044 at 1280 x 1280; float32 in OpenCV and grid_sample.
@@ -71,10 +71,10 @@ class Perspective(WarpWithBorder, Warp):
     """Move the corners at random, and warp the quadrilateral between them to the full image.
 
     Args:
-        scale: Range of the standard deviation of the corners' jitter, as a share of the sides; one
-            number ``x`` is (0, x). A jitter of 0.32 and more starts again from 0.
-        keep_size: Whether the result is brought back to the size that the image had.
-        fit_output: Whether the result shows the whole warped image.
+        scale: Range of the standard deviation of the corners' jitter, as a share of the sides; one number ``x`` means (0, x).
+            The jitter is taken modulo 0.32.
+        keep_size: Whether the result gets the size of the image.
+        fit_output: Whether the result shows the full warped image.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -82,7 +82,7 @@ class Perspective(WarpWithBorder, Warp):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: Albumentations 2.0.8 Perspective: its corners are points, used as indices of pixels.
+    Source: Albumentations 2.0.8 Perspective, which uses points of corners as pixel indices.
     """
 
     tolerance: ClassVar[float] = RandomPerspective.tolerance
@@ -99,7 +99,7 @@ class Perspective(WarpWithBorder, Warp):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``matrix``, float64 [B, 3, 3], and without ``keep_size`` ``shape``; see Warp."""
+        """Return ``matrix``, float64 [B, 3, 3], and without ``keep_size`` also ``shape``; see Warp."""
         extent = sizes[:, None, ::-1].astype(np.float64)
         jitter = (
             np.abs(normals(drawn["jitter"]) * drawn["deviation"][:, None]).reshape(-1, 4, 2) % _MOST
@@ -125,7 +125,7 @@ class Perspective(WarpWithBorder, Warp):
         return {"matrix": matrix}
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Without ``keep_size`` it depends on the draw."""
+        """Return ``sizes``; without ``keep_size`` also the smallest and largest size of many draws."""
         if self.keep_size:
             return sizes
         u = np.random.default_rng(0).random((256, self.num_uniforms))

@@ -1,4 +1,4 @@
-"""Operations that resample full images by a random factor or to a random length."""
+"""Operations that resize full images by a random factor or to a random length."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -17,13 +17,13 @@ __all__ = ["RandomResize", "RandomScale", "RandomShortestSize", "ScaleJitter"]
 
 @dataclass(frozen=True)
 class RandomScale(FullImageResize):
-    """Resample both sides by one random factor.
+    """Resize both sides by one random factor.
 
     Args:
-        scale: Smallest and largest factor; sides are rounded down.
-        interpolation: See Resampling; and so the others.
+        scale: Smallest and largest factor; the new sides are rounded down.
+        interpolation: See Resampling, also for the fields that are not listed.
 
-    Source: Albumentations RandomScale, whose ``scale_limit`` is counted from 1.
+    Source: Albumentations RandomScale, whose ``scale_limit`` is the factor minus 1.
     """
 
     random: ClassVar[Random] = {"factor": Uniform("scale")}
@@ -34,22 +34,22 @@ class RandomScale(FullImageResize):
     )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""
         return self._resize_all(sizes, scaled(sizes, drawn["factor"][:, None]))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The smallest and the largest."""
+        """Return the smallest and the largest size."""
         return np.concatenate([scaled(sizes, factor) for factor in self.scale])
 
 
 @dataclass(frozen=True)
 class RandomResize(FullImageResize):
-    """Resample so that the shorter side has a random length.
+    """Resize such that the shorter side gets a random length.
 
     Args:
-        min_size: Smallest length.
-        max_size: Largest length, which is not drawn itself.
-        interpolation: See Resampling; and so the others.
+        min_size: Smallest length of the shorter side.
+        max_size: Largest length of the shorter side, excluded.
+        interpolation: See Resampling, also for the fields that are not listed.
 
     Source: torchvision v2 RandomResize.
     """
@@ -68,26 +68,26 @@ class RandomResize(FullImageResize):
         self._set(max_size=longest)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""
         length = self.min_size + whole_below(
             drawn["length"][:, None], self.max_size - self.min_size
         )
         return self._resize_all(sizes, shorter_sides(sizes, length))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The smallest and the largest."""
+        """Return the smallest and the largest size."""
         lengths = (self.min_size, self.max_size - 1)
         return np.concatenate([shorter_sides(sizes, length) for length in lengths])
 
 
 @dataclass(frozen=True)
 class RandomShortestSize(FullImageResize):
-    """Resample so that the shorter side has a length drawn from a list.
+    """Resize such that the shorter side gets a length drawn from a list.
 
     Args:
-        min_size: The lengths to draw from.
-        max_size: Largest length of the longer side.
-        interpolation: See Resampling; and so the others.
+        min_size: Length of the shorter side, or several lengths to draw from.
+        max_size: Largest length of the longer side; None sets no limit.
+        interpolation: See Resampling, also for the fields that are not listed.
 
     Source: torchvision v2 RandomShortestSize; both sides are rounded down.
     """
@@ -100,7 +100,7 @@ class RandomShortestSize(FullImageResize):
     ] = None
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""
         lengths = self._lengths
         return self._resize_all(
             sizes,
@@ -108,7 +108,7 @@ class RandomShortestSize(FullImageResize):
         )
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """One for each length."""
+        """Return the size for each length of the list."""
         return np.concatenate([self._resized(sizes, length) for length in self._lengths])
 
     @property
@@ -124,13 +124,12 @@ class RandomShortestSize(FullImageResize):
 
 @dataclass(frozen=True)
 class ScaleJitter(FullImageResize):
-    """Resample to a random share of the largest size that fits into a target.
+    """Resize by a random factor of the largest size that fits into a target.
 
     Args:
-        target_size: (height, width), of which torchvision takes the second for the height and
-            the first for the width of the image; so it does here.
-        scale_range: Smallest and largest share.
-        interpolation: See Resampling; and so the others.
+        target_size: The target. As in torchvision, the second number limits the height of the image and the first one the width.
+        scale_range: Smallest and largest factor.
+        interpolation: See Resampling, also for the fields that are not listed.
 
     Source: torchvision v2 ScaleJitter; both sides are rounded down.
     """
@@ -144,11 +143,11 @@ class ScaleJitter(FullImageResize):
     )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""
         return self._resize_all(sizes, self._resized(sizes, drawn["factor"][:, None]))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The smallest and the largest."""
+        """Return the smallest and the largest size."""
         return np.concatenate([self._resized(sizes, share) for share in self.scale_range])
 
     def _resized(self, sizes: Sizes, share: Any) -> Sizes:
@@ -157,13 +156,13 @@ class ScaleJitter(FullImageResize):
 
 
 def scaled(sizes: Sizes, factor: Any) -> Sizes:
-    """Return sizes times a factor, rounded down, at least 1."""
+    """Return sizes times a factor, rounded down, but at least 1."""
     results: Sizes = np.maximum((sizes * factor).astype(np.int64), 1)
     return results
 
 
 def shorter_sides(sizes: Sizes, length: Any) -> Sizes:
-    """Return sizes whose shorter side is ``length``, the other rounded down."""
+    """Return sizes scaled such that the shorter side is ``length``; the other side is rounded down."""
     shorter = sizes.min(axis=1, keepdims=True)
     results: Sizes = np.where(sizes == shorter, length, (length * sizes / shorter).astype(np.int64))
     return results

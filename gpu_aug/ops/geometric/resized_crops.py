@@ -1,4 +1,4 @@
-"""The crop of a random part that is resampled to one size."""
+"""RandomResizedCrop: a random crop that is resized to one size."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
@@ -28,16 +28,16 @@ _int64: Any = np.int64  # compiled code makes plain whole numbers with it
 
 @dataclass(frozen=True)
 class RandomResizedCrop(ToOneSize, Resampling):
-    """Cut a random part of the image and resample it to one size.
+    """Crop a random part of the image and resize it to one size.
 
     Args:
-        size: (height, width) of the result; one number is a square.
-        scale: Smallest and largest area of the part, as a share of the image.
-        ratio: Smallest and largest width / height of the part; drawn log-uniformly.
-        interpolation: See Resampling; and so the others.
+        size: (height, width) of the result; one number means a square.
+        scale: Smallest and largest area of the crop, as a share of the image.
+        ratio: Smallest and largest width / height of the crop; drawn log-uniformly.
+        interpolation: See Resampling, also for the fields that are not listed.
 
-    Source: torchvision v2 RandomResizedCrop: ten tries, then the largest centred part whose
-    ratio is allowed. Drawn for a whole batch at once, from numbers of our own.
+    Source: torchvision v2 RandomResizedCrop: ten tries, then the largest centred crop whose ratio is allowed. The random
+    numbers are not torchvision's, and are drawn for the whole batch at once.
 
     Example:
         >>> Recipe([RandomResizedCrop(224, scale=(0.2, 1.0))]).size
@@ -61,7 +61,7 @@ class RandomResizedCrop(ToOneSize, Resampling):
     )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start`` and ``shape``, int64 [B, 2], and the fixed ``resize``."""
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""
         start, shape = np.empty_like(sizes, order="C"), np.empty_like(sizes, order="C")
         _first_that_fits(
             np.ascontiguousarray(sizes),
@@ -79,18 +79,18 @@ class RandomResizedCrop(ToOneSize, Resampling):
 def _first_that_fits(
     sizes: Any, shares: Any, ratios: Any, corners: Any, narrowest: float, widest: float, starts: Any, shapes: Any,
 ) -> None:  # fmt: skip
-    """Write the rectangle of every image: the first try that fits, else the largest allowed one in the middle.
+    """Write the crop of every image: the first try that fits, else the largest allowed one in the middle.
 
     Args:
-        sizes: int64 [B, 2], height and width.
-        shares: float64 [B, n], the share of the area of each try.
-        ratios: float64 [B, n], its width / height. Its exponential is taken by numpy, for the compiled one has
-            other last bits.
-        corners: float64 [B, 2], uniform numbers for top and left.
-        narrowest: Smallest width / height.
-        widest: Largest.
-        starts: int64 [B, 2], is written.
-        shapes: int64 [B, 2], is written.
+        sizes: Heights and widths of the images, int64 [B, 2].
+        shares: Area of each try as a share of the image, float64 [B, n].
+        ratios: Width / height of each try, float64 [B, n]. Its exponential is computed with numpy, because that of compiled
+            code differs in the last bits.
+        corners: Uniform numbers for top and left, float64 [B, 2].
+        narrowest: Smallest allowed width / height.
+        widest: Largest allowed width / height.
+        starts: Top and left of the crops, int64 [B, 2]; written.
+        shapes: Heights and widths of the crops, int64 [B, 2]; written.
     """
     for row in range(len(sizes)):
         height, width = sizes[row, 0], sizes[row, 1]

@@ -1,4 +1,4 @@
-"""Operations that resize full images, and the base of all operations that change the size."""
+"""Operations that resize full images, and the base of all operations that resample to another size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ Resampled = Literal["nearest", "nearest_floor", "bilinear", "bicubic", "area"]
 
 
 def several(name: str, field: str, value: Any) -> int | tuple[int, ...]:
-    """Return a length, or several."""
+    """Check a length, or a sequence of lengths; return an integer or a tuple of integers."""
     values = (value,) if validation.is_whole(value) else value
     if (
         not isinstance(values, Sequence)
@@ -44,7 +44,7 @@ def _size(operation: str, field: str, value: Any) -> int | tuple[int, int]:
 
 
 def _largest_sides(operation: str, field: str, value: Any) -> tuple[int | None, ...]:
-    """Return (height, width), one of which may be None."""
+    """Check (height, width), one of which may be None, and return it."""
     if (
         not validation.is_sequence(value, 2)
         or all(side is None for side in value)
@@ -57,17 +57,16 @@ def _largest_sides(operation: str, field: str, value: Any) -> tuple[int | None, 
 
 @dataclass(frozen=True, kw_only=True)
 class Resampling(Resample, abstract=True):
-    """A resize with an interpolation.
+    """Base of operations that resample to another size.
 
     Attributes:
-        interpolation: "bilinear"; "bicubic"; "nearest" takes the pixel in which the centre of the
-            new pixel falls (torch's "nearest-exact"); "nearest_floor" the one in which its
-            top-left corner falls (torch's "nearest", OpenCV's INTER_NEAREST); "area" is the mean
-            over what a new pixel covers, OpenCV's INTER_AREA, with OpenCV's variant of bilinear
-            where a side grows.
-        antialias: Whether "bilinear" and "bicubic" filter when shrinking, as Pillow does.
-        mask_interpolation: "nearest" or "nearest_floor", for masks.
-        area_for_downscale: Whether "area" is used where a side shrinks.
+        interpolation: How pixels are interpolated: "bilinear"; "bicubic"; "nearest" takes the pixel that contains the centre of
+            the new pixel (torch's "nearest-exact"); "nearest_floor" takes the pixel that contains its top-left corner (torch's
+            "nearest", OpenCV's INTER_NEAREST); "area" is the mean over the area of the new pixel (OpenCV's INTER_AREA), with
+            OpenCV's variant of bilinear interpolation if a side grows.
+        antialias: Whether "bilinear" and "bicubic" are filtered when shrinking, as in Pillow.
+        mask_interpolation: How masks are interpolated: "nearest" or "nearest_floor".
+        area_for_downscale: Whether "area" is used if a side shrinks.
     """
 
     # Measured on noise and photographs: 0.0015 bilinear, 0.004 bicubic, 0.001 area; with
@@ -81,11 +80,11 @@ class Resampling(Resample, abstract=True):
 
     @property
     def moves_pixels_only(self) -> bool:
-        """Where no value is interpolated."""
+        """True for the interpolations that take the nearest pixel."""
         return self.interpolation in NEAREST and not self.area_for_downscale
 
     def _params(self, start: Sizes, shape: Sizes, resize: Any) -> Params:
-        """Return the parameters of "cut this rectangle and resample it"."""
+        """Return the parameters of Resample for a crop and the size that it is resized to."""
         params = resample_params(start, shape, resize)
         if self.area_for_downscale:
             params["area"] = np.asarray((params["resize"] < params["shape"]).any(axis=1))
@@ -99,7 +98,7 @@ class Resampling(Resample, abstract=True):
 
 @dataclass(frozen=True)
 class FullImageResize(Resampling, abstract=True):
-    """Resamples the full image."""
+    """Base of operations that resize the full image."""
 
     def _resize_all(self, sizes: Sizes, resize: Any) -> Params:
         return self._params(np.zeros_like(sizes), sizes, resize)
@@ -107,14 +106,13 @@ class FullImageResize(Resampling, abstract=True):
 
 @dataclass(frozen=True)
 class Resize(FullImageResize):
-    """Resample the full image.
+    """Resize the full image.
 
     Args:
-        size: (height, width) of the result; one number is the length of the shorter side; None
-            leaves it to ``max_size``.
-        max_size: Largest length of the longer side, where ``size`` is one number; its length,
-            where ``size`` is None.
-        interpolation: See Resampling; and so the others.
+        size: (height, width) of the result. One number is the length of the shorter side. None means that ``max_size`` is the
+            length of the longer side.
+        max_size: Largest length of the longer side, if ``size`` is one number; its length, if ``size`` is None.
+        interpolation: See Resampling, also for the fields that are not listed.
 
     Source: torchvision v2 Resize, with its rounding: the other side is rounded down.
     """
@@ -139,11 +137,11 @@ class Resize(FullImageResize):
             )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""
         return self._resize_all(sizes, self.possible_sizes(sizes))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Return ``size``, or the size that follows from the sides, for each of ``sizes``."""
+        """Return the size of the result for each of ``sizes``."""
         if isinstance(self.size, tuple):
             return np.broadcast_to(np.array(self.size), sizes.shape)
         # int(size * long / short) in doubles, as torchvision computes it.
@@ -169,7 +167,7 @@ SideLimits = Annotated[tuple[int | None, int | None] | None, validation.optional
 
 @dataclass(frozen=True, kw_only=True)
 class MaxSize(FullImageResize, abstract=True):
-    """A resampling by one factor for both sides, which follows from the image's size."""
+    """Base of operations that resize both sides by one factor, which follows from the size of the image."""
 
     random: ClassVar[Random] = {
         "choice": Numbers(lambda self: int(isinstance(self.max_size, tuple)))
@@ -185,17 +183,17 @@ class MaxSize(FullImageResize, abstract=True):
             )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""
         choices = self._choices(sizes)
         chosen = whole_below(drawn["choice"][:, 0], len(choices)) if len(choices) > 1 else 0
         return self._resize_all(sizes, choices[chosen, np.arange(len(sizes))])
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every size that may be chosen for one of ``sizes``."""
+        """Return every size that may be drawn for one of ``sizes``."""
         return np.concatenate(list(self._choices(sizes)))
 
     def _choices(self, sizes: Sizes) -> Sizes:
-        """Return the sizes to choose from, int64 [n, B, 2]."""
+        """Return the sizes to draw from for each image, int64 [n, B, 2]."""
         max_size = self.max_size  # type: ignore[attr-defined]
         if max_size is not None:
             targets = max_size if isinstance(max_size, tuple) else (max_size,)
@@ -215,14 +213,14 @@ class MaxSize(FullImageResize, abstract=True):
 
 @dataclass(frozen=True)
 class LongestMaxSize(MaxSize):
-    """Resample so that the longer side has one length.
+    """Resize such that the longer side gets a given length.
 
     Args:
-        max_size: The length; several are drawn from.
-        max_size_hw: (height, width) that the result shall fit into; one may be None.
-        interpolation: See Resampling; and so the others.
+        max_size: Length of the longer side, or several lengths to draw from.
+        max_size_hw: (height, width) that the result must fit into, in place of ``max_size``; one of them may be None.
+        interpolation: See Resampling, also for the fields that are not listed.
 
-    Source: Albumentations LongestMaxSize, with its rounding: to the nearest, ties to even.
+    Source: Albumentations LongestMaxSize, with its rounding: to the nearest integer, ties to even.
     """
 
     max_size: MaxSizes = None
@@ -234,14 +232,14 @@ class LongestMaxSize(MaxSize):
 
 @dataclass(frozen=True)
 class SmallestMaxSize(MaxSize):
-    """Resample so that the shorter side has one length.
+    """Resize such that the shorter side gets a given length.
 
     Args:
-        max_size: The length; several are drawn from.
-        max_size_hw: (height, width) that the result shall cover; one may be None.
-        interpolation: See Resampling; and so the others.
+        max_size: Length of the shorter side, or several lengths to draw from.
+        max_size_hw: (height, width) that the result must cover, in place of ``max_size``; one of them may be None.
+        interpolation: See Resampling, also for the fields that are not listed.
 
-    Source: Albumentations SmallestMaxSize, with its rounding: to the nearest, ties to even.
+    Source: Albumentations SmallestMaxSize, with its rounding: to the nearest integer, ties to even.
     """
 
     max_size: MaxSizes = None
@@ -261,12 +259,12 @@ def letterbox(
 ) -> tuple[Operation, Operation]:
     """Return the two operations that fit an image into a size and pad the rest.
 
-    A recipe accepts the list as one step: ``Recipe([letterbox(640), Normalize()])``.
+    A recipe accepts the tuple as one step: ``Recipe([letterbox(640), Normalize()])``.
 
     Args:
-        size: (height, width) of the result; one number is a square.
+        size: (height, width) of the result; one number means a square.
         fill: Value outside the image, one value or three in [0, 1].
-        fill_mask: The same for masks.
+        fill_mask: Value of masks outside the image.
         interpolation: See Resampling.
         antialias: See Resampling.
 
@@ -282,7 +280,7 @@ def letterbox(
 
 
 def resample_params(start: Sizes, shape: Sizes, resize: Any) -> Params:
-    """Return the parameters of "cut this rectangle and resample it"."""
+    """Return the parameters of Resample for a crop and the size that it is resized to."""
     return {
         "start": np.array(start),
         "shape": np.array(shape),

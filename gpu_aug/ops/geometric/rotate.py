@@ -1,4 +1,4 @@
-"""Rotations about the centre, which keep the size, crop to the visible part, or expand the canvas."""
+"""Rotations about the centre that keep the size, crop to the visible part, or expand the canvas."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, ClassVar, cast
@@ -24,9 +24,9 @@ class RandomRotation(WarpWithBorder, Warp):
     """Rotate about a centre.
 
     Args:
-        degrees: Range of the angle, counter-clockwise; one number ``x`` is (-x, x).
-        expand: Whether the result becomes as large as the whole rotated image.
-        center: (x, y) in pixels from the top-left corner; None is the image's centre.
+        degrees: Range of the counter-clockwise angle in degrees; one number ``x`` means (-x, x).
+        expand: Whether the size of the result is that of the full rotated image.
+        center: Centre (x, y) in pixels from the top-left corner; None means the image's centre.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -34,8 +34,7 @@ class RandomRotation(WarpWithBorder, Warp):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: torchvision v2 RandomRotation, whose own interpolation is "nearest" unless another is
-    asked for; ``p`` is torchvision's RandomApply around it.
+    Source: torchvision v2 RandomRotation, whose default interpolation is "nearest"; ``p`` is torchvision's RandomApply around it.
     """
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
@@ -48,11 +47,11 @@ class RandomRotation(WarpWithBorder, Warp):
     center: Annotated[tuple[float, float] | None, CENTER] = None
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``matrix``, float64 [B, 3, 3], and with ``expand`` ``shape``; see Warp."""
+        """Return ``matrix``, float64 [B, 3, 3], and with ``expand`` also ``shape``; see Warp."""
         return self._turned(drawn["angle"], sizes)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """With ``expand`` it depends on the angle."""
+        """Return ``sizes``; with ``expand`` the smallest and largest size over the range of angles."""
         if not self.expand:
             return sizes
         angle = np.linspace(*cast("Range", self.degrees), 361)
@@ -79,11 +78,11 @@ class RandomRotation(WarpWithBorder, Warp):
 
 @dataclass(frozen=True)
 class Rotate(WarpWithBorder, Warp):
-    """Rotate about the image's centre, as Albumentations does it.
+    """Rotate about the image's centre, as Albumentations does.
 
     Args:
-        limit: Range of the angle in degrees, counter-clockwise; one number ``x`` is (-x, x).
-        crop_border: Whether to keep only the largest upright rectangle without padding.
+        limit: Range of the counter-clockwise angle in degrees; one number ``x`` means (-x, x).
+        crop_border: Whether the result is cropped to the largest upright rectangle without padding.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -104,11 +103,11 @@ class Rotate(WarpWithBorder, Warp):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``matrix``, float64 [B, 3, 3], and with ``crop_border`` ``shape``; see Warp."""
+        """Return ``matrix``, float64 [B, 3, 3], and with ``crop_border`` also ``shape``; see Warp."""
         return self._turned(drawn["angle"], sizes)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """With ``crop_border`` it depends on the angle."""
+        """Return ``sizes``; with ``crop_border`` the smallest and largest size over the range of angles."""
         if not self.crop_border:
             return sizes
         angle = np.linspace(*cast("Range", self.limit), 361)
@@ -129,12 +128,12 @@ class Rotate(WarpWithBorder, Warp):
 
 @dataclass(frozen=True)
 class SafeRotate(WarpWithBorder, Warp):
-    """Rotate, and scale the full rotated image to the old size.
+    """Rotate, and scale the full rotated image to the size of the image.
 
-    Width and height are scaled apart, so that a picture that is not square is distorted.
+    Width and height are scaled separately, so an image that is not square is distorted.
 
     Args:
-        limit: Range of the angle in degrees, counter-clockwise; one number ``x`` is (-x, x).
+        limit: Range of the counter-clockwise angle in degrees; one number ``x`` means (-x, x).
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -142,8 +141,8 @@ class SafeRotate(WarpWithBorder, Warp):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: Albumentations 2.0.8 SafeRotate, with its half pixel: the centre of the picture moves to the
-    corner of four pixels. Boxes and keypoints follow the pixels.
+    Source: Albumentations 2.0.8 SafeRotate, including its shift by half a pixel: the centre of the image moves to the corner of
+    four pixels. Boxes and keypoints follow the pixels.
     """
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
@@ -189,7 +188,7 @@ def _expanded(matrix: Matrices, sizes: Sizes) -> Sizes:
 
 
 def _largest_inside(angle: Uniforms, sizes: Sizes) -> tuple[Sizes, Sizes]:
-    """Return start and stop, int64 [B, 2], of the largest upright rectangles in rotated images."""
+    """Return top-left and bottom-right corners, int64 [B, 2] each, of the largest upright rectangles in rotated images."""
     height, width = sizes.T.astype(np.float64)
     wide = width >= height
     longer, shorter = np.maximum(width, height), np.minimum(width, height)

@@ -1,7 +1,7 @@
-"""The families of operations that move pixels, and with them masks, boxes and keypoints.
+"""Families of operations that move pixels, and with them masks, boxes and keypoints.
 
-An engine carries out a family, so an operation of a known family needs nothing but its draw.
-Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j + 1) x [i, i + 1).
+An engine implements a family, so an operation of a family only has to draw its parameters. Coordinates are continuous, (x, y):
+the pixel in row i and column j covers [j, j + 1) x [i, i + 1).
 """
 
 from abc import abstractmethod
@@ -31,16 +31,16 @@ Fill = Annotated[float | tuple[float, float, float], validation.fill]
 
 
 class Spatial(Operation, abstract=True):
-    """An operation that moves pixels.
+    """Base of operations that move pixels.
 
     Attributes:
-        fill: Value outside the image where ``padding_mode`` is "constant".
-        fill_mask: The same for masks.
-        padding_mode: Values outside the image: "constant" is ``fill``, "edge" repeats the last
-            pixel, "reflect" mirrors without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb).
-        interpolation: How images are resampled; masks are always resampled "nearest".
-        blend: How ``fill`` mixes with the image in the seam, one pixel wide, of a bilinear Warp or
-            Remap: "once", by the bilinear weights, or "twice", by their squares.
+        fill: Value outside the image if ``padding_mode`` is "constant".
+        fill_mask: Value of masks outside the image if ``padding_mode`` is "constant".
+        padding_mode: Values outside the image: "constant" is ``fill``, "edge" repeats the last pixel, "reflect" mirrors without
+            it (dcb|abcd|cba), "symmetric" mirrors with it (cba|abcd|dcb).
+        interpolation: How images are interpolated; masks always take the nearest pixel.
+        blend: How ``fill`` is blended with the image along the border, one pixel wide, of a bilinear Warp or Remap: "once", by
+            the bilinear weights, or "twice", by their squares.
     """
 
     any_channels: ClassVar[bool] = True
@@ -56,37 +56,36 @@ class Spatial(Operation, abstract=True):
 
 
 class Moving(Spatial, abstract=True):
-    """A move that is one matrix per image, which boxes, keypoints and masks follow."""
+    """Base of operations that move pixels by one matrix per image, which boxes, keypoints and masks follow."""
 
     @abstractmethod
     def forward(self, params: Params, sizes: Sizes) -> Matrices:
-        """Return the matrices from the image before to the image after, in continuous coordinates.
+        """Return the matrices from the input image to the result, float64 [B, 3, 3], in continuous coordinates.
+
+        Rows whose ``apply`` is False may have any matrix.
 
         Args:
-            params: The result of ``draw``.
-            sizes: int64 [B, 2], sizes before.
-
-        Rows whose ``apply`` is off may hold anything.
+            params: Parameters that ``draw`` returned.
+            sizes: Heights and widths of the input images, int64 [B, 2].
         """
 
 
 class Reorient(Moving, abstract=True):
-    """One of the eight mirrorings and quarter turns per image.
+    """Base of operations that apply one of the eight flips and quarter turns to each image.
 
-    Its draw has, bool [B] each and carried out in this order, ``transpose``, ``top_bottom`` and
-    ``left_right``.
+    The drawn parameters, bool [B] each and applied in this order, are ``transpose``, ``top_bottom`` and ``left_right``.
     """
 
     moves_pixels_only: ClassVar[bool] = True
     """Always."""
 
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
-        """Height and width are swapped where the image is transposed."""
+        """Return the sizes, with height and width swapped for images that are transposed."""
         turned = (params["apply"] & params["transpose"])[:, None]
         return np.where(turned, sizes[:, ::-1], sizes)
 
     def forward(self, params: Params, sizes: Sizes) -> Matrices:
-        """Transpose, then flip within the new size."""
+        """Return the matrices of the transposition and the flips, float64 [B, 3, 3]."""
         matrix = np.broadcast_to(np.eye(3), (len(sizes), 3, 3)).copy()
         matrix[params["transpose"], :2] = matrix[params["transpose"], 1::-1]
         after = np.where(params["transpose"][:, None], sizes[:, ::-1], sizes)
@@ -98,7 +97,7 @@ class Reorient(Moving, abstract=True):
 
 
 class ToOneSize(Operation, abstract=True):
-    """An operation whose results all have the size of its field ``size``."""
+    """Base of operations whose results all have the size in the field ``size``."""
 
     size: Any
 
@@ -107,63 +106,63 @@ class ToOneSize(Operation, abstract=True):
 
 
 class Crop(Moving, abstract=True):
-    """Keeps a rectangle, padded outside the image.
+    """Base of operations that crop a rectangle, which is padded outside the image.
 
-    Its draw has ``start`` and ``shape``, int64 [B, 2]: top-left corner and size.
+    The drawn parameters ``start`` and ``shape``, int64 [B, 2], are the top-left corner and the size of the rectangle.
     """
 
     @property
     def moves_pixels_only(self) -> bool:
-        """Unless the padding has a value between two whole 1/255."""
+        """True unless the fill is between two multiples of 1/255."""
         return pads_whole(self)
 
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
-        """The drawn shape."""
+        """Return the drawn ``shape`` for images that are changed, and ``sizes`` for the others."""
         return np.where(params["apply"][:, None], params["shape"], sizes)
 
     def forward(self, params: Params, sizes: Sizes) -> Matrices:
-        """A shift."""
+        """Return the matrices of the shift, float64 [B, 3, 3]."""
         return scalings(np.ones(sizes.shape), -params["start"])
 
 
 class Resample(Moving, abstract=True):
-    """Cuts a rectangle out of the image and resamples it to another size.
+    """Base of operations that crop a rectangle and resize it.
 
-    Its draw has ``start`` and ``shape``, int64 [B, 2]: the rectangle, inside the image unless in
-    the decode stage; and ``resize``, int64 [B, 2]: the size it becomes.
+    The drawn parameters ``start`` and ``shape``, int64 [B, 2], are the top-left corner and the size of the rectangle,
+    which lies inside the image except in the decode stage; ``resize``, int64 [B, 2], is the size of the result.
     """
 
     antialias: bool = True
 
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
-        """The drawn size."""
+        """Return the drawn ``resize`` for images that are changed, and ``sizes`` for the others."""
         return np.where(params["apply"][:, None], params["resize"], sizes)
 
     def forward(self, params: Params, sizes: Sizes) -> Matrices:
-        """A shift and a scaling."""
+        """Return the matrices of the shift and the scaling, float64 [B, 3, 3]."""
         scale = params["resize"] / params["shape"]
         return scalings(scale, -params["start"] * scale)
 
 
 class Warp(Moving, abstract=True):
-    """Resamples along a matrix: affine or projective.
+    """Base of operations that resample along an affine or projective matrix.
 
-    Its draw has ``matrix``, float64 [B, 3, 3], from the image before to the image after in pixel
-    indices: (0, 0) is the centre of the top-left pixel. It may have ``shape``, int64 [B, 2], the
-    size after; else the size stays.
+    The drawn parameter ``matrix``, float64 [B, 3, 3], leads from the input image to the result in pixel indices: (0, 0)
+    is the centre
+    of the top-left pixel. A parameter ``shape``, int64 [B, 2], is the size of the result; without it the size stays.
     """
 
     @property
     def moves_pixels_only(self) -> bool:
-        """Where it takes the nearest pixel, unless the padding lies between two whole 1/255."""
+        """True for nearest-pixel sampling, unless the fill is between two multiples of 1/255."""
         return self.interpolation == "nearest" and pads_whole(self)
 
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
-        """The drawn shape, if there is one."""
+        """Return the drawn ``shape``, if there is one, for images that are changed, and ``sizes`` for the others."""
         return np.where(params["apply"][:, None], params.get("shape", sizes), sizes)
 
     def forward(self, params: Params, sizes: Sizes) -> Matrices:
-        """The drawn matrix between pixel corners instead of pixel centres."""
+        """Return the drawn matrices, float64 [B, 3, 3], in coordinates whose origin is the corner of the first pixel."""
         to_corner, to_center = np.eye(3), np.eye(3)
         to_corner[:2, 2], to_center[:2, 2] = 0.5, -0.5
         moved: Matrices = to_corner @ params["matrix"] @ to_center
@@ -171,28 +170,28 @@ class Warp(Moving, abstract=True):
 
 
 class Remap(Spatial, abstract=True):
-    """Resamples along a field of displacements; the size stays."""
+    """Base of operations that resample along a displacement field; the size stays."""
 
     @property
     def moves_pixels_only(self) -> bool:
-        """Where it takes the nearest pixel, unless the padding lies between two whole 1/255."""
+        """True for nearest-pixel sampling, unless the fill is between two multiples of 1/255."""
         return self.interpolation == "nearest" and pads_whole(self)
 
     @abstractmethod
     def displacement(
         self, params: Params, size: tuple[int, int], device: torch.device
     ) -> torch.Tensor:
-        """Return float32 [B, 2, H, W], (dx, dy) in pixels: result(x, y) = source(x + dx, y + dy).
+        """Return the displacement (dx, dy) in pixels, float32 [B, 2, H, W]: result(x, y) = source(x + dx, y + dy).
 
         Args:
-            params: The result of ``draw``, or rows of it.
+            params: Parameters that ``draw`` returned, or rows of them.
             size: Height and width of the images.
-            device: Device of the result. Its values are the same on every device but for rounding.
+            device: Device of the result. The values are equal on all devices but for rounding.
         """
 
 
 def pads_whole(operation: Spatial) -> bool:
-    """Whether values outside the image are multiples of 1/255, if those of the image are."""
+    """Return whether values outside the image are multiples of 1/255, provided that those inside are."""
     fills = np.atleast_1d(operation.fill) * 255
     return operation.padding_mode != "constant" or bool(
         (np.abs(fills - np.rint(fills)) < 1e-6).all()
@@ -200,7 +199,7 @@ def pads_whole(operation: Spatial) -> bool:
 
 
 def scalings(scale: NDArray[np.float64], shift: NDArray[np.float64]) -> Matrices:
-    """Return matrices that scale, then shift; both are float64 [B, 2], in (y, x)."""
+    """Return matrices, float64 [B, 3, 3], that scale and then shift; both arguments are float64 [B, 2] in (y, x)."""
     matrix = np.zeros((len(scale), 3, 3))
     matrix[:, [0, 1], [0, 1]] = scale[:, ::-1]
     matrix[:, :2, 2] = shift[:, ::-1]

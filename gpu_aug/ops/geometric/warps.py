@@ -1,4 +1,4 @@
-"""The base of operations that warp images: their border fields and distributions."""
+"""The base of operations that warp images, with the fields of their border, and functions for their matrices."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,18 +26,17 @@ Ranges = tuple[Range, Range]
 
 @dataclass(frozen=True, kw_only=True)
 class WarpWithBorder(Spatial, abstract=True):
-    """An operation that warps images, with these fields.
+    """Base of operations that warp images, with the fields that describe the border.
 
     Args:
-        interpolation: How images are resampled, "nearest", "bilinear" or "bicubic" (a = -0.75); masks
-            always take the nearest pixel. "bicubic" has no mirrored borders.
-        padding_mode: Values outside the image: "constant" is ``fill``, "edge" repeats the last
-            pixel, "reflect" mirrors without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb).
-        fill: One value or three, in the values of this place in the recipe: [0, 1] before Normalize.
-        fill_mask: The same for masks, a whole number.
-        blend: How ``fill`` mixes with a bilinear image in the seam, one pixel wide, where both are
-            seen: "once", by the bilinear weights, as in OpenCV, or "twice", by their squares,
-            as torchvision does with tensors and a fill that is not None.
+        interpolation: How images are interpolated: "nearest", "bilinear" or "bicubic" (a = -0.75); masks always take the nearest
+            pixel. "bicubic" allows no mirrored borders.
+        padding_mode: Values outside the image: "constant" is ``fill``, "edge" repeats the last pixel, "reflect" mirrors without
+            it (dcb|abcd|cba), "symmetric" mirrors with it (cba|abcd|dcb).
+        fill: Value outside the image, one or three, in the value range at this step of the recipe: [0, 1] before Normalize.
+        fill_mask: Value of masks outside the image, an integer.
+        blend: How ``fill`` is blended with a bilinear image along the border, one pixel wide: "once", by the bilinear weights,
+            as in OpenCV, or "twice", by their squares, as in torchvision for tensors and a fill that is not None.
         p: Share of the images that are changed.
     """
 
@@ -61,10 +60,10 @@ class WarpWithBorder(Spatial, abstract=True):
 
 
 def xy_ranges(operation: str, field: str, value: Any, *, low: float, example: str) -> Ranges:
-    """Return the ranges along x and y.
+    """Check ranges along x and y, and return them.
 
-    One number is that number, a pair is a range for both, and two of either are one for x and
-    one for y; so is a dictionary with "x" and "y".
+    One number is a fixed value, a pair is a range for both axes, and two numbers or pairs inside a pair are for x and y, as is a
+    dictionary with "x" and "y".
     """
     if isinstance(value, dict) and value.keys() == {"x", "y"}:
         value = (value["x"], value["y"])
@@ -84,7 +83,7 @@ def xy_ranges(operation: str, field: str, value: Any, *, low: float, example: st
 
 
 def normals(u: Uniforms) -> NDArray[np.float64]:
-    """Turn uniform numbers [B, n], n even, into as many standard normal ones (Box and Muller)."""
+    """Return standard normal numbers [B, n], made from as many uniform numbers (Box and Muller); n must be even."""
     half = u.shape[1] // 2
     radius, angle = np.sqrt(-2 * np.log1p(-u[:, :half])), 2 * np.pi * u[:, half:]
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
@@ -100,23 +99,23 @@ def about(center: NDArray[np.float64], linear: NDArray[np.float64]) -> Matrices:
 
 
 def turns(angle: Uniforms) -> NDArray[np.float64]:
-    """Return rotations, [B, 2, 2]; angles in radians, clockwise as the image is seen."""
+    """Return rotation matrices, float64 [B, 2, 2]; angles are in radians, clockwise as the image is seen."""
     cos, sin = np.cos(angle), np.sin(angle)
     rotations: NDArray[np.float64] = np.stack([cos, -sin, sin, cos], axis=1).reshape(-1, 2, 2)
     return rotations
 
 
 def centers(sizes: Sizes) -> NDArray[np.float64]:
-    """Return the centres of images as indices of pixels, float64 [B, 2] in (x, y)."""
+    """Return the centres of images in pixel indices, float64 [B, 2] in (x, y)."""
     middle: NDArray[np.float64] = (sizes[:, ::-1] - 1) / 2
     return middle
 
 
 def homographies(before: NDArray[np.float64], after: NDArray[np.float64]) -> Matrices:
-    """Return the matrices that move four points, [B, 4, 2] in (x, y), to four others.
+    """Return the matrices that move four points, [B, 4, 2] in (x, y), to four other points.
 
-    The identity where the points do not determine one. The third coordinate of the middle of the
-    points is above 0, so that they lie before the horizon.
+    If the points determine no matrix, it is the identity. The third coordinate of the points' centre is positive, so
+    that they lie in front of the horizon.
     """
     num = len(before)
     (x, y), (to_x, to_y) = np.moveaxis(before, 2, 0), np.moveaxis(after, 2, 0)
@@ -140,7 +139,7 @@ def extremes(sizes: Sizes) -> Sizes:
 
 
 def pixel_indices(size: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return x and y of the pixels as indices, float64 [1, H, W] each."""
+    """Return the column indices x and the row indices y of all pixels, float64 [1, H, W] each."""
     y, x = torch.meshgrid(
         *(torch.arange(side, dtype=torch.float64, device=device) for side in size), indexing="ij"
     )

@@ -1,4 +1,4 @@
-"""Colours: a matrix per image computed from the image's own values, and stains of histology."""
+"""Colour operations: matrices computed from the values of each image, and stains of histology."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -23,18 +23,18 @@ _NUM_SWEEPS = 8  # of the Jacobi method; 5 are enough in double precision
 
 @dataclass(frozen=True)
 class FancyPCA(ColorMatrix):
-    """Add each channel's distance from its mean along one main axis of the image's colours.
+    """Change colours along the principal axes of the colours of each image.
 
-    Red goes along the axis of the largest variance, green and blue along the next ones, each times
-    that variance and a normal number.
+    Red is changed along the axis with the largest variance, green and blue along the next ones. The change is the distance of the
+    channel from its mean, times that variance, times a normal number.
 
     Args:
         alpha: Standard deviation of the three normal numbers.
         p: Share of the images that are changed.
 
-    Source: Albumentations FancyPCA, which unlike the method of Krizhevsky et al. 2012 does not turn
-    colours to the axes first; the sign of an axis, which it leaves to the linear algebra library,
-    is such that its largest part is positive. The normal numbers are as often negative.
+    Source: Albumentations FancyPCA. Unlike the method of Krizhevsky et al. 2012, it does not rotate colours to the axes first. It
+    leaves the sign of an axis to the linear algebra library; here the largest component of each axis is positive, which makes no
+    difference on average because the normal numbers are as often negative.
     """
 
     reads_image: ClassVar[bool] = True
@@ -47,12 +47,12 @@ class FancyPCA(ColorMatrix):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``stretch``, float64 [B, 3], for the axes from the longest to the shortest."""
+        """Return ``stretch``, float64 [B, 3]: a number for each axis, from the largest variance to the smallest."""
         stretch = self.alpha * normals(drawn["stretch"])[:, :3]
         return {"stretch": stretch}
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
-        """Add about the mean."""
+        """Return the matrices, float64 [n, 3, 4], which leave the mean of the image unchanged."""
         variances, axes = principal_axes(images.covariance)
         variances = variances * images.num_pixels / max(images.num_pixels - 1, 1)
         change = axes * (params["stretch"] * variances)[:, None, :]
@@ -63,12 +63,12 @@ class FancyPCA(ColorMatrix):
 
 @dataclass(frozen=True)
 class NormalizePerImage(ColorMatrix):
-    """Normalize each image by its own mean and standard deviation or range, and clamp to [-20, 20].
+    """Normalize each image by its own statistics, and clamp to [-20, 20].
 
     Args:
-        by: "mean_std" subtracts the mean and divides by the standard deviation; "min_max" makes the
-            smallest value 0 and the largest 1.
-        per_channel: Whether each channel is normalized by itself.
+        by: Statistics to use: "mean_std" subtracts the mean and divides by the standard deviation; "min_max" maps the smallest
+            value to 0 and the largest to 1.
+        per_channel: Whether each channel has its own statistics.
 
     Source: Albumentations Normalize on uint8 images, with normalization other than "standard".
     """
@@ -85,7 +85,7 @@ class NormalizePerImage(ColorMatrix):
     per_channel: bool = False
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
-        """Subtract and divide."""
+        """Return the matrices, float64 [n, 3, 4], that subtract and divide."""
         if self.by == "min_max":
             low, high = images.low, images.high
             if not self.per_channel:
@@ -106,12 +106,12 @@ class NormalizePerImage(ColorMatrix):
 
 
 def principal_axes(covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Return variances, [n, 3] in falling order, and axes, [n, 3, 3] in columns.
+    """Return variances, [n, 3] in descending order, and axes, [n, 3, 3] in columns, of covariance matrices.
 
-    The largest part of each axis is positive. By the Jacobi method, which unlike torch.linalg.eigh never waits for a GPU.
+    The largest component of each axis is positive. The Jacobi method is used because torch.linalg.eigh would wait for the GPU.
 
     Args:
-        covariance: float64 [n, 3, 3], symmetric.
+        covariance: Symmetric matrices, float64 [n, 3, 3].
     """
     a = covariance
     axes = torch.eye(3, dtype=a.dtype, device=a.device).expand_as(a)
@@ -127,7 +127,7 @@ def principal_axes(covariance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _jacobi_turn(a: Tensor, row: int, column: int) -> Tensor:
-    """Return the rotations that make one element of symmetric matrices zero."""
+    """Return the rotations, [n, 3, 3], that make the element at (row, column) of symmetric matrices zero."""
     difference = a[:, column, column] - a[:, row, row]
     double = 2 * a[:, row, column] * torch.where(difference < 0, -1.0, 1.0)
     angle = 0.5 * torch.atan2(double, difference.abs())  # at most an eighth of a turn: it converges
@@ -156,13 +156,13 @@ TISSUE_BELOW = 0.85
 
 @dataclass(frozen=True)
 class HEStain(Operation):
-    """Scale and shift the amounts of hematoxylin and eosin in a picture of tissue.
+    """Scale and shift the amounts of hematoxylin and eosin in an image of stained tissue.
 
     Args:
-        preset: The stains' colours: "ruifrok", "macenko", "standard", "high_contrast", "h_heavy",
-            "e_heavy", "dark" or "light"; None draws one of these.
+        preset: Colours of the stains: "ruifrok", "macenko", "standard", "high_contrast", "h_heavy", "e_heavy", "dark" or
+            "light"; None draws one of these per image.
         intensity_scale: Range of the factor, drawn for each stain.
-        intensity_shift: Range of what is added, in [-1, 1], drawn for each stain.
+        intensity_shift: Range of the number that is added, in [-1, 1], drawn for each stain.
         augment_background: Whether pixels brighter than tissue are changed, too.
         p: Share of the images that are changed.
 
@@ -191,7 +191,7 @@ class HEStain(Operation):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``stains``, float64 [B, 2, 3], ``scale`` and ``shift``, float64 [B, 2]."""
+        """Return ``stains``, float64 [B, 2, 3], the colours; ``scale`` and ``shift``, float64 [B, 2], for the two stains."""
         table = np.array(list(STAINS.values()) if self.preset is None else [STAINS[self.preset]])
         return {
             "stains": table[whole_below(drawn["preset"], len(table))],

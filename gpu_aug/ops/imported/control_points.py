@@ -1,4 +1,4 @@
-"""Distortions defined by control points that are moved."""
+"""Distortions that control points define, which are moved at random."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
@@ -33,16 +33,16 @@ def _scales(operation: str, field: str, value: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class PiecewiseAffine(WarpWithBorder, Remap):
-    """Move the points of a grid at random, and every pixel to the mean of them all.
+    """Move the points of a grid at random, and map every pixel to the weighted mean of all moved points.
 
-    The points are weighted by the inverse square of their distance, so that the image is drawn
-    together towards its middle even where no point moves.
+    The weights are the inverse square distances from the pixel, so the image is contracted towards its middle even if
+    no point moves.
 
     Args:
-        scale: Range of the points' jitter, three standard deviations, as a share of the shorter
-            side; above 0. One number is that number.
-        nb_rows: How many rows of points, a range of whole numbers from 2; one number is both ends.
-        nb_cols: How many columns of points; the same.
+        scale: Range of the points' jitter, as a share of the shorter side, above 0; the standard deviation is a third of it. One
+            number is a fixed value.
+        nb_rows: Range of the number of rows of points, from 2; one number is both ends.
+        nb_cols: Range of the number of columns of points, from 2; one number is both ends.
         absolute_scale: Whether ``scale`` is in pixels.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
@@ -51,7 +51,7 @@ class PiecewiseAffine(WarpWithBorder, Remap):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: Albumentations 2.0.8 PiecewiseAffine, which is not what other libraries mean by the name.
+    Source: Albumentations 2.0.8 PiecewiseAffine; other libraries use the name for another operation.
     """
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
@@ -81,7 +81,7 @@ class PiecewiseAffine(WarpWithBorder, Remap):
         return cast("tuple[int, int]", self.nb_rows)[1] * cast("tuple[int, int]", self.nb_cols)[1]
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``points`` and ``moved``, float64 [B, n, 2], (x, y) as indices of pixels."""
+        """Return ``points`` and ``moved``, float64 [B, n, 2]: (x, y) before and after the move, in pixel indices."""
         num_rows = drawn["num_rows"][:, None]
         num_columns = drawn["num_columns"][:, None]
         deviation = drawn["deviation"] / 3
@@ -103,7 +103,7 @@ class PiecewiseAffine(WarpWithBorder, Remap):
         return {"points": points, "moved": moved}
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
-        """Return float32 [B, 2, H, W]; see Remap."""
+        """Return the displacement field, float32 [B, 2, H, W]; see Remap."""
         x, y = pixel_indices(size, device)
         points, moved = (upload(params[name], device) for name in ("points", "moved"))
         total = sum_x = sum_y = torch.zeros((), dtype=torch.float64, device=device)
@@ -119,7 +119,7 @@ class PiecewiseAffine(WarpWithBorder, Remap):
 
 @lru_cache(maxsize=64)
 def _control_points(num: int) -> NDArray[np.float64]:
-    """Return the points, [n, 2] in (x, y), as shares of the sides."""
+    """Return the control points of a grid with ``num`` rows, float64 [n, 2] in (x, y), as shares of the sides."""
     if num == 2:
         return np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0.5, 0.5]])
     line = np.linspace(0, 1, num)
@@ -128,13 +128,11 @@ def _control_points(num: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class ThinPlateSpline(WarpWithBorder, Remap):
-    """Move the points of a grid at random, and bend the image with them.
+    """Move the points of a grid at random, and bend the image along with them.
 
     Args:
-        scale_range: Range of the points' jitter, ten standard deviations, as a share of the sides;
-            from 0 to 1.
-        num_control_points: How many rows and columns of points, at least 2; 2 are the four corners
-            and the centre.
+        scale_range: Range of the points' jitter, as a share of the sides, from 0 to 1; the standard deviation is a tenth of it.
+        num_control_points: Number of rows and of columns of points, at least 2; 2 means the four corners and the centre.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -142,8 +140,8 @@ class ThinPlateSpline(WarpWithBorder, Remap):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: Albumentations 2.0.8 ThinPlateSpline. It solves for the weights of d**4 log d**2 and
-    uses them with d**2 log d**2, so the points do not go quite where they were drawn.
+    Source: Albumentations 2.0.8 ThinPlateSpline. It solves for the weights of d**4 log d**2 and applies them to d**2
+    log d**2, so the points do not move exactly to where they were drawn.
     """
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
@@ -162,13 +160,13 @@ class ThinPlateSpline(WarpWithBorder, Remap):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``moved``, float64 [B, n, 2], (x, y) of the points as shares of the sides."""
+        """Return ``moved``, float64 [B, n, 2]: (x, y) of the moved points as shares of the sides."""
         deviation = drawn["deviation"] / 10
         jitter = normals(drawn["jitter"]).reshape(len(sizes), -1, 2) * deviation[:, None, None]
         return {"moved": _control_points(self.num_control_points) + jitter}
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
-        """Return float32 [B, 2, H, W]; see Remap."""
+        """Return the displacement field, float32 [B, 2, H, W]; see Remap."""
         height, width = size
         solution = upload(_spline_solver(self.num_control_points) @ params["moved"], device)
         weights = solution[:, :, :, None, None]  # [B, n + 3, 2, 1, 1]
@@ -189,7 +187,10 @@ class ThinPlateSpline(WarpWithBorder, Remap):
 
 @lru_cache(maxsize=64)
 def _spline_solver(num: int) -> NDArray[np.float64]:
-    """Return the matrix [n + 3, n] from where the points go to the weights, then the affine part."""
+    """Return the matrix [n + 3, n] that maps moved points to the coefficients of the spline.
+
+    The first n coefficients are the weights of the points, the last three are the affine part.
+    """
     points = _control_points(num)
     distance = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     affine = np.concatenate([np.ones((len(points), 1)), points], axis=1)

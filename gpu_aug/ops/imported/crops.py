@@ -1,4 +1,4 @@
-"""Crops of a random part, a random border or random sides."""
+"""Crops by a random height, at random borders or at random sides."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -21,10 +21,10 @@ __all__ = ["CropAndPad", "RandomCropFromBorders", "RandomSizedCrop"]
 
 @dataclass(frozen=True)
 class RandomCropFromBorders(Crop):
-    """Cut a random number of rows and columns off each side.
+    """Remove a random number of rows and columns at each side.
 
     Args:
-        crop_left: Largest share of the width that is cut off at the left; the others likewise.
+        crop_left: Largest share of the width that is removed at the left; the other fields are for the other sides.
 
     Source: Albumentations RandomCropFromBorders.
     """
@@ -44,7 +44,7 @@ class RandomCropFromBorders(Crop):
             )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start`` and ``shape``, int64 [B, 2]."""
+        """Return ``start`` and ``shape``, int64 [B, 2]; see Crop."""
         earliest, latest = self._ends(sizes)
         start = np.minimum(whole_below(drawn["start"], earliest + 1), sizes - 1)
         low = np.maximum(start + 1, latest)
@@ -52,12 +52,12 @@ class RandomCropFromBorders(Crop):
         return crop_params(start, stop - start)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The smallest and the largest result."""
+        """Return the smallest and the largest size of a result."""
         earliest, latest = self._ends(sizes)
         return np.concatenate([np.maximum(latest - earliest, 1), sizes])
 
     def _ends(self, sizes: Sizes) -> tuple[Sizes, Sizes]:
-        """The last row and column it may start with, and the first it may stop before."""
+        """Return the last row and column at which the crop may start, and the first before which it may stop, int64 [B, 2]."""
         before = np.array([self.crop_top, self.crop_left])
         after = np.array([self.crop_bottom, self.crop_right])
         return (before * sizes).astype(np.int64), ((1 - after) * sizes).astype(np.int64)
@@ -65,14 +65,13 @@ class RandomCropFromBorders(Crop):
 
 @dataclass(frozen=True)
 class RandomSizedCrop(ToOneSize, Resampling):
-    """Cut out a part of random height and fixed ratio, and resample it to one size.
+    """Crop a part of random height and fixed ratio, and resize it to one size.
 
     Args:
-        min_max_height: Smallest and largest height of the part in pixels, both included; what
-            is larger than the image is cut to it.
-        size: (height, width) of the result; one number is a square.
-        w2h_ratio: Width / height of the part.
-        interpolation: See Resampling; and so the others.
+        min_max_height: Smallest and largest height of the crop in pixels, both included; it is limited to the image.
+        size: (height, width) of the result; one number means a square.
+        w2h_ratio: Width / height of the crop.
+        interpolation: See Resampling, also for the fields that are not listed.
 
     Source: Albumentations RandomSizedCrop.
     """
@@ -85,7 +84,7 @@ class RandomSizedCrop(ToOneSize, Resampling):
     w2h_ratio: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start`` and ``shape``, int64 [B, 2], and the fixed ``resize``."""
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""
         height = drawn["height"]
         wanted = np.stack([height, (height * self.w2h_ratio).astype(np.int64)], axis=1)
         shape = np.clip(wanted, 1, sizes)
@@ -93,7 +92,7 @@ class RandomSizedCrop(ToOneSize, Resampling):
 
 
 def _sides(operation: str, field: str, value: Any, *, fits: Callable[[Any], bool]) -> Any:
-    """Return a number, (low, high), or four of these: (top, right, bottom, left)."""
+    """Check a number, (low, high), or four of these for (top, right, bottom, left); return it with plain numbers."""
 
     def side(item: Any) -> Any:
         if fits(item):
@@ -108,16 +107,16 @@ def _sides(operation: str, field: str, value: Any, *, fits: Callable[[Any], bool
 
 @dataclass(frozen=True)
 class CropAndPad(Resampling):
-    """Cut off or add a drawn number of rows and columns at each side; resample to the old size.
+    """Remove or add a random number of rows and columns at each side, and resize to the size of the image.
 
     Args:
-        px: In pixels, negative cuts off: a number for all sides, (low, high) to draw from, or
-            four of these: (top, right, bottom, left). ``high`` is not drawn itself.
-        percent: The same in shares of height and width, (low, high) drawn uniformly and rounded
-            towards 0. Give one of ``px`` and ``percent``.
-        independent: Whether each side draws for itself, where one (low, high) is given.
-        keep_size: Whether the result is resampled to the size that the image had.
-        padding_mode: Values outside the image: see PaddedCrop.
+        px: Rows and columns to add, in pixels; a negative number removes them. One number for all sides, (low, high) to draw
+            from, or four of these: (top, right, bottom, left). ``high`` is excluded.
+        percent: Rows and columns to add, as shares of height and width, in place of ``px`` and given like it; the drawn
+            numbers are rounded towards 0.
+        independent: Whether each side draws its own number, if one (low, high) is given.
+        keep_size: Whether the result is resized to the size of the image.
+        padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
         interpolation: See Resampling.
@@ -157,12 +156,12 @@ class CropAndPad(Resampling):
 
     @property
     def moves_pixels_only(self) -> bool:
-        """Unless it interpolates, or pads with a value between two whole 1/255."""
+        """True unless it interpolates, or pads with a value between two multiples of 1/255."""
         moves = not self.keep_size or super().moves_pixels_only
         return moves and (self.padding_mode != "constant" or is_whole_fill(self.fill))
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""
         added = self._added(drawn["sides"], sizes)
         cut = _leave_one(np.maximum(-added, 0), sizes)
         # (top, right, bottom, left): rows of one side that are cut off or added.
@@ -171,7 +170,7 @@ class CropAndPad(Resampling):
         return self._params(-change[:, [0, 3]], shape, sizes if self.keep_size else shape)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The smallest and the largest result."""
+        """Return the smallest and the largest size of a result."""
         if self.keep_size:
             return sizes
         ends = [np.zeros((len(sizes), 4)), np.full((len(sizes), 4), np.nextafter(1, 0))]
@@ -199,7 +198,7 @@ class CropAndPad(Resampling):
 
 
 def _leave_one(cut: Sizes, sizes: Sizes) -> Sizes:
-    """Cut less, (top, right, bottom, left), where no row or no column would be left."""
+    """Return how many rows and columns are removed, (top, right, bottom, left), reduced if none would be left."""
     cut = cut.copy()
     for axis, (first, last) in enumerate(((0, 2), (3, 1))):
         size = sizes[:, axis]

@@ -1,4 +1,4 @@
-"""Distortions of a grid and of a lens."""
+"""Distortions by a grid and by a lens."""
 
 import math
 from dataclasses import KW_ONLY, dataclass
@@ -26,10 +26,9 @@ class GridDistortion(WarpWithBorder, Remap):
     """Stretch and squeeze the columns and the rows of a grid.
 
     Args:
-        num_steps: Number of columns and of rows.
-        distort_limit: Range of the change of each one's share, from -1 to 1; one number ``x`` is
-            (-x, x).
-        normalized: Whether the columns and rows are scaled so that none of them leaves the image.
+        num_steps: Number of columns and of rows of the grid.
+        distort_limit: Range of the relative change of each width and height, from -1 to 1; one number ``x`` means (-x, x).
+        normalized: Whether the columns and rows are scaled such that none leaves the image.
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -37,8 +36,8 @@ class GridDistortion(WarpWithBorder, Remap):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: Albumentations 2.0.8 GridDistortion. Of a side that ``num_steps`` does not divide, a rest of
-    more than one step's length shows the first pixel, as it does there.
+    Source: Albumentations 2.0.8 GridDistortion. If ``num_steps`` does not divide a side, a remainder longer than one
+    step shows the first pixel, as in Albumentations.
     """
 
     # Measured 0.003.
@@ -58,7 +57,7 @@ class GridDistortion(WarpWithBorder, Remap):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``steps``, float64 [B, 2, num_steps + 1], the scales of columns and of rows."""
+        """Return ``steps``, float64 [B, 2, num_steps + 1]: the scale factors of the columns and of the rows."""
         steps = 1 + drawn["steps"]
         steps = steps.reshape(len(sizes), 2, -1)
         extent = sizes[:, ::-1]
@@ -70,7 +69,11 @@ class GridDistortion(WarpWithBorder, Remap):
         return {"steps": steps}
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Every side must have a pixel for each step."""
+        """Return ``sizes``.
+
+        Raises:
+            RecipeError: A side has fewer pixels than the grid has steps.
+        """
         if sizes.min() < self.num_steps:
             height, width = sizes[sizes.min(axis=1).argmin()].tolist()
             raise RecipeError(
@@ -80,7 +83,7 @@ class GridDistortion(WarpWithBorder, Remap):
         return sizes
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
-        """Return float32 [B, 2, H, W]; see Remap."""
+        """Return the displacement field, float32 [B, 2, H, W]; see Remap."""
         height, width = size
         across = np.stack([self._line(steps, width) for steps in params["steps"][:, 0]])
         down = np.stack([self._line(steps, height) for steps in params["steps"][:, 1]])
@@ -88,7 +91,7 @@ class GridDistortion(WarpWithBorder, Remap):
         return torch.stack([plane.expand(-1, height, width) for plane in planes], dim=1)
 
     def _line(self, steps: NDArray[np.float64], length: int) -> NDArray[np.float32]:
-        """Return by how much the pixels of a line of ``length`` are displaced."""
+        """Return the displacements of the pixels along an axis of ``length`` pixels, float32 [length]."""
         sources = np.zeros(length, np.float32)
         at, step = 0.0, length // self.num_steps
         for index, scale in enumerate(steps):
@@ -102,11 +105,11 @@ class GridDistortion(WarpWithBorder, Remap):
 
 @dataclass(frozen=True)
 class OpticalDistortion(WarpWithBorder, Remap):
-    """Distort as a lens does, outwards or inwards from the centre.
+    """Distort the image as a lens does, outwards or inwards from the centre.
 
     Args:
-        distort_limit: Range of the coefficient; one number ``x`` is (-x, x).
-        mode: "camera", OpenCV's model with k1 = k2, or "fisheye".
+        distort_limit: Range of the distortion coefficient; one number ``x`` means (-x, x).
+        mode: Lens model: "camera", which is OpenCV's model with k1 = k2, or "fisheye".
         interpolation: See WarpWithBorder.
         padding_mode: See WarpWithBorder.
         fill: See WarpWithBorder.
@@ -114,8 +117,7 @@ class OpticalDistortion(WarpWithBorder, Remap):
         blend: See WarpWithBorder.
         p: Share of the images that are changed.
 
-    Source: Albumentations 2.0.8 OpticalDistortion. "camera" moves the image by half a pixel, as it
-    does there.
+    Source: Albumentations 2.0.8 OpticalDistortion. "camera" moves the image by half a pixel, as in Albumentations.
     """
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
@@ -131,7 +133,7 @@ class OpticalDistortion(WarpWithBorder, Remap):
     p: float = 0.5
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
-        """Return float32 [B, 2, H, W]; see Remap."""
+        """Return the displacement field, float32 [B, 2, H, W]; see Remap."""
         height, width = size
         coefficient = upload(params["coefficient"], device)[:, None, None]
         x, y = pixel_indices(size, device)

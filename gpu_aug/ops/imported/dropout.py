@@ -1,4 +1,4 @@
-"""Operations on a grid of cells, and those that paint stripes or pixels."""
+"""Operations that paint or shuffle the cells of a grid, and that paint stripes or single pixels."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -37,18 +37,17 @@ def _pair(operation: str, field: str, value: Any, *, low: int) -> tuple[int, int
 class GridDropout(Dropout):
     """Divide the image into cells and paint a rectangle in each, with probability ``p``.
 
-    Args:
-        ratio: Side of a rectangle as a share of its cell's, above 0, rounded down; at least one
-            pixel, and at least one less than the cell.
-        random_offset: Whether each rectangle stands at a random place of its cell.
-        unit_size_range: Smallest and largest side of a cell in pixels, from 2; the largest is not
-            drawn itself.
-        grid: Number of cells along (height, width), in place of ``unit_size_range``. Without both,
-            cells are a tenth of the image.
-        shift_xy: Offset (x, y) of the rectangles in their cells, if not random.
-        fill: See Dropout; and so the others.
+    If a side is not divisible by its number of cells, it is random which cells are one pixel larger.
 
-    Where a side is no multiple of its number of cells, which cells are one pixel larger is random.
+    Args:
+        ratio: Side of a rectangle as a share of its cell's, above 0, rounded down; at least one pixel, and at least one pixel
+            less than the cell.
+        random_offset: Whether each rectangle has a random location in its cell.
+        unit_size_range: Smallest and largest side of a cell in pixels, from 2; the largest is excluded.
+        grid: Number of cells along (height, width), in place of ``unit_size_range``. Without both, a cell is a tenth of the
+            image.
+        shift_xy: Offset (x, y) of the rectangles in their cells, if ``random_offset`` is False.
+        fill: See Dropout, also for ``fill_mask`` and ``p``.
 
     Source: Albumentations GridDropout, whose ``holes_number_xy`` counts rows first.
     """
@@ -65,7 +64,7 @@ class GridDropout(Dropout):
     shift_xy: Annotated[tuple[int, int], partial(_pair, low=0)] = (0, 0)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``holes``."""
+        """Return ``holes``, int64 [B, N, 4], and what a random fill needs; see Holes."""
         grid = self._grid(drawn["unit"], sizes)
         each = [
             self._holes(number, cells, size)
@@ -77,7 +76,7 @@ class GridDropout(Dropout):
         return self._params(holes, drawn["key"])
 
     def _grid(self, u: Uniforms, sizes: Sizes) -> Sizes:
-        """Return the number of cells along height and width."""
+        """Return the number of cells along height and width, int64 [B, 2]."""
         if self.grid is not None:
             grid: Sizes = np.minimum(np.array(self.grid), sizes)
         elif self.unit_size_range is not None:
@@ -89,7 +88,7 @@ class GridDropout(Dropout):
         return np.maximum(grid, 1)
 
     def _holes(self, key: NDArray[np.uint32], grid: Sizes, size: Sizes) -> Sizes:
-        """Return the rectangles of one image."""
+        """Return the rectangles of one image, int64 [N, 4]."""
         rows, columns = grid.tolist()
         numbers = keyed_uniforms(key, rows + columns + 2 * rows * columns)
         along, down = np.split(numbers[: rows + columns], [columns])
@@ -111,12 +110,12 @@ class GridDropout(Dropout):
 class RandomGridShuffle(Operation):
     """Divide the image into tiles and shuffle tiles of equal size, with probability ``p``.
 
+    If a side is not divisible by its number of tiles, it is random which tiles are one pixel larger. Masks follow the
+    image; boxes and keypoints cannot.
+
     Args:
         grid: Number of tiles along (height, width).
         p: Share of the images that are changed.
-
-    Where a side is no multiple of its number of tiles, which tiles are one pixel larger is random.
-    Masks follow the image; boxes and keypoints cannot.
 
     Source: Albumentations RandomGridShuffle.
     """
@@ -134,9 +133,9 @@ class RandomGridShuffle(Operation):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``tiles`` and ``sources``, int64 [B, N, 4]: each tile and the tile shown in it.
+        """Return ``tiles`` and ``sources``, int64 [B, N, 4]: each tile, and the tile of the input that is shown in it.
 
-        Both are top, left, bottom, right; a tile and its source have one size.
+        Each is top, left, bottom, right; a tile and its source have equal sizes.
         """
         rows, columns = self.grid
         tiles = np.zeros((len(sizes), rows * columns, 4), np.int64)
@@ -156,7 +155,7 @@ class RandomGridShuffle(Operation):
 
 
 def split_sides(size: int, u: Uniforms) -> Sizes:
-    """Cut a side into ``len(u)`` nearly equal parts, int64 [n + 1] edges; ``u`` orders the parts."""
+    """Return the edges, int64 [n + 1], of ``len(u)`` nearly equal parts of a side; ``u`` decides the order of the parts."""
     parts = np.full(len(u), size // len(u))
     parts[: size % len(u)] += 1
     shuffled = parts[orders(u[None])[0]]
@@ -170,12 +169,11 @@ class XYMasking(Dropout):
     Args:
         num_masks_x: Smallest and largest number of vertical stripes.
         num_masks_y: Smallest and largest number of horizontal stripes.
-        mask_x_length: Smallest and largest width of the vertical ones, in pixels.
-        mask_y_length: Smallest and largest height of the horizontal ones, in pixels.
-        fill: See Dropout; and so the others.
+        mask_x_length: Smallest and largest width of the vertical stripes, in pixels.
+        mask_y_length: Smallest and largest height of the horizontal stripes, in pixels.
+        fill: See Dropout, also for ``fill_mask`` and ``p``.
 
-    Source: Albumentations XYMasking. A stripe that is longer than the image covers it; there it
-    is an error.
+    Source: Albumentations XYMasking. A stripe that is longer than the image covers it; in Albumentations that is an error.
     """
 
     random: ClassVar[Random] = {
@@ -199,7 +197,7 @@ class XYMasking(Dropout):
     ] = 0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``holes``."""
+        """Return ``holes``, int64 [B, N, 4], and what a random fill needs; see Holes."""
         most = self.num_masks_x[1]  # type: ignore[index]
         numbers = drawn["masks"].reshape(len(sizes), -1, 2)
         holes = np.concatenate(
@@ -214,18 +212,16 @@ class XYMasking(Dropout):
 
 @dataclass(frozen=True)
 class PixelDropout(Operation):
-    """Paint random pixels, with probability ``p``.
+    """Paint random pixels, with probability ``p``. Masks, boxes and keypoints are unchanged.
 
     Args:
         dropout_prob: Share of the pixels that are painted.
         per_channel: Whether each channel draws its own pixels.
-        drop_value: What is painted, one value or three, in the values of this place in the
-            recipe; None draws a colour per image, a whole number of 1/255 per channel.
+        drop_value: Value of the painted pixels, one or three, in the value range at this step of the recipe; None draws a
+            colour per image, whose channels are multiples of 1/255.
         p: Share of the images that are changed.
 
-    Masks, boxes and keypoints are unchanged.
-
-    Source: Albumentations PixelDropout. Which pixels is a function of the drawn ``key``.
+    Source: Albumentations PixelDropout. The drawn ``key`` determines the pixels.
     """
 
     random: ClassVar[Random] = {"key": Key(), "colour": Numbers(3)}
@@ -240,16 +236,16 @@ class PixelDropout(Operation):
 
     @property
     def any_channels(self) -> bool:  # type: ignore[override]
-        """Unless colours are drawn, which are RGB, or the pixels of each channel."""
+        """True unless colours or the pixels of each channel are drawn, which is for RGB images only."""
         return self.drop_value is not None and not self.per_channel
 
     @property
     def moves_pixels_only(self) -> bool:
-        """Where a whole 1/255 is painted."""
+        """True if the painted value is a multiple of 1/255."""
         return self.drop_value is None or is_whole_fill(self.drop_value)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``key``, uint32 [B, 2], and ``colour``, float64 [B, 3]."""
+        """Return ``key``, uint32 [B, 2], which determines the pixels, and ``colour``, float64 [B, 3]."""
         if self.drop_value is None:
             colour = whole_below(drawn["colour"], 256) / 255
         else:
@@ -260,7 +256,7 @@ class PixelDropout(Operation):
 
 
 def stripes(u: Uniforms, number: Sizes, length: Any, sizes: Sizes, *, axis: int) -> Sizes:
-    """Return rectangles, int64 [B, n, 4], that cross the image; ``axis`` 0 are horizontal ones."""
+    """Return rectangles, int64 [B, n, 4], that cross the image: horizontal ones for ``axis`` 0, vertical ones for 1."""
     size = sizes[:, axis : axis + 1]
     wide = np.minimum(whole_between(u[:, :, 0], length), size)
     start = whole_below(u[:, :, 1], size - wide + 1)

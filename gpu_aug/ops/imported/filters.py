@@ -33,7 +33,7 @@ class Defocus(Filter):
     """Blur with a disk whose edge is softened.
 
     Args:
-        radius: Smallest and largest radius of the disk in pixels, whole numbers.
+        radius: Smallest and largest radius of the disk in pixels, integers.
         alias_blur: Range of the standard deviation of the softening, in pixels.
         p: Share of the images that are changed.
 
@@ -51,7 +51,7 @@ class Defocus(Filter):
     p: float = 0.5
 
     def kernel(self, params: Params) -> Kernels:
-        """Disks, in the middle of the largest."""
+        """Return the disks, float64 [B, k, k], centred in a kernel of the largest size."""
         radii, sigma = np.asarray(params["radius"]), np.asarray(params["alias_blur"])
         half = max(8, self.radius[1])
         kernel = np.zeros((len(radii), 2 * half + 1, 2 * half + 1))
@@ -84,12 +84,12 @@ def _shifted_disks(radius: int) -> Kernels:
 
 @dataclass(frozen=True)
 class ZoomBlur(Operation):
-    """Take the mean of the image and of the image zoomed into its middle by several factors.
+    """Average the image with copies of it that are zoomed into the middle by several factors.
 
     Args:
-        max_factor: Range of the factor up to which it is zoomed, from 1.
-        step_factor: Range of the distance of the factors, from 0.001. The factors are 1, 1 + step,
-            1 + 2 step and so on, below the largest.
+        max_factor: Range of the largest zoom factor, from 1.
+        step_factor: Range of the step between factors, from 0.001. The factors are 1, 1 + step, 1 + 2 step and so on, below the
+            largest.
         p: Share of the images that are changed.
 
     Source: Albumentations ZoomBlur.
@@ -111,7 +111,7 @@ class ZoomBlur(Operation):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``step`` and ``largest``, float64 [B]."""
+        """Return ``step`` and ``largest``, float64 [B]: the step between zoom factors, and their limit."""
         step = drawn["step"]
         largest = np.maximum(1 + step, drawn["largest"])
         return {"step": step, "largest": largest}
@@ -119,12 +119,12 @@ class ZoomBlur(Operation):
 
 @dataclass(frozen=True)
 class GlassBlur(Operation):
-    """Swap pixels with near ones, as seen through glass; runs on the CPU in every engine.
+    """Swap each pixel with a near one, as seen through frosted glass; it runs on the CPU in every engine.
 
     Args:
-        sigma: Standard deviation of the blur before and after, in pixels.
-        max_delta: Largest distance of a swap in pixels, exclusive downwards and to the right.
-        iterations: How often each pixel is swapped.
+        sigma: Standard deviation of the blur before and after the swaps, in pixels.
+        max_delta: Largest distance of a swap in pixels; downwards and to the right it is excluded.
+        iterations: Number of swaps of each pixel.
         mode: "exact" swaps one pixel after the other and is very slow; "fast" swaps all at once.
         p: Share of the images that are changed.
 
@@ -147,14 +147,13 @@ class GlassBlur(Operation):
 
 @dataclass(frozen=True)
 class ChromaticAberration(Operation):
-    """Distort the red and the blue channel radially, in 8 bits; runs on the CPU in every engine.
+    """Distort the red and the blue channel radially, in 8 bits; it runs on the CPU in every engine.
 
     Args:
         primary: Range of the first radial coefficient.
-        secondary: Range of the second one; its sign follows the first.
-        mode: "green_purple" gives red and blue the same signs, "red_blue" opposite ones, "random"
-            any.
-        sampling: How the channels are resampled.
+        secondary: Range of the second radial coefficient, which gets the sign of the first.
+        mode: Signs of the coefficients: equal for red and blue ("green_purple"), opposite ("red_blue"), or as drawn ("random").
+        sampling: Interpolation of the channels.
         p: Share of the images that are changed.
 
     Source: Albumentations ChromaticAberration (primary_distortion_limit,
@@ -187,7 +186,7 @@ class ChromaticAberration(Operation):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``red`` and ``blue``, float64 [B, 2]: first and second coefficient."""
+        """Return ``red`` and ``blue``, float64 [B, 2]: the first and second coefficient of each channel."""
         red = np.stack([drawn["red_primary"], drawn["red_secondary"]], axis=1)
         blue = np.stack([drawn["blue_primary"], drawn["blue_secondary"]], axis=1)
         for pair in (red, blue):
@@ -200,17 +199,17 @@ class ChromaticAberration(Operation):
 
 
 def zooms(step: float, largest: float) -> list[float]:
-    """Return the factors of a ZoomBlur."""
+    """Return the zoom factors of a ZoomBlur."""
     factors: list[float] = np.arange(1.0, largest, step).tolist()
     return factors
 
 
 def zoom_window(length: int, factor: float) -> tuple[int, int, int, int]:
-    """Return how a zoom treats an axis of ``length`` pixels.
+    """Return how one zoom treats an axis of ``length`` pixels.
 
     Returns:
-        First pixel and number of the pixels that are kept, the length that they are resized to, and
-        how many of these are cut off before the result begins.
+        Index of the first pixel that is kept, number of pixels that are kept, the length that they are resized to, and how many
+        of the resized pixels come before the result.
     """
     kept = math.ceil(length / factor)
     grown = max(int(kept * factor), length)  # rounding may make it shorter
@@ -231,15 +230,15 @@ def _around_one(operation: str, field: str, value: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class AdvancedBlur(Filter):
-    """Blur with a generalised, turned and noisy Gaussian.
+    """Blur with a generalised Gaussian kernel that is rotated and noisy.
 
     Args:
         kernel_size: Odd width of the kernel in pixels, or its smallest and largest value, odd too.
         sigma_x: Range of the standard deviation along the kernel's first axis, in pixels, above 0.
-        sigma_y: The same along its second axis.
-        angle: Range of the kernel's turn in degrees.
-        beta: Range of the exponent, around 1: half the images get one below 1, half one above.
-        noise: Range of the numbers that each number of the kernel is multiplied by.
+        sigma_y: Range of the standard deviation along the kernel's second axis, in pixels, above 0.
+        angle: Range of the kernel's rotation in degrees.
+        beta: Range, which must contain 1, of the exponent: half of the images get one below 1, half one above.
+        noise: Range of the random factors of the kernel's numbers.
         p: Share of the images that are changed.
 
     Source: Albumentations AdvancedBlur (blur_limit, sigma_x_limit, sigma_y_limit, rotate_limit,

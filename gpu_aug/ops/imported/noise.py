@@ -1,6 +1,6 @@
-"""Operations that imitate the noise of a camera's sensor: dead pixels and counted photons.
+"""Operations that imitate the noise and the dirt of a camera: dead pixels, counted photons, drops on the lens.
 
-As in noise.py the host draws a key per image, and the rest follows from it on the device.
+As in noise/noise.py, the host draws a key per image, from which the device generates the noise.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -30,7 +30,7 @@ class SaltAndPepper(Operation):
 
     Args:
         amount: Range of the share of the pixels that are changed.
-        salt_vs_pepper: Range of the share of these that become white.
+        salt_vs_pepper: Range of the share of the changed pixels that become white.
         p: Share of the images that are changed.
 
     Source: Albumentations SaltAndPepper.
@@ -57,7 +57,10 @@ class SaltAndPepper(Operation):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``key``, uint32 [B, 2], ``num_changed`` and ``num_salt``, int64 [B]: pixels."""
+        """Return ``key``, uint32 [B, 2], ``num_changed`` and ``num_salt``, int64 [B].
+
+        These are the key of the random order, the number of changed pixels and the number of white ones.
+        """
         num = (sizes.prod(axis=1) * drawn["amount"]).astype(np.int64)
         return {
             "key": drawn["key"],
@@ -66,9 +69,9 @@ class SaltAndPepper(Operation):
         }
 
     def ranks(self, params: Params, size: Size, device: torch.device) -> Tensor:
-        """Return a random order of the pixels, int64 [B, 1, H, W]: the rank of each.
+        """Return a random order of the pixels, int64 [B, 1, H, W]: the rank of each pixel.
 
-        Those with the smallest ranks become salt, the next ones pepper.
+        Pixels with the smallest ranks become white, the next ones black.
         """
         height, width = size
         field = uniform_field(params["key"], (height * width,), device)
@@ -87,10 +90,11 @@ class SaltAndPepper(Operation):
 
 @dataclass(frozen=True)
 class ISONoise(Operation):
-    """Add the noise of a camera sensor: to hue, and to lightness where that varies.
+    """Add the noise of a camera sensor to hue and lightness.
 
-    In HLS, hue is shifted by normal numbers, and lightness by Poisson numbers times ``intensity``
-    times what is left up to 1. Hue wraps around; in Albumentations on OpenCV's vector code, a hue below 0
+    In HLS, hue is shifted by normal numbers, and lightness x by (1 - x) times ``intensity`` times Poisson numbers,
+    whose mean grows
+    with the variation of lightness in the image. Hue wraps around; in Albumentations, on OpenCV's vector code, a negative hue
     becomes a colour out of range instead, which differs by 0.1 / 255.
 
     Args:
@@ -135,13 +139,13 @@ class ISONoise(Operation):
 
     @property
     def largest_rate(self) -> float:
-        """The largest mean of the Poisson numbers: lightness deviates by 1/2 at most."""
+        """Largest possible mean of the Poisson numbers: the deviation of lightness is at most 1/2."""
         return 0.5 * self.intensity[1]
 
 
 @dataclass(frozen=True)
 class ShotNoise(Operation):
-    """Draw each value anew from the photons that a camera would count in linear light.
+    """Replace each value by a random one that a camera would get by counting photons in linear light.
 
     A value x becomes (scale * Poisson(x**2.2 / scale)) ** (1 / 2.2), clamped to [0, 1].
 
@@ -177,16 +181,16 @@ Share = Annotated[Range, validation.Interval(low=0, high=1, example="(0.6, 0.6)"
 
 @dataclass(frozen=True)
 class Spatter(Operation):
-    """Spatter rain or mud on the lens; runs on the CPU in every engine.
+    """Spatter rain or mud on the lens; it runs on the CPU in every engine.
 
     Args:
-        mean: Range of the mean of the normal field that becomes the liquid, within [0, 1].
-        std: Range of its standard deviation within [0, 1].
-        gauss_sigma: Range of the standard deviation of its blur, in pixels.
-        cutout_threshold: Range of the value below which there is no liquid, within [0, 1].
-        intensity: Range of the strength within [0, 1].
-        mode: "rain" or "mud".
-        color: Colour of the liquid, three numbers in [0, 1]; None is a light blue or a brown.
+        mean: Range, within [0, 1], of the mean of the normal noise that becomes the liquid.
+        std: Range, within [0, 1], of the standard deviation of that noise.
+        gauss_sigma: Range of the standard deviation of the blur of that noise, in pixels.
+        cutout_threshold: Range, within [0, 1], of the threshold: blurred noise below it becomes no liquid.
+        intensity: Range, within [0, 1], of the strength.
+        mode: The liquid, "rain" or "mud".
+        color: Colour of the liquid, three numbers in [0, 1]; None means light blue for rain and brown for mud.
         p: Share of the images that are changed.
 
     Source: Albumentations Spatter.
@@ -214,12 +218,12 @@ class Spatter(Operation):
 
 @dataclass(frozen=True)
 class Superpixels(Operation):
-    """Give the pixels of some segments their mean, in 8 bits; runs on the CPU in every engine.
+    """Replace some segments of the image by their mean, in 8 bits; it runs on the CPU in every engine.
 
     Args:
         p_replace: Range of the probability that a segment is replaced.
-        n_segments: Smallest and largest number of segments, about.
-        max_size: A larger image is segmented at this length of its longer side; None is never.
+        n_segments: Smallest and largest number of segments, approximately.
+        max_size: Length of the longer side at which larger images are segmented; None means their full size.
         sampling: Interpolation for that resize.
         p: Share of the images that are changed.
 
@@ -253,7 +257,7 @@ class Superpixels(Operation):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``num_segments``, int64 [B], and ``replace``, bool [B, largest n_segments]."""
+        """Return ``num_segments``, int64 [B], and which segments are replaced, ``replace``, bool [B, largest n_segments]."""
         return {
             "num_segments": drawn["num_segments"],
             "replace": drawn["dice"] < drawn["share"][:, None],

@@ -1,4 +1,4 @@
-"""The colour of the light."""
+"""PlanckianJitter: a random colour of the light."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
@@ -84,16 +84,16 @@ _WHITE = 6000  # kelvin
 
 @dataclass(frozen=True)
 class PlanckianJitter(ColorMatrix):
-    """Change the colour of the light: red and blue are scaled as by lamps of another temperature.
+    """Change the colour of the light: red and blue are scaled as under a lamp of another temperature.
 
     Two of five images get light warmer than white (6000 kelvin), the others colder.
 
     Args:
-        mode: "blackbody" radiators or "cied" daylight.
-        temperature: (smallest, largest) in kelvin, around 6000; None is all there is, from 3000
-            ("cied": 4000) to 15000.
-        sampling_method: "uniform" on either side of white; or "gaussian", half of a normal law that
-            has its three standard deviations at the ends.
+        mode: Kind of light: "blackbody" radiators or "cied" daylight.
+        temperature: (smallest, largest) temperature in kelvin, a range that contains 6000; None means the largest possible
+            range, from 3000 ("cied": 4000) to 15000.
+        sampling_method: Distribution on either side of white: "uniform", or "gaussian" with three standard deviations at the
+            ends.
         p: Share of the images that are changed.
 
     Source: Albumentations PlanckianJitter.
@@ -128,7 +128,7 @@ class PlanckianJitter(ColorMatrix):
         self._set(temperature=ends)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``temperature`` in whole kelvin, int64 [B], and its matrix."""
+        """Return ``temperature`` in whole kelvin, int64 [B], and its ``matrix``, float64 [B, 3, 4]."""
         low, high = self.temperature  # type: ignore[misc]
         reach = np.where(drawn["side"] < 0.4, low - _WHITE, high - _WHITE)
         if self.sampling_method == "uniform":

@@ -1,4 +1,4 @@
-"""Operations that multiply each image by a brightness map."""
+"""Operations that multiply each image by a brightness map, or change it along one."""
 
 import math
 from abc import abstractmethod
@@ -33,17 +33,17 @@ _ROUND_ANGLES = {
 
 
 class Shading(Operation, abstract=True):
-    """A product of the image and a field; the result is clamped to [0, 1]."""
+    """Base of operations that multiply the image by a brightness map and clamp the result to [0, 1]."""
 
     tolerance: ClassVar[float] = 0.001  # Measured 0: there is one field for all engines.
     needs_unit_range: ClassVar[bool] = True
 
     @abstractmethod
     def gain(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
-        """Return float32 [n, 1, H, W] for n images, without waiting for the device.
+        """Return the brightness maps of n images, float32 [n, 1, H, W]; 1 changes nothing. The device is not waited for.
 
         Args:
-            params: The result of ``draw``, or rows of it.
+            params: Parameters that ``draw`` returned, or rows of them.
             size: Height and width of the images.
             device: Device of the result.
         """
@@ -54,13 +54,13 @@ class Illumination(Shading):
     """Make one part of the image brighter or darker than another.
 
     Args:
-        mode: "linear" from one side to the other, "corner" fading out from one corner, "gaussian"
-            around a point.
+        mode: Shape of the change: "linear" from one side to the other, "corner" fading out from a corner, "gaussian" around a
+            point.
         intensity: Range of the strength, in [0, 1].
-        effect: Whether to "brighten", to "darken", or "both", each for half of the images.
+        effect: "brighten", "darken", or "both", each for half of the images.
         angle: Range of the direction in degrees, for "linear".
-        center: Range of the point's place along either axis, as a share of the side, for "gaussian".
-        sigma: Range of its width, as a share of the longer side, for "gaussian".
+        center: Range of the point's location along either axis, as a share of the side, for "gaussian".
+        sigma: Range of the width, as a share of the longer side, for "gaussian".
         p: Share of the images that are changed.
 
     Source: Albumentations Illumination.
@@ -91,11 +91,12 @@ class Illumination(Shading):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``intensity``, float64 [B], and the position of the light.
+        """Return ``intensity``, float64 [B], negative for darker, and the location of the light.
 
-        ``slope``, float64 [B, 3], has the shares of x, y and 1 in a linear gradient, with x and y
-        from 0 to 1; ``corner``, int64 [B], counts from the top left, clockwise; ``center``,
-        float64 [B, 2], is (x, y).
+        For "linear" this is ``slope``, float64 [B, 3]: the coefficients of x, y and 1, with x and y from 0 to 1. For
+        "corner" it is
+        ``corner``, int64 [B], which counts clockwise from the top left. For "gaussian" it is ``center``, float64 [B, 2]
+        in (x, y), and ``sigma``, float64 [B].
         """
         sign = {
             "brighten": np.ones(len(sizes)),
@@ -111,7 +112,7 @@ class Illumination(Shading):
         return params | {"center": center, "sigma": sigma}
 
     def gain(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
-        """1 where nothing is changed."""
+        """Return the brightness maps, float32 [n, 1, H, W]; 1 changes nothing."""
         height, width = size
         [intensity] = per_image(params["intensity"], device)
         if self.mode == "linear":
@@ -137,10 +138,10 @@ class Illumination(Shading):
 
 @dataclass(frozen=True)
 class PlasmaShadow(Shading):
-    """Darken the image in clouds.
+    """Darken the image by random clouds.
 
     Args:
-        intensity: Range of how much darker the darkest place becomes, in [0, 1].
+        intensity: Range, in [0, 1], of how much darker the darkest place becomes.
         roughness: Ratio of the strength of each finer layer of the clouds to the one before.
         p: Share of the images that are changed.
 
@@ -158,20 +159,20 @@ class PlasmaShadow(Shading):
     p: float = 0.5
 
     def gain(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
-        """1 where nothing is changed."""
+        """Return the brightness maps, float32 [n, 1, H, W]; 1 changes nothing."""
         [intensity] = per_image(params["intensity"], device)
         return 1 - plasma(params["key"], size, self.roughness, device) * intensity
 
 
 @dataclass(frozen=True)
 class PlasmaBrightnessContrast(Operation):
-    """Brighten the image and raise its contrast in clouds.
+    """Brighten the image and raise its contrast by random clouds.
 
-    What is drawn below 0 changes nothing, as in the source.
+    Negative draws change nothing, as in Albumentations.
 
     Args:
-        brightness: Range of what is added where the clouds are thickest, in [-1, 1].
-        contrast: Range of the factor there less 1, in [-1, 1].
+        brightness: Range, in [-1, 1], of the number that is added where the clouds are thickest.
+        contrast: Range, in [-1, 1], of the contrast factor minus 1 where the clouds are thickest.
         roughness: Ratio of the strength of each finer layer of the clouds to the one before.
         p: Share of the images that are changed.
 
@@ -198,12 +199,12 @@ class PlasmaBrightnessContrast(Operation):
 
 
 def per_image(values: NDArray[Any], device: torch.device) -> tuple[Tensor, ...]:
-    """Return the columns of [n] or [n, k] numbers as float32 [n, 1, 1, 1] each, on the device."""
+    """Return the columns of numbers [n] or [n, k] as float32 [n, 1, 1, 1] each, on the device, for broadcasting."""
     return upload(values.astype(np.float32), device).view(len(values), -1, 1, 1, 1).unbind(1)
 
 
 def slopes(angle: Uniforms) -> Uniforms:
-    """Return the shares of x, y and 1 in the gradients of these angles, float64 [B, 3]."""
+    """Return the coefficients of x, y and 1 in gradients with these angles in degrees, float64 [B, 3]."""
     radians = np.deg2rad(angle)
     slope = np.stack([np.cos(radians), np.sin(radians), np.zeros(len(angle))], axis=1)
     for known, shares in _ROUND_ANGLES.items():
@@ -214,14 +215,14 @@ def slopes(angle: Uniforms) -> Uniforms:
 def plasma(
     key: NDArray[np.uint32], size: tuple[int, int], roughness: float, device: torch.device
 ) -> Tensor:
-    """Return clouds from 0 to 1, float32 [n, 1, H, W].
+    """Return random clouds with values from 0 to 1, float32 [n, 1, H, W].
 
-    Source: Albumentations generate_plasma_pattern, a diamond-square method in which a place gets
-    its value only where the mean of its neighbours is above 0.
+    Source: Albumentations generate_plasma_pattern, a diamond-square method in which a point gets its value only if the
+    mean of its neighbours is positive.
 
     Args:
-        key: uint32 [n, 2], on the host.
-        size: Height and width.
+        key: Keys that determine the clouds, uint32 [n, 2], on the host.
+        size: Height and width of the clouds.
         roughness: Ratio of the strength of each finer layer to the one before.
         device: Device of the result.
     """
@@ -236,7 +237,7 @@ def plasma(
 
 
 def _refined(grid: Tensor, noise: Tensor) -> Tensor:
-    """Return the grid with a new row and column between any two."""
+    """Return the grid with a new row and a new column between any two neighbours."""
     fine = torch.zeros_like(noise)
     fine[:, :, ::2, ::2] = grid + noise[:, :, ::2, ::2]
     for corners in (((0, 0), (0, 2), (2, 0), (2, 2)), ((0, 1), (1, 0), (1, 2), (2, 1))):
@@ -250,6 +251,6 @@ def _refined(grid: Tensor, noise: Tensor) -> Tensor:
 
 
 def _unit(field: Tensor) -> Tensor:
-    """Scale each field to [0, 1]."""
+    """Return each field scaled to [0, 1]."""
     low, high = field.amin(dim=(2, 3), keepdim=True), field.amax(dim=(2, 3), keepdim=True)
     return ((field - low) / (high - low).clamp(min=1e-12)).clamp_(0, 1)

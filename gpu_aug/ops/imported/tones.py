@@ -1,4 +1,4 @@
-"""Tone curves and histograms in 8 bits."""
+"""Tone curves and histogram operations in 8 bits."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, ClassVar, Literal
@@ -21,11 +21,10 @@ __all__ = ["EqualizeLuma", "HistogramStretch", "RandomToneCurve"]
 
 @dataclass(frozen=True)
 class RandomToneCurve(Table):
-    """Bend the tones along a cubic curve from (0, 0) to (1, 1).
+    """Change tones along a random cubic curve from (0, 0) to (1, 1).
 
     Args:
-        scale: Standard deviation of the curve's two inner points, 0.25 and 0.75 in the mean, which
-            are clipped to [0, 1].
+        scale: Standard deviation of the curve's two inner points, whose means are 0.25 and 0.75; they are clipped to [0, 1].
         per_channel: Whether each channel has its own curve.
         p: Share of the images that are changed.
 
@@ -40,7 +39,7 @@ class RandomToneCurve(Table):
     p: float = 0.5
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``low`` and ``high``, float64 [B, 3]: the heights of the inner points."""
+        """Return ``low`` and ``high``, float64 [B, 3]: the heights of the inner points for each channel."""
         bends = self.scale * normals(drawn["bends"]).reshape(len(sizes), 2, -1)
         low, high = (
             np.clip(middle + bend, 0, 1) * np.ones(3)
@@ -49,7 +48,7 @@ class RandomToneCurve(Table):
         return {"low": low, "high": high}
 
     def tables(self, params: Params) -> NDArray[np.uint8]:
-        """A Bezier curve, rounded."""
+        """Return the rounded Bezier curves, uint8 [n, 3, 256]."""
         t = np.linspace(0, 1, 256)
         low, high = params["low"][:, :, None], params["high"][:, :, None]
         curve = (3 * (1 - t) ** 2 * t * low + 3 * (1 - t) * t**2 * high + t**3) * 255
@@ -58,13 +57,13 @@ class RandomToneCurve(Table):
 
 @dataclass(frozen=True)
 class EqualizeLuma(WithProbability):
-    """Make the tones of the luma equally frequent and leave the chroma, with probability ``p``.
+    """Equalize the histogram of the luma and keep the chroma, with probability ``p``.
 
-    It goes through OpenCV's 8-bit YCrCb on the CPU, also where the images are on a GPU.
+    The image is converted to OpenCV's 8-bit YCrCb on the CPU, even if the images are on a GPU.
 
     Args:
         p: Share of the images that are changed.
-        method: As for Equalize.
+        method: Formula of the table; see Equalize.
 
     Source: Albumentations Equalize with by_channels=False.
     """
@@ -82,9 +81,9 @@ class HistogramStretch(HistogramTable, WithProbability):
 
     Args:
         cutoff: Percentage of the pixels that lie beyond each end.
-        ignore: A tone, 0 to 255, that is neither counted nor changed. Of 0, 1 and 2 it is also the
-            number of a channel that is left as it is, as in the source.
-        method: "cdf" spreads tones by how frequent they are; "linear" evenly.
+        ignore: A tone, 0 to 255, that is neither counted nor changed. The values 0, 1 and 2 also exclude the channel with this
+            index, as in Albumentations.
+        method: How tones are spread: "cdf" by how frequent they are, "linear" evenly.
         p: Share of the images that are changed.
 
     Source: Albumentations AutoContrast, whose method "pil" is "linear" here.
@@ -99,7 +98,7 @@ class HistogramStretch(HistogramTable, WithProbability):
     p: float = 0.5
 
     def tables(self, histograms: Tensor) -> Tensor:
-        """Stretch between the ends; a channel whose ends meet is unchanged."""
+        """Return the tables, uint8 [n, 3, 256]; a channel whose ends meet is unchanged."""
         histograms = histograms.clone()
         histograms[:, :, 255] = 0  # the source leaves it out
         if self.ignore is not None:
@@ -128,7 +127,7 @@ class HistogramStretch(HistogramTable, WithProbability):
         return table
 
     def _ends(self, histograms: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the first and last tone, int64 [n, 3, 1] each."""
+        """Return the tones at the lower and the upper end, int64 [n, 3, 1] each."""
         used = histograms > 0
         if not self.cutoff:
             return used.byte().argmax(dim=2, keepdim=True), last_used(used)

@@ -1,1 +1,1 @@
-"""Operations that add noise, or degrade 8-bit values."""
+"""Operations that add noise or compression artefacts."""

@@ -30,7 +30,7 @@ def _draw_quality(u: Uniforms, ends: int | tuple[int, int]) -> Sizes:
 
 @dataclass(frozen=True)
 class Coded(Operation, abstract=True):
-    """Encodes and decodes; the base of JPEG and WebP."""
+    """Base of operations that encode and decode the image: JPEG and WebP."""
 
     # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
@@ -50,11 +50,11 @@ class Coded(Operation, abstract=True):
 
 @dataclass(frozen=True)
 class JPEG(Coded):
-    """Encode as JPEG and decode, in 8 bits; runs on the CPU in every engine.
+    """Encode as JPEG and decode again, in 8 bits; it runs on the CPU in every engine.
 
     Args:
-        quality: A whole number from 1 to 100, or the smallest and the largest, all equally likely.
-        channels: "bgr" takes red for blue and blue for red while encoding, as Albumentations does.
+        quality: Quality from 1 to 100, or its (smallest, largest) value, each integer equally likely.
+        channels: Order of the channels while encoding; "bgr" swaps red and blue, as Albumentations does.
         p: Share of the images that are changed.
 
     Source: torchvision v2 JPEG; libjpeg with colour at half the resolution. ``p`` is torchvision's
@@ -64,11 +64,11 @@ class JPEG(Coded):
 
 @dataclass(frozen=True)
 class WebP(Coded):
-    """Encode as lossy WebP and decode, in 8 bits; runs on the CPU in every engine.
+    """Encode as lossy WebP and decode again, in 8 bits; it runs on the CPU in every engine.
 
     Args:
-        quality: A whole number from 1 to 100, or the smallest and the largest, all equally likely.
-        channels: "bgr" takes red for blue and blue for red while encoding, as Albumentations does.
+        quality: Quality from 1 to 100, or its (smallest, largest) value, each integer equally likely.
+        channels: Order of the channels while encoding; "bgr" swaps red and blue, as Albumentations does.
         p: Share of the images that are changed.
 
     Source: Albumentations ImageCompression with compression_type="webp".
@@ -77,12 +77,12 @@ class WebP(Coded):
 
 @dataclass(frozen=True)
 class Downscale(Operation):
-    """Make the image smaller and as large as before again, in 8 bits.
+    """Make the image smaller and resize it to its size again, in 8 bits.
 
-    Unless both samplings are "nearest", it runs on the CPU in every engine.
+    Unless both interpolations are "nearest", it runs on the CPU in every engine.
 
     Args:
-        scale: Range of the factor within [0, 1]. The small image has at least one pixel.
+        scale: Range of the factor, within [0, 1]. The small image has at least one pixel.
         down: Interpolation for downscaling.
         up: Interpolation for upscaling.
         p: Share of the images that are changed.
@@ -109,11 +109,11 @@ class Downscale(Operation):
 
     @property
     def is_nearest(self) -> bool:
-        """Whether both samplings are "nearest"."""
+        """Whether both interpolations are "nearest"."""
         return self.down == self.up == "nearest"
 
     def sources(self, params: Params, length: int) -> NDArray[np.int64]:
-        """Return where the pixels of an axis come from with "nearest" samplings, int64 [B, length]."""
+        """Return the index of the input pixel that each pixel along an axis shows, int64 [B, length], for "nearest"."""
         scale = np.asarray(params["scale"])[:, None]
         small = np.rint(length * scale)
         inverse = np.where(small < 1, length, 1 / scale)

@@ -1,4 +1,4 @@
-"""Operations that add noise. The host draws a key per image; the field follows from it on the device."""
+"""Operations that add noise. The host draws a key per image, from which the device generates the noise."""
 
 import math
 from abc import abstractmethod
@@ -25,12 +25,12 @@ Size = tuple[int, int]
 
 
 class Noise(Operation, abstract=True):
-    """Adds a field to the image, or multiplies the image by it.
+    """Base of operations that add random noise to the image, or multiply the image by it.
 
-    Its draw has ``key``, uint32 [B, 2].
+    The drawn parameter ``key``, uint32 [B, 2], determines the noise.
 
     Attributes:
-        multiplies: Whether the image is multiplied; else the field is added.
+        multiplies: Whether the image is multiplied by the noise; if False, the noise is added.
         clamps: Whether the result is clamped to [0, 1].
     """
 
@@ -41,12 +41,12 @@ class Noise(Operation, abstract=True):
 
     @abstractmethod
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
-        """Return float32 [B, 1 or 3, H or 1, W or 1], on ``device`` without waiting for it.
+        """Return the noise, float32 [B, 1 or 3, H or 1, W or 1], on ``device`` without waiting for it.
 
         Args:
-            params: The result of ``draw``, or rows of it.
+            params: Parameters that ``draw`` returned, or rows of them.
             size: Height and width of the images.
-            device: Device of the result. Its values are the same on every device but for rounding.
+            device: Device of the result. The values are equal on all devices but for rounding.
         """
 
 
@@ -56,7 +56,7 @@ class GaussianNoise(Noise):
 
     Args:
         mean: Mean of the noise, for values in [0, 1].
-        sigma: Its standard deviation, from 0.
+        sigma: Standard deviation of the noise, from 0.
         clip: Whether the result is clamped to [0, 1].
         p: Share of the images that are changed.
 
@@ -83,24 +83,24 @@ class GaussianNoise(Noise):
 
     @property
     def clamps(self) -> bool:  # type: ignore[override]
-        """If ``clip``."""
+        """Whether the result is clamped to [0, 1]: the field ``clip``."""
         return self.clip
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
-        """Normal numbers per value."""
+        """Return normal noise, float32 [B, 3, H, W]."""
         return normal_field(params["key"], (3, *size), device).mul_(self.sigma).add_(self.mean)
 
 
 @dataclass(frozen=True)
 class GaussNoise(Noise):
-    """Add normally distributed noise of a drawn strength, and clamp to [0, 1].
+    """Add normally distributed noise of random strength, and clamp to [0, 1].
 
     Args:
-        std_range: Range of the standard deviation within [0, 1].
-        mean_range: Range of the mean within [-1, 1].
-        per_channel: Whether each channel gets its own noise; else all get the same.
-        noise_scale_factor: Share of the image's height and width that noise is made for; it is
-            then enlarged bilinearly, which makes it coarse.
+        std_range: Range of the standard deviation, within [0, 1].
+        mean_range: Range of the mean, within [-1, 1].
+        per_channel: Whether each channel gets its own noise; if False, all channels get equal noise.
+        noise_scale_factor: Share of the image's height and width at which the noise is generated; it is then enlarged
+            bilinearly, which makes it coarse.
         p: Share of the images that are changed.
 
     Source: Albumentations GaussNoise.
@@ -130,7 +130,7 @@ class GaussNoise(Noise):
     p: float = 0.5
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
-        """Normal numbers, maybe enlarged."""
+        """Return normal noise, float32 [B, 1 or 3, H, W]."""
         shape = (3 if self.per_channel else 1, *reduced(size, self.noise_scale_factor))
         field = normal_field(params["key"], shape, device)
         return enlarged(scaled(field, params["std"], params["mean"]), size)
@@ -141,14 +141,13 @@ class AdditiveNoise(Noise):
     """Add noise of a chosen distribution, and clamp to [0, 1].
 
     Args:
-        noise_type: "uniform", "gaussian" or "laplace".
-        spatial_mode: "constant" is one number per channel, "per_pixel" one per value, "shared" one
-            per pixel for all channels.
-        ranges: For "uniform", (smallest, largest): one for all, or with "constant" one per channel.
-        mean_range: For the others, the range of the mean.
-        scale_range: For "gaussian" the range of the standard deviation, for "laplace" of the scale,
-            from 0.
-        approximation: Share of the image's height and width that noise is made for; see GaussNoise.
+        noise_type: Distribution: "uniform", "gaussian" or "laplace".
+        spatial_mode: What is drawn: one number per channel ("constant"), per value ("per_pixel"), or per pixel for all channels
+            ("shared").
+        ranges: For "uniform", (smallest, largest) of the noise: one pair, or with "constant" one per channel.
+        mean_range: For "gaussian" and "laplace", the range of the mean.
+        scale_range: For "gaussian" the range of the standard deviation, for "laplace" of the scale, from 0.
+        approximation: Share of the image's height and width at which the noise is generated; see GaussNoise.
         p: Share of the images that are changed.
 
     Source: Albumentations AdditiveNoise (noise_params).
@@ -193,11 +192,11 @@ class AdditiveNoise(Noise):
         )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``key``, uint32 [B, 2]; but for "uniform", ``scale`` and ``mean``, float64 [B]."""
+        """Return ``key``, uint32 [B, 2], and, unless the noise is "uniform", ``scale`` and ``mean``, float64 [B]."""
         return {"key": drawn["key"]} if self.noise_type == "uniform" else drawn
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
-        """Numbers of the distribution, maybe enlarged."""
+        """Return noise of the chosen distribution, float32 [B, 1 or 3, H or 1, W or 1]."""
         if self.spatial_mode == "constant":
             shape = (3, 1, 1)
         else:
@@ -224,8 +223,8 @@ class MultiplicativeNoise(Noise):
 
     Args:
         multiplier: Range of the numbers, from 0.
-        per_channel: Whether each channel gets its own numbers; else all get the same.
-        elementwise: Whether each pixel gets its own numbers; else all get the same.
+        per_channel: Whether each channel gets its own numbers; if False, all channels get equal numbers.
+        elementwise: Whether each pixel gets its own number; if False, all pixels get one number.
         p: Share of the images that are changed.
 
     Source: Albumentations MultiplicativeNoise.
@@ -245,14 +244,14 @@ class MultiplicativeNoise(Noise):
     p: float = 0.5
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
-        """Uniform numbers."""
+        """Return uniform factors, float32 [B, 1 or 3, H or 1, W or 1]."""
         shape = (3 if self.per_channel else 1, *(size if self.elementwise else (1, 1)))
         low, high = self.multiplier
         return uniform_field(params["key"], shape, device).mul_(high - low).add_(low)
 
 
 def scaled(field: Tensor, scale: Uniforms, mean: Uniforms) -> Tensor:
-    """Multiply and shift fields [B, C, H, W], each by its own number."""
+    """Return fields [B, C, H, W] multiplied by ``scale`` and shifted by ``mean``, which have one number per field; in place."""
     factor, shift = (
         upload(values.astype(np.float32), field.device)[:, None, None, None]
         for values in (scale, mean)
@@ -261,12 +260,12 @@ def scaled(field: Tensor, scale: Uniforms, mean: Uniforms) -> Tensor:
 
 
 def reduced(size: Size, factor: float) -> Size:
-    """Return the size of a field that will be enlarged."""
+    """Return the size at which noise is generated before it is enlarged to ``size``."""
     return max(1, int(size[0] * factor)), max(1, int(size[1] * factor))
 
 
 def enlarged(field: Tensor, size: Size) -> Tensor:
-    """Enlarge fields [B, C, h, w] bilinearly."""
+    """Return fields [B, C, h, w] enlarged bilinearly to ``size``."""
     if field.shape[2:] == torch.Size(size):
         return field
     return F.interpolate(field, size, mode="bilinear", align_corners=False)

@@ -1,4 +1,4 @@
-"""The learned pairs of AutoAugment: (operation, probability, index of one of ten magnitudes) twice.
+"""The learned pairs of AutoAugment. Each half of a pair is (operation, probability, index of one of ten magnitudes).
 
 Source: torchvision v2 AutoAugment; Cubuk et al. 2018, https://arxiv.org/abs/1805.09501.
 """

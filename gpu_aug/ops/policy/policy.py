@@ -1,4 +1,4 @@
-"""Policies: operations and magnitudes drawn per image from a fixed list."""
+"""The policies AutoAugment, RandAugment, TrivialAugmentWide and AugMix."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -27,10 +27,10 @@ Interpolation = Literal["nearest", "bilinear"]
 
 
 class Policy(Operation, abstract=True):
-    """An operation with one leaf per stage and operation of its space.
+    """Base of policies, which carry out one or several drawn operations in a row.
 
-    At most one of a stage is active in an image. All colour operations work in 8 bit, as
-    torchvision's do on uint8, its rounding included. Masks, boxes and keypoints follow.
+    Each round has one leaf for each kind of operation, of which at most one is active in an image. All colour operations work in
+    8 bits, as torchvision's do on uint8, with its rounding. Masks, boxes and keypoints follow.
     """
 
     needs_unit_range: ClassVar[bool] = True
@@ -46,32 +46,32 @@ class Policy(Operation, abstract=True):
 
     @property
     def tolerance(self) -> float:  # type: ignore[override]
-        """None where nearest pixels are taken; see PolicyWarp."""
+        """Tolerance of PolicyWarp with the interpolation of this policy."""
         return PolicyWarp(self.interpolation).tolerance
 
     @property
     def carriers(self) -> tuple[Operation, ...]:
-        """The operations that carry out one stage."""
+        """The operations that can carry out any choice of one round; at most one is active in an image."""
         warp = PolicyWarp(self.interpolation, self.fill, self.blend)
         return policy_space.carriers(self.space, warp)
 
     @property
     def leaves(self) -> tuple[Operation, ...]:
-        """The carriers of each stage."""
+        """The ``carriers``, repeated for each round."""
         return self.carriers * self.num_stages
 
     @abstractmethod
     def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
-        """Draw the parameters of the carriers of every stage."""
+        """Return the parameters of the carriers of every round."""
 
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
-        """Draw every stage; sizes stay."""
+        """Return the parameters of the carriers of every round, and ``sizes``, which do not change."""
         return self.draw_stages(self.draw_columns(next(numbers))[1], sizes), sizes
 
 
 @dataclass(frozen=True)
 class RandAugment(Policy):
-    """Carry out ``num_ops`` operations of one magnitude, each drawn from 14 with equal chance.
+    """Carry out ``num_ops`` operations with one magnitude, each drawn uniformly from 14 operations.
 
     Args:
         num_ops: Number of operations, drawn with replacement.
@@ -109,11 +109,11 @@ class RandAugment(Policy):
 
     @property
     def num_stages(self) -> int:  # type: ignore[override]
-        """``num_ops``."""
+        """Number of rounds: the field ``num_ops``."""
         return self.num_ops
 
     def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
-        """Draw each stage."""
+        """Return the parameters of the carriers of every round."""
         bins = np.full(len(sizes), self.magnitude)
         params: list[Params] = []
         for choice, sign in (
@@ -128,7 +128,7 @@ class RandAugment(Policy):
 
 @dataclass(frozen=True)
 class TrivialAugmentWide(Policy):
-    """Carry out one operation, drawn from 14 with equal chance, of a magnitude drawn as well.
+    """Carry out one operation, drawn uniformly from 14 operations, with a random magnitude.
 
     Args:
         num_magnitude_bins: Number of magnitudes.
@@ -151,7 +151,7 @@ class TrivialAugmentWide(Policy):
     blend: Blend = "once"
 
     def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
-        """Draw the one stage."""
+        """Return the parameters of the carriers of the only round."""
         chosen = whole_below(drawn["choice"], len(self.space.names))
         bins = whole_below(drawn["level"], self.num_magnitude_bins)
         return policy_space.choice_params(
@@ -164,7 +164,7 @@ class AutoAugment(Policy):
     """Carry out one of 25 learned pairs of operations, each with its own probability.
 
     Args:
-        policy: Which data the pairs were learned on.
+        policy: Dataset on which the pairs were learned.
         interpolation: Interpolation of shears, translations and rotations.
         fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
@@ -187,7 +187,7 @@ class AutoAugment(Policy):
     blend: Blend = "once"
 
     def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
-        """Draw a pair and carry out each of its operations with its probability."""
+        """Return the parameters of the carriers of both rounds, from a drawn pair; each operation has its own probability."""
         pairs = POLICIES[self.policy]
         pair = whole_below(drawn["pair"], len(pairs))
         params: list[Params] = []
@@ -215,16 +215,16 @@ def _depth(operation: str, field: str, value: Any) -> int:
 
 @dataclass(frozen=True)
 class AugMix(Operation):
-    """Blend an image with several chains of operations on it.
+    """Blend the image with the results of several chains of operations.
 
-    Masks, boxes and keypoints stay where they are.
+    Masks, boxes and keypoints are unchanged.
 
     Args:
-        severity: Number of magnitudes to draw from, counted from the weakest of ten.
+        severity: Number of magnitudes to draw from: the weakest of ten magnitudes.
         mixture_width: Number of chains.
-        chain_depth: Operations per chain; -1 draws 1, 2 or 3 for each chain.
-        alpha: The image's share has the law Beta(alpha, alpha); the chains share the rest by
-            the symmetric Dirichlet law of ``alpha``.
+        chain_depth: Number of operations of a chain; -1 draws 1, 2 or 3 for each chain.
+        alpha: Parameter of the distributions of weights: the image's weight is drawn from Beta(alpha, alpha), and the rest
+            is divided among the chains by a symmetric Dirichlet distribution.
         all_ops: Whether brightness, contrast, colour and sharpness are among the operations.
         interpolation: Interpolation of shears, translations and rotations.
         fill: Value outside the image.
@@ -256,29 +256,29 @@ class AugMix(Operation):
 
     @property
     def tolerance(self) -> float:  # type: ignore[override]
-        """None where nearest pixels are taken; see PolicyWarp."""
+        """Tolerance of PolicyWarp with the interpolation of this operation."""
         return PolicyWarp(self.interpolation).tolerance
 
     @property
     def space(self) -> Space:
-        """All operations, or those without the four that ``all_ops`` is about."""
+        """The operations to choose from: all, or without ``all_ops`` those without brightness, contrast, colour and sharpness."""
         return policy_space.MIX if self.all_ops else policy_space.MIX_PARTIAL
 
     @property
     def carriers(self) -> tuple[Operation, ...]:
-        """The operations that carry out one link of a chain."""
+        """The operations that can carry out any choice of one link of a chain; at most one is active in an image."""
         warp = PolicyWarp(self.interpolation, self.fill, self.blend)
         return policy_space.carriers(self.space, warp)
 
     @property
     def num_links(self) -> int:
-        """Number of operations of the longest chain."""
+        """Number of operations of the longest possible chain."""
         return 3 if self.chain_depth == -1 else self.chain_depth
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``weights``, float64 [B, 1 + mixture_width], the image's first, and all chains.
+        """Return ``weights``, float64 [B, 1 + mixture_width], first that of the image, and the parameters of all chains.
 
-        The parameters of each carrier stand under "chain.link.carrier.name".
+        The key of a parameter of a carrier is "chain.link.carrier.name", with indices of chain, link and carrier.
         """
         width = self.mixture_width
         own = beta(drawn["first"], self.alpha)[:, None]
@@ -303,7 +303,7 @@ class AugMix(Operation):
         return params
 
     def carried(self, params: Params) -> Iterator[tuple[int, int, Params]]:
-        """Yield chain, carrier and its parameters, in the order in which they are carried out."""
+        """Yield (index of the chain, index of the carrier, its parameters) in the order in which they are carried out."""
         drawn: dict[tuple[int, int, int], Params] = {}
         for key, values in params.items():
             chain, _, rest = key.partition(".")

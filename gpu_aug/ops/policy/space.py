@@ -1,4 +1,4 @@
-"""The operations a policy can choose from: names, magnitudes, and the parameters made of them."""
+"""The operations that policies choose from: their names, their magnitudes, and how a choice becomes parameters."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +27,7 @@ _WARPS = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 
 @dataclass(frozen=True)
 class PolicyWarp(Warp, abstract=True):
-    """The shear, shift or rotation of a policy; bilinear results are rounded to 8 bits."""
+    """The shear, translation or rotation of a policy; bilinear results are rounded to 8 bits."""
 
     rounds_to_8_bits: ClassVar[bool] = True
 
@@ -37,14 +37,14 @@ class PolicyWarp(Warp, abstract=True):
 
     @property
     def tolerance(self) -> float:  # type: ignore[override]
-        """None between nearest pixels; a bilinear value may be rounded to another side."""
+        """0.001 for nearest pixels; 1.001 for bilinear values, which engines may round to different neighbours."""
         # Measured 0 for nearest pixels. Of bilinear values 1 in 100 000 differs, by 1; what follows in
         # a policy can enlarge that (on 600 images by 2 at most, by 11 after two strong operations).
         return 0.001 if self.interpolation == "nearest" else 1.001
 
     @property
     def moves_pixels_only(self) -> bool:
-        """For nearest pixels, unless ``fill`` lies between two whole 1/255."""
+        """True for nearest pixels, unless ``fill`` is between two multiples of 1/255."""
         fills = np.atleast_1d(self.fill) * 255
         whole = bool((np.abs(fills - np.rint(fills)) < 1e-6).all())
         return self.interpolation == "nearest" and whole
@@ -52,11 +52,12 @@ class PolicyWarp(Warp, abstract=True):
 
 @dataclass(frozen=True)
 class PolicyBlend(Operation, abstract=True):
-    """Blend an image with a degenerate one, in 8 bit: ``factor * image + (1 - factor) * other``.
+    """Blend the image with a degenerate one, in 8 bits: ``factor * image + (1 - factor) * other``.
 
-    Its draw has ``kind``, int64 [B], an index into BLENDS, and ``factor``, float64 [B]. The other
-    image is black, the gray image, the mean gray, or the image blurred by a 3 x 3 kernel of ones
-    with 5 in the middle. Gray and result are rounded down.
+    The drawn parameters are ``kind``, int64 [B], an index into BLENDS, and ``factor``, float64 [B]. By kind, the other
+    image is black,
+    the gray image, the mean gray, or the image blurred by a 3 x 3 kernel of ones with 5 in the middle. Gray values and
+    results are rounded down.
 
     Source: torchvision v2 adjust_brightness, adjust_saturation, adjust_contrast and
     adjust_sharpness on uint8.
@@ -74,9 +75,9 @@ class Space:
     """The operations that a policy chooses from, and their magnitudes.
 
     Attributes:
-        ends: Name -> largest magnitude; None where there is nothing to choose. Magnitudes lie evenly
-            between 0 and it; those of translations are shares of a side, or pixels above 1.
-        posterize: Most bits, and how many fewer the largest magnitude leaves.
+        ends: Largest magnitude of each operation by name; None for operations without a magnitude. Magnitudes are evenly spaced
+            from 0; those of translations are shares of a side, or pixels if above 1.
+        posterize: Number of bits that magnitude 0 keeps, and how many fewer the largest magnitude keeps.
     """
 
     ends: dict[str, float | None]
@@ -84,11 +85,11 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All operations, in torchvision's order."""
+        """Names of all operations, in torchvision's order."""
         return tuple(self.ends)
 
     def magnitudes(self, name: str, num_bins: int, sizes: Sizes) -> NDArray[np.float64]:
-        """Return the magnitudes of one operation, float64 [B, num_bins]."""
+        """Return the magnitudes of one operation for images of ``sizes``, float64 [B, num_bins]."""
         end = self.ends[name]
         if end is None:
             levels = np.zeros(num_bins)
@@ -137,7 +138,7 @@ MIX_PARTIAL = Space({name: end for name, end in _MIX.items() if name not in BLEN
 
 
 def carriers(space: Space, warp: PolicyWarp) -> tuple[Operation, ...]:
-    """Return the operations that carry out one choice from ``space``: at most one is active."""
+    """Return the operations that can carry out any choice from ``space``; at most one is active in an image."""
     inverts = (Invert(p=1.0),) if "Invert" in space.ends else ()
     return (
         warp,
@@ -160,16 +161,16 @@ def choice_params(
     num_bins: int,
     apply: NDArray[np.bool_] | None = None,
 ) -> list[Params]:
-    """Return the parameters of ``carriers`` for one operation per image.
+    """Return the parameters of ``carriers`` for one chosen operation per image.
 
     Args:
         space: The operations to choose from.
         chosen: Indices into ``space.names``, int64 [B].
-        bins: Which of ``num_bins`` magnitudes, int64 [B].
-        signs: Uniform numbers, float64 [B]; below one half the magnitude becomes negative.
-        sizes: int64 [B, 2].
+        bins: Indices of the magnitudes, int64 [B], below ``num_bins``.
+        signs: Uniform numbers, float64 [B]; if one is below one half, the magnitude becomes negative.
+        sizes: Heights and widths of the images, int64 [B, 2].
         num_bins: Number of magnitudes.
-        apply: Where the choice is carried out, bool [B]; None is everywhere.
+        apply: Which images get their choice, bool [B]; None means all.
     """
     names = np.array(space.names)[chosen]
     magnitude = np.zeros(len(chosen))
@@ -203,7 +204,7 @@ def choice_params(
 
 
 def _matrices(names: NDArray[np.str_], magnitude: Uniforms, sizes: Sizes) -> Matrices:
-    """Return the matrices of Warp: torchvision shears about the image's corner."""
+    """Return the matrices of Warp, float64 [B, 3, 3]; as in torchvision, shears are about the image's corner."""
     matrix = np.broadcast_to(np.eye(3), (len(names), 3, 3)).copy()
     for axis, letter in enumerate("XY"):
         sheared, moved = names == f"Shear{letter}", names == f"Translate{letter}"
@@ -222,5 +223,5 @@ def _matrices(names: NDArray[np.str_], magnitude: Uniforms, sizes: Sizes) -> Mat
 
 @lru_cache(maxsize=4096)
 def _evenly(start: float, end: float, num_bins: int) -> NDArray[np.float64]:
-    """Return torchvision's magnitudes, with its float32 rounding."""
+    """Return evenly spaced magnitudes, float64 [num_bins], with torchvision's float32 rounding."""
     return torch.linspace(start, end, num_bins).double().numpy()

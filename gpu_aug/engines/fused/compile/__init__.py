@@ -1,1 +1,1 @@
-"""Compiling a recipe and its draws to programs: the operations of each pass, and its arguments."""
+"""Compilation of a recipe and its draws into programs for the kernels of the fused engine."""

@@ -1,4 +1,4 @@
-"""A readable description of the passes of the fused engine."""
+"""Text that describes the passes of the fused engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -36,13 +36,14 @@ Size = tuple[int, int] | None
 
 @dataclass
 class Pass:
-    """One reading and writing of an image.
+    """One pass over an image: it is read once and written once.
 
     Attributes:
-        by: "" for our own kernels, else the name of the engine of the step, or "you".
-        split: The reason why it does not belong to the pass before.
+        by: What carries out the pass: "" for the fused kernels, "albumentations" or "kornia" for a step of that engine,
+            "you" for a function of the user.
+        split: Why the operations could not join the pass before.
         operations: The operations that it carries out.
-        notes: Further lines for the reader.
+        notes: Further lines to print.
         mixes: Whether it reads a second image.
     """
 
@@ -54,12 +55,12 @@ class Pass:
 
 
 def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
-    """Return the passes, what each holds, the bytes that it moves, and why it was split off.
+    """Return text that describes each pass: its operations, the bytes that it reads and writes, and why it was split off.
 
     Args:
         recipe: The recipe.
         device: The device to plan for.
-        exact: See ``compile_engine``.
+        exact: Whether each warp interpolates by itself; see ``compile_engine``.
     """
     plan = make_plan(recipe, device=device, exact=exact)
     passes = find_passes(plan, recipe)
@@ -92,10 +93,10 @@ def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
 
 
 def find_passes(plan: Plan, recipe: Recipe) -> list[Pass]:
-    """Add the operations of a plan to programs that are not carried out, all gates open.
+    """Return the passes that images take if every gate is open, without computing pixels.
 
     Returns:
-        The passes of the image that takes the most of a few images.
+        The passes of the image with the most of them, out of a few drawn images.
     """
     size = recipe.decode_size or _ANY_SIZE
     draws = recipe.draw(0, 0, np.arange(_NUM_IMAGES), np.full((_NUM_IMAGES, 2), size))
@@ -108,7 +109,7 @@ def find_passes(plan: Plan, recipe: Recipe) -> list[Pass]:
 
 
 class _Trace(Pending):
-    """Programs that are not carried out: which passes each image takes."""
+    """Programs that only record which passes each image takes; no pixels are computed."""
 
     def __init__(self, images: list[torch.Tensor], num_stages: int) -> None:
         super().__init__(images, num_stages, lambda *_: None)
@@ -116,7 +117,7 @@ class _Trace(Pending):
         self._reasons = [""] * len(images)
 
     def add(self, part: Part, params: Params, *, is_whole: bool) -> None:
-        """Add an operation to the programs of all images."""
+        """Add an operation to the programs of all images and to their passes."""
         before = self.program.frame[:, 0] > 0
         if isinstance(part, OtherStep):
             part = replace(part, apply=_resized(part.operation))
@@ -131,7 +132,7 @@ class _Trace(Pending):
             passes[-1].operations.append(part.operation)
 
     def _add_step(self, row: int, part: Part) -> None:
-        """Replace the current, empty pass by one that is a step of another engine."""
+        """Turn the current, empty pass into one that is a step of another engine, and begin a new pass."""
         name, passes = type(part.operation).__name__, self._passes[row]
         passes[-1].by, passes[-1].split = part.by, NO_KERNEL.format(name=name)
         passes[-1].operations.append(part.operation)
@@ -140,7 +141,7 @@ class _Trace(Pending):
     def split(
         self, operation: Operation, rows: Rows, reasons: dict[str, Rows], dtype: Any = None
     ) -> None:
-        """Note the reason; see Pending.split."""
+        """Split programs as Pending.split does, and record the reason for the next pass."""
         for row in np.flatnonzero(rows):
             texts = [text for text, holds in reasons.items() if holds[row]]
             if texts:
@@ -148,7 +149,7 @@ class _Trace(Pending):
         super().split(operation, rows, reasons, dtype)
 
     def _carry_out(self, row_numbers: NDArray[np.int64] | None, outs: Any) -> None:  # noqa: ARG002
-        """Note that a pass ends here."""
+        """End the current pass of the given rows and begin a new one."""
         for row in range(len(self)) if row_numbers is None else row_numbers.tolist():
             passes = self._passes[row]
             passes[-1].mixes = bool(self.is_mixed[row])
@@ -157,7 +158,7 @@ class _Trace(Pending):
             passes.append(Pass("", self._reasons[row]))
 
     def finish(self) -> list[list[Pass]]:
-        """Store all images; returns the passes of each."""
+        """End all programs and return the passes of each image."""
         self._carry_out(None, None)
         for passes in self._passes:
             passes.pop()
@@ -167,7 +168,7 @@ class _Trace(Pending):
 
 
 def _resized(operation: Operation) -> Any:
-    """Return a step that only makes images of the size that another engine would make."""
+    """Return a stand-in for the step of another engine; it returns empty images of the size that the step would return."""
 
     def apply(images: Sequence[torch.Tensor], _params: Params) -> list[torch.Tensor]:
         sizes = [_size_after(operation, (image.shape[0], image.shape[1])) for image in images]
@@ -180,7 +181,7 @@ def _resized(operation: Operation) -> Any:
 
 
 def _filled(text: str, operation: Operation, before: list[Operation]) -> str:
-    """Return a reason with the names of the operation and of those before it in the pass."""
+    """Return the text of a reason with the names of the operation and of earlier ones in the pass filled in."""
     kinds: dict[str, Any] = {
         "values": lambda other: stages(other) is not None and not isinstance(other, Warp),
         "warp": lambda other: isinstance(other, Warp),

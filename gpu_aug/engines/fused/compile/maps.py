@@ -1,4 +1,4 @@
-"""Operations that move pixels, added to the maps of programs.
+"""Functions that add operations which move pixels to the maps of programs.
 
 The map of a pending image is in one of three states, ``Pending.moved``. What an operation does depends on it::
 
@@ -49,7 +49,7 @@ _OTHER_PADDING = "{name} samples or pads in another way than {pad}"
 
 @singledispatch
 def can_move(operation: Operation) -> bool:  # noqa: ARG001 - for registered
-    """Whether ``move`` can add the operation."""
+    """Return whether ``move`` can add the operation."""
     return False
 
 
@@ -66,13 +66,13 @@ def _not_bicubic(operation: Warp) -> bool:
 
 @singledispatch
 def move(operation: Operation, pending: Pending, params: Params, *, exact: bool) -> None:  # noqa: ARG001
-    """Add an operation to the maps of the images whose gate is open.
+    """Add an operation that moves pixels to the maps of the images whose gate is open.
 
     Args:
-        operation: One that ``can_move`` knows.
+        operation: An operation for which ``can_move`` returns True.
         pending: The programs.
         params: Drawn parameters of all images.
-        exact: Whether each Warp is carried out by itself.
+        exact: Whether each Warp interpolates by itself.
     """
     raise AssertionError(operation)
 
@@ -149,7 +149,7 @@ def _warp(operation: Warp, pending: Pending, params: Params, *, exact: bool) -> 
 
 
 def _why_apart(operation: Warp, pending: Pending, kind: Kind, *, exact: bool) -> dict[str, Rows]:
-    """Return the reasons why a warp cannot join the map, each with the images that it holds for."""
+    """Return the reasons why a warp cannot join the map, each with a mask of the images that it applies to."""
     program, warped = pending.program, pending.moved == WARPED
     reasons = {
         _MIXED: pending.is_mixed,
@@ -175,7 +175,7 @@ def _why_apart(operation: Warp, pending: Pending, kind: Kind, *, exact: bool) ->
 
 
 def _leave_out_singular(pending: Pending, rows: Rows) -> None:
-    """For matrices without an inverse, sample beside the view, so that only the fill shows."""
+    """Make images whose matrix has no inverse sample outside the view, so that only the fill shows."""
     lost = rows & ~np.isfinite(pending.back).all(axis=(1, 2))
     pending.back[lost] = ((0, 0, -9), (0, 0, -9), (0, 0, 1))
     pending.program.border[lost] = Border.CONSTANT
@@ -198,7 +198,7 @@ def _set_border(operation: Spatial, pending: Pending, rows: Rows) -> None:
 
 
 def _same_border(operation: Spatial, pending: Pending) -> Rows:
-    """Return which images have the border that the operation asks for."""
+    """Return a mask of the images whose border is the one that the operation asks for."""
     border = _border(operation)
     same: Rows = pending.program.border == border
     if border in (Border.CONSTANT, Border.CONSTANT_TWICE):
@@ -207,7 +207,7 @@ def _same_border(operation: Spatial, pending: Pending) -> Rows:
 
 
 def _can_pad(operation: Spatial, pending: Pending) -> Rows:
-    """Return which padded images can be padded or warped again: both borders are the same constant."""
+    """Return a mask of the padded images that can be padded or warped again: both borders fill with the same constant."""
     if _border(operation) != Border.CONSTANT:
         return np.zeros(len(pending), bool)
     same: Rows = (pending.moved == PADDED) & _same_border(operation, pending)
@@ -215,7 +215,7 @@ def _can_pad(operation: Spatial, pending: Pending) -> Rows:
 
 
 def _cut_view(pending: Pending, rows: Rows) -> None:
-    """Reduce the view to the part that the result shows; all maps of ``rows`` are whole-pixel moves."""
+    """Shrink the view of ``rows`` to the part that the result shows; their maps must be moves by whole pixels."""
     if not rows.any():
         return
     back, size = pending.back[rows], pending.program.size[rows]

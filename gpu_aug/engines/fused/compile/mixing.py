@@ -1,4 +1,4 @@
-"""Operations that mix images, added to programs."""
+"""Functions that add operations which mix images to programs."""
 
 import numpy as np
 import torch
@@ -15,15 +15,15 @@ _READS_OTHERS = "{name} reads other images as they are before it"
 
 
 def mix(operation: MixUp | CutMix, pending: Pending, params: Params, is_whole: bool) -> None:
-    """Mix its partner into each image that is mixed.
+    """Add a MixUp or CutMix to the programs of the images that it mixes.
 
-    Both are written first, unless their program is empty.
+    The images and their partners are written first, unless their programs are empty.
 
     Args:
-        operation: Which of the two.
+        operation: The operation.
         pending: The programs.
-        params: What was drawn, and ``partners``.
-        is_whole: Whether images are whole 8-bit values.
+        params: Drawn parameters of all images, and ``partners``.
+        is_whole: Whether all values are still 8-bit integers.
     """
     rows = operation.mixed(params, params["partners"])
     row_numbers = np.flatnonzero(rows)
@@ -48,7 +48,7 @@ def mix(operation: MixUp | CutMix, pending: Pending, params: Params, is_whole: b
 def make_mosaic(
     operation: Mixing, apply: Apply, pending: Pending, params: Params, is_whole: bool
 ) -> None:
-    """Carry out a mixing operation that makes an image of more than two, by a step of another engine."""
+    """Carry out an operation that mixes more than two images, by a step of another engine, and begin new programs."""
     rows = operation.mixed(params, params["partners"])
     row_numbers = np.flatnonzero(rows)
     if not len(row_numbers):
@@ -63,7 +63,7 @@ def make_mosaic(
 
 
 def _with(rows: Rows, partners: NDArray[np.int64]) -> Rows:
-    """Return the images that are mixed or that others are mixed with."""
+    """Return a mask of the images that are mixed or that are the partner of one."""
     needed = rows.copy()
     needed[partners] = True
     return needed

@@ -1,4 +1,4 @@
-"""Operations that the kernels do not know, carried out by the other engines' steps as passes of their own."""
+"""Steps of other engines for operations that the fused kernels lack; each is a pass of its own."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,13 +22,16 @@ Apply = Callable[[Sequence[Tensor], Params], list[Tensor]]
 
 
 def prepare_step(operation: Operation, device: torch.device) -> tuple[str, Apply]:
-    """Return whose step carries out ``operation``, and that step.
+    """Return the engine that carries out ``operation`` instead of the fused kernels, and its step.
 
-    A function of the user gets all images at once. Other operations are carried out by Albumentations on the CPU, where it
-    can, and by Kornia elsewhere.
+    A function of the user is called with all images at once. Other operations are carried out by Albumentations on the CPU if it
+    can, otherwise by Kornia.
+
+    Returns:
+        "albumentations", "kornia" or, for a function of the user, "you"; and the function to call with images.
 
     Raises:
-        EngineError: Neither can.
+        EngineError: Neither engine can carry out the operation.
     """
     from gpu_aug.engines.backends.step import prepare_numpy, prepare_torch
 
@@ -51,7 +54,7 @@ def prepare_step(operation: Operation, device: torch.device) -> tuple[str, Apply
 
 
 def prepare_mixing(operation: Operation, device: torch.device) -> tuple[str, Apply]:
-    """Return the same for an operation that mixes images, whose step takes all images of a batch."""
+    """Return the engine and the step, as ``prepare_step`` does, of an operation that mixes all images of a batch."""
     from gpu_aug.engines.backends.step import prepare_numpy, prepare_torch
 
     if device.type == "cpu":
@@ -70,7 +73,7 @@ def _one_by_one(step: Any) -> Apply:
 
 
 def _together(step: Any) -> Apply:
-    """Call a step with all images of one size and type at once."""
+    """Return a function that calls ``step`` once for all images that have one size and dtype."""
 
     def apply(images: Sequence[Tensor], params: Params) -> list[Tensor]:
         results: list[Any] = [None] * len(images)
@@ -88,7 +91,7 @@ def _together(step: Any) -> Apply:
 
 
 def as_image(array: NDArray[Any]) -> Tensor:
-    """Return an image [H, W, 3] as a tensor that the kernels can read."""
+    """Return an image [H, W, 3] as a tensor in a dtype and memory layout that the kernels can read."""
     if array.dtype not in (np.uint8, np.float32):
         array = array.astype(np.float32)
     packed = array.strides[1:] == (3 * array.itemsize, array.itemsize) and array.strides[0] >= 0

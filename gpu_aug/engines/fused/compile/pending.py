@@ -35,17 +35,17 @@ _IDENTITY = np.eye(3)  # the map of an empty program
 
 
 class Pending:
-    """The programs of B images.
+    """The programs of B images, to which operations are added until the images are written.
 
     Attributes:
-        images: Where the programs start from: [B, H, W, 3], or B tensors [H, W, 3].
-        program: The programs, which operations write to; ``add_tables``, ``add_holes`` and ``add_keys`` collect the
-            arrays of several entries per image.
-        back: The program's ``back`` as float64 [B, 3, 3].
-        before: The same of ``before``.
-        moved: int8 [B], the state of the map: CLEAN, PADDED or WARPED.
-        staged: bool [B], whether there are stages.
-        fixed: bool [B], whether one of them depends on where pixels are.
+        images: The images that the programs start from: [B, H, W, 3], or B tensors [H, W, 3].
+        program: The programs, whose arrays operations write to; ``add_tables``, ``add_holes`` and ``add_keys`` collect
+            the arrays with several entries per image.
+        back: The matrices ``program.back`` as float64 [B, 3, 3], sharing memory.
+        before: The matrices ``program.before`` as float64 [B, 3, 3], sharing memory.
+        moved: State of each map, int8 [B]: CLEAN, PADDED or WARPED.
+        staged: Which images have stages, bool [B].
+        fixed: Which images have a stage that depends on the position of pixels, bool [B].
     """
 
     def __init__(self, images: Images, num_stages: int, run_program: RunProgram) -> None:
@@ -76,20 +76,20 @@ class Pending:
         return len(self.moved)
 
     def add_tables(self, tables: NDArray[np.float32]) -> int:
-        """Keep a table per image, [B, 3, 256], and return its number."""
+        """Store one lookup table per image, [B, 3, 256], and return its index in the program."""
         return self._tables.add(tables[:, None])
 
     def add_holes(self, holes: NDArray[Any], colours: NDArray[Any]) -> int:
-        """Keep rectangles, [B, n, 4], and their colours, [B, n, 3]; return the number of the first."""
+        """Store rectangles, [B, n, 4], and their colours, [B, n, 3]; return the index of the first one in the program."""
         self._colours.add(colours)
         return self._holes.add(holes)
 
     def add_keys(self, keys: NDArray[np.uint32]) -> int:
-        """Keep a key per image, [B, 2], and return its number."""
+        """Store one noise key per image, [B, 2], and return its index in the program."""
         return self._keys.add(keys[:, None])
 
     def blend(self, rows: NDArray[np.int64], others: Sequence[Tensor], mix: int) -> None:
-        """Mix other images into those of ``rows``, which have an empty program."""
+        """Mix one other image into each image of ``rows``, whose programs must be empty."""
         if self._others is None:
             self._others = [None] * len(self)
         for row, other in zip(rows.tolist(), others, strict=True):
@@ -98,7 +98,7 @@ class Pending:
 
     @property
     def is_mixed(self) -> Rows:
-        """Which images a second one is mixed into, bool [B]."""
+        """Mask of the images that a second image is mixed into, bool [B]."""
         mixed: Rows = self.program.mix != 0
         return mixed
 
@@ -109,15 +109,15 @@ class Pending:
         reasons: dict[str, Rows],
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Write the images that an operation cannot be added to; see ``write``.
+        """Write those images whose program an operation cannot be added to; see ``write``.
 
         Args:
             operation: The operation; ``explain`` names it.
-            rows: Which images it changes.
-            reasons: Reasons why it cannot be added, each with the images that it holds for; ``explain`` prints the first.
-                In a text "{name}" stands for the operation, and "{values}", "{warp}" and "{pad}" for the last one
-                before that changed values, warped or padded.
-            dtype: See ``write``.
+            rows: Mask of the images that the operation changes.
+            reasons: Reasons why it cannot be added, each with a mask of the images that it applies to; ``explain`` prints the
+                first. In a text "{name}" stands for the operation, and "{values}", "{warp}" and "{pad}" for the last one before
+                that changed values, warped or padded.
+            dtype: Dtype of the new images; see ``write``.
         """
         del operation
         apart = np.zeros(len(self), bool)
@@ -126,11 +126,12 @@ class Pending:
         self.write(rows & apart, dtype)
 
     def write(self, rows: Rows, dtype: torch.dtype | None = None) -> None:
-        """Carry out the programs of ``rows`` and begin new ones.
+        """Carry out the programs of some images and begin new ones from the results.
 
         Args:
-            rows: Rows to finish; those whose program is empty are left unchanged, unless their type differs.
-            dtype: Data type of the new images; None is float32, and leaves images unchanged whose program is empty.
+            rows: Mask of the images to write.
+            dtype: Dtype of the new images; images with an empty program are rewritten only if their dtype differs. None means
+                float32, but leaves images with an empty program unchanged.
         """
         if not rows.any():
             return
@@ -148,11 +149,11 @@ class Pending:
         self.replace(row_numbers, made)
 
     def store(self, out: Tensor) -> None:
-        """Carry out all programs into ``out``, [B, 3, H, W]."""
+        """Carry out all programs and write the results to ``out``, [B, 3, H, W]."""
         self._carry_out(None, out)
 
     def replace(self, row_numbers: NDArray[np.int64], images: Images) -> None:
-        """Begin new programs for ``row_numbers``, with other images [H, W, 3]."""
+        """Replace the images at ``row_numbers`` by other images [H, W, 3], with empty programs."""
         if isinstance(images, Tensor):
             self._source_size[row_numbers] = images.shape[1:3]
             self._is_float[row_numbers] = images.dtype == torch.float32
@@ -179,14 +180,14 @@ class Pending:
 
     @property
     def _is_whole(self) -> Rows:
-        """Which images a map of whole-pixel moves leaves as they are, bool [B]."""
+        """Mask of the images that their map leaves unchanged, bool [B]; meaningful only for moves by whole pixels."""
         view = self.program.view
         same = (self.back == _IDENTITY).all(axis=(1, 2)) & (view[:, :2] == 0).all(axis=1)
         whole: Rows = same & (view[:, 2:] == self._source_size).all(axis=1)
         return whole
 
     def _make_room(self, row_numbers: NDArray[np.int64], dtype: torch.dtype) -> Images:
-        """Make images [H, W, 3] for the results of ``row_numbers``, one tensor where they have one size."""
+        """Return uninitialised images [H, W, 3] for the results of ``row_numbers``; one tensor if they have one size."""
         sizes = self.program.size[row_numbers]
         device = self.images[0].device
         if (sizes == sizes[0]).all():
@@ -212,7 +213,7 @@ class Pending:
 
 
 def _empty_program(size: NDArray[np.int32], num_stages: int) -> Program:
-    """Programs that leave images of these sizes, int32 [B, 2], as they are."""
+    """Return programs that leave images of these sizes, int32 [B, 2], unchanged."""
     num = len(size)
     identity = np.empty((num, 9))
     identity[:] = _IDENTITY.ravel()
@@ -240,21 +241,21 @@ def _empty_program(size: NDArray[np.int32], num_stages: int) -> Program:
 
 
 class _Column:
-    """Arrays [B, n, ...] that grow along n."""
+    """An array [B, n, ...] that grows along its second axis."""
 
     def __init__(self, first: NDArray[Any]) -> None:
         self._parts = [first]
         self._num = int(first.shape[1])
 
     def add(self, more: NDArray[Any]) -> int:
-        """Append entries and return the number of the first."""
+        """Append entries [B, n, ...] and return the index of the first one."""
         self._parts.append(more.astype(self._parts[0].dtype))
         self._num += more.shape[1]
         return self._num - int(more.shape[1])
 
     @property
     def all(self) -> NDArray[Any]:
-        """Everything, [B, n, ...]."""
+        """All entries, [B, n, ...]."""
         if len(self._parts) > 1:
             self._parts = [np.ascontiguousarray(np.concatenate(self._parts, axis=1))]
         return self._parts[0]

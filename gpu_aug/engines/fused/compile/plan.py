@@ -1,4 +1,4 @@
-"""The passes of a recipe and their operations, which ``FusedEngine`` runs and ``explain`` prints."""
+"""The plan of a recipe: how each operation becomes part of a pass. ``FusedEngine`` runs it and ``explain`` prints it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,36 +24,36 @@ from gpu_aug.recipe import Recipe
 
 
 class Part(Protocol):
-    """One operation of the batch stage."""
+    """One operation of the batch stage, and how it is carried out."""
 
     @property
     def operation(self) -> Operation:
-        """What it is."""
+        """The operation."""
 
     @property
     def by(self) -> str:
-        """Whose step it is, where the kernels do not know it; else ""."""
+        """Engine of the step ("albumentations", "kornia", or "you" for a user function); "" for the fused kernels."""
 
     def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
-        """Add it to the programs.
+        """Add the operation to the programs of a batch.
 
         Args:
             pending: The programs.
             params: Drawn parameters of all images.
-            is_whole: Whether images are still whole 8-bit values.
+            is_whole: Whether all values are still 8-bit integers.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """An operation that the kernels carry out: it moves pixels, changes values, or both.
+    """An operation that the fused kernels carry out: it moves pixels, changes values, or both.
 
     Attributes:
-        operation: What it is.
-        stages: How it changes values.
-        first: Number of its first stage.
-        exact: Whether a Warp is carried out by itself.
-        moves: Whether it moves pixels.
+        operation: The operation.
+        stages: How the operation becomes stages of a program, which change values.
+        first: Index of its first stage in a program.
+        exact: Whether each Warp interpolates by itself.
+        moves: Whether the operation moves pixels.
     """
 
     operation: Operation
@@ -64,7 +64,7 @@ class Fused:
     by: str = ""
 
     def add(self, pending: Pending, params: Params, is_whole: bool) -> None:  # noqa: ARG002
-        """See Part."""
+        """Add the operation to the programs of a batch; see Part."""
         if self.moves:
             move(self.operation, pending, params, exact=self.exact)
         rows = params["apply"]
@@ -81,26 +81,26 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """An operation that mixes two images, which the kernels do while they read the first."""
+    """An operation that mixes two images; the fused kernels read both in one pass."""
 
     operation: MixUp | CutMix
     by: str = ""
 
     def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
-        """See Part."""
+        """Add the operation to the programs of a batch; see Part."""
         mix(self.operation, pending, params, is_whole)
 
 
 @dataclass(frozen=True, slots=True)
 class OtherStep:
-    """An operation that the kernels do not know, carried out by a step of another engine."""
+    """An operation that the fused kernels lack, carried out by a step of another engine."""
 
     operation: Operation
     by: str
     apply: Apply
 
     def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
-        """See Part."""
+        """Add the operation to the programs of a batch; see Part."""
         if isinstance(self.operation, Mixing):
             make_mosaic(self.operation, self.apply, pending, params, is_whole)
             return
@@ -118,13 +118,13 @@ class OtherStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The batch stage of a recipe.
+    """How each operation of the batch stage is carried out.
 
     Attributes:
-        parts: Its operations in order.
-        num_uint8: How many leading ones leave whole 8-bit values whole.
+        parts: The operations in order, each with what carries it out.
+        num_uint8: How many leading operations map 8-bit integers to 8-bit integers.
         num_stages: Number of stages of all parts.
-        asks_others: Whether a part is a step of another engine.
+        asks_others: Whether some part is a step of another engine.
     """
 
     parts: tuple[Part, ...]
@@ -134,10 +134,10 @@ class Plan:
 
 
 def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
-    """Decide how each operation is carried out.
+    """Return the plan of a recipe.
 
     Raises:
-        EngineError: One cannot be.
+        EngineError: No engine can carry out an operation.
     """
     parts: list[Part] = []
     first = 0
@@ -157,13 +157,13 @@ def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
 
 
 def add_parts(plan: Plan, pending: Pending, draws: Draws, *, is_uint8: bool) -> None:
-    """Add all operations of a plan to the programs of some images.
+    """Add all operations of a plan to the programs of a batch.
 
     Args:
         plan: The plan.
         pending: The programs.
-        draws: What was drawn for the images.
-        is_uint8: Whether the images are.
+        draws: Draws for the images of the batch.
+        is_uint8: Whether the images are uint8.
     """
     for number, part in enumerate(plan.parts):
         params = draws.params[number]

@@ -1,4 +1,4 @@
-"""Program: what one fused pass does to each image of a batch, as arrays that every kernel reads.
+"""Program, the arrays that tell a kernel what one fused pass does to each image of a batch.
 
 For every image, on its own: (1) load a pixel of the result from the source, along a map, as red, green and blue
 float32 in [0, 1]; (2) blend it with the second source, if there is one; (3) carry out the stages in turn;
@@ -86,7 +86,7 @@ class Kind(IntEnum):
 
 
 class Border(IntEnum):
-    """What stands for pixels beside the view."""
+    """What is read in place of pixels outside the view."""
 
     CONSTANT = 0
     EDGE = 1
@@ -96,7 +96,7 @@ class Border(IntEnum):
 
 
 class Mix(IntEnum):
-    """How a second image is mixed in."""
+    """How a second image is mixed into the first."""
 
     NO_MIX = 0
     BLEND = 1
@@ -104,7 +104,7 @@ class Mix(IntEnum):
 
 
 class Stage(IntEnum):
-    """A change of a pixel (r, g, b); v are its arguments."""
+    """A function that changes the value (r, g, b) of a pixel; v are its arguments."""
 
     NOTHING = 0
 
@@ -163,26 +163,26 @@ class Stage(IntEnum):
 
 
 class Program(NamedTuple):
-    """The arrays for B images, all on the host and C-contiguous.
+    """The arrays for B images, all on the host and C-contiguous; the module docstring says what each means.
 
     Attributes:
-        codes: int32 [B, S], of Stage.
-        values: float32 [B, S, NUM_VALUES].
-        kind: int32 [B], of Kind.
-        back: float64 [B, 9].
-        frame: int32 [B, 2].
-        before: float64 [B, 9]; anything where there is no frame between.
-        view: int32 [B, 4], inside the source.
-        border: int32 [B], of Border.
-        fill: float32 [B, 3].
-        size: int32 [B, 2], height and width of the result.
-        mix: int32 [B], of Mix.
-        share: float32 [B, 2].
-        window: int32 [B, 4].
-        tables: float32 [B, T, 3, 256], values already divided by 255; T may be 0.
-        holes: int32 [B, N, 4]; N may be 0.
-        colours: float32 [B, N, 3].
-        keys: uint32 [B, K, 2]; K is at least 1, for kernels read a key of every HOLES, noise or not.
+        codes: Stages, int32 [B, S], values of Stage.
+        values: Arguments of the stages, float32 [B, S, NUM_VALUES].
+        kind: Interpolation, int32 [B], values of Kind.
+        back: Matrices from the result to the view, or to the frame between, float64 [B, 9].
+        frame: Height and width of the frame between two warps, int32 [B, 2]; 0 if there is no frame.
+        before: Matrices from the frame between to the view, float64 [B, 9]; ignored if there is no frame.
+        view: Rectangle of the source that is seen (top, left, height, width), int32 [B, 4].
+        border: Border of the view, int32 [B], values of Border.
+        fill: Colour of a constant border, float32 [B, 3].
+        size: Height and width of the result, int32 [B, 2].
+        mix: How a second image is mixed in, int32 [B], values of Mix.
+        share: Weights of the two images for BLEND, float32 [B, 2].
+        window: Rectangle for CUT (top, left, bottom, right), int32 [B, 4].
+        tables: Lookup tables, float32 [B, T, 3, 256], already divided by 255; T may be 0.
+        holes: Rectangles (top, left, bottom, right), int32 [B, N, 4]; N may be 0.
+        colours: Colours of the rectangles, float32 [B, N, 3].
+        keys: Keys of noise, uint32 [B, K, 2]; K is at least 1, for kernels read a key for every HOLES, noise or not.
     """
 
     codes: NDArray[np.int32]

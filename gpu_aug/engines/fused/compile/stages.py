@@ -1,4 +1,4 @@
-"""Operations on values, as stages of programs."""
+"""Operations that change values, as stages of programs."""
 
 from collections.abc import Callable
 from functools import singledispatch
@@ -34,13 +34,13 @@ SCALE, CONTRAST, HUE = int(Stage.SCALE), int(Stage.CONTRAST), int(Stage.HUE)
 
 
 class Columns(NamedTuple):
-    """Where the stages of an operation go.
+    """The slices of a program that the stages of one operation are written to.
 
     Attributes:
-        codes: int32 [B, n], to be written; gates are closed afterwards.
-        values: float32 [B, n, NUM_VALUES], zeros to be written.
-        pending: Where tables, rectangles and keys go.
-        first: Number of the first stage among those of ``pending.program``.
+        codes: Codes of the stages, int32 [B, n]; those of closed gates are reset afterwards.
+        values: Arguments of the stages, float32 [B, n, NUM_VALUES], zero until written.
+        pending: The programs, which collect tables, rectangles and keys.
+        first: Index of the first of these stages in the program.
     """
 
     codes: NDArray[np.int32]
@@ -50,12 +50,12 @@ class Columns(NamedTuple):
 
 
 class Stages(NamedTuple):
-    """How an operation becomes stages.
+    """How an operation becomes stages of a program.
 
     Attributes:
-        num: How many there are at most.
-        write: Writes them for all images, whatever their gates.
-        fixed: Whether one depends on where pixels are.
+        num: Largest number of stages.
+        write: Function that writes the stages of all images, whether their gate is open or not.
+        fixed: Whether a stage depends on the position of pixels.
     """
 
     num: int
@@ -69,7 +69,7 @@ NO_STAGES = Stages(0, lambda _params, _columns: None)
 
 @singledispatch
 def stages(operation: Operation) -> Stages | None:  # noqa: ARG001 - for registered
-    """Return how ``operation`` becomes stages, None where it is none."""
+    """Return how ``operation`` becomes stages of a program, or None if it cannot."""
     return None
 
 
@@ -154,7 +154,14 @@ def _write_steps(
     factors: NDArray[np.float64],
     used: NDArray[np.bool_],
 ) -> None:
-    """Write steps of a jitter, int64 [B, n] of FACTORS, with the factors, float64 [4, B], that are used."""
+    """Write jitter steps as stages.
+
+    Args:
+        columns: Where the stages are written.
+        order: Indices into FACTORS in the order of application, int64 [B, n].
+        factors: Drawn factors, float64 [4, B].
+        used: Which of FACTORS the operation changes, bool [4]; others are skipped.
+    """
     program = columns.pending.program
     _write_factors(
         np.ascontiguousarray(order), factors, used, columns.first, program.codes, program.values
@@ -165,7 +172,7 @@ def _write_steps(
 def _write_factors(
     order: Any, factors: Any, used: Any, first: int, codes: Any, values: Any
 ) -> None:
-    """Write the stages from ``first`` on; compiled, because NumPy would release Python's lock a dozen times."""
+    """Write jitter steps from stage ``first`` on; compiled, because NumPy would release the GIL a dozen times."""
     for row in range(len(order)):
         for place in range(order.shape[1]):
             step = order[row, place]
@@ -185,7 +192,7 @@ def _write_factors(
 
 @stages.register
 def _policy_warp(operation: PolicyWarp) -> Stages | None:
-    """Return the stage that follows the warp itself: rounding down."""
+    """Return the stage that rounds down after the warp."""
     if operation.interpolation != "bilinear":
         return None
 
@@ -248,7 +255,7 @@ def _holes(operation: Holes) -> Stages | None:
 
 
 def _plain(code: Stage, name: str | None = None) -> Stages:
-    """Return a stage with one drawn argument, or none."""
+    """Return how an operation becomes one stage with one drawn argument, or with none if ``name`` is None."""
 
     def write(params: Params, columns: Columns) -> None:
         columns.codes[:, 0] = code
@@ -261,7 +268,7 @@ def _plain(code: Stage, name: str | None = None) -> Stages:
 def _fixed_matrix(
     matrix: NDArray[np.float64], shift: NDArray[np.float64], *, limits: tuple[float, float]
 ) -> Stages:
-    """Return the stage of a matrix that is the same for all images."""
+    """Return how an operation becomes one MATRIX or SCALE stage that is equal for all images."""
     arguments = np.concatenate([np.column_stack([matrix, shift]).ravel(), np.repeat(limits, 3)])
     code = Stage.SCALE if np.array_equal(matrix, np.diag(np.diag(matrix))) else Stage.MATRIX
 

@@ -1,1 +1,1 @@
-"""Programs on the CPU: compiled loops over lines of pixels."""
+"""Kernels that carry out programs on the CPU: compiled loops over rows of pixels."""

@@ -1,6 +1,6 @@
-"""Compiled loops of the stages over one line of pixels; see ``program.Stage``.
+"""Compiled functions that apply one stage to a line of pixels in place; see ``program.Stage``.
 
-A line of W pixels is the address of float32 [3, W]; ``v`` is the address of a stage's arguments.
+``line`` is the address of a line of W pixels, float32 [3, W]; ``width`` is W; ``v`` is the address of the stage's arguments.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ _RED, _GREEN, _BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 
 @inner
 def scale(line: Integer, width: Integer, v: Integer) -> None:
-    """SCALE."""
+    """Apply the stage SCALE to a line."""
     arguments = floats_at(v, 18)
     for channel in range(3):
         values = floats_at(line + 4 * width * channel, width)
@@ -30,7 +30,7 @@ def scale(line: Integer, width: Integer, v: Integer) -> None:
 
 @inner
 def matrix(line: Integer, width: Integer, v: Integer) -> None:
-    """MATRIX."""
+    """Apply the stage MATRIX to a line."""
     red, green, blue = (
         floats_at(line, width),
         floats_at(line + 4 * width, width),
@@ -51,7 +51,7 @@ def matrix(line: Integer, width: Integer, v: Integer) -> None:
 
 @inner
 def hue(line: Integer, width: Integer, v: Integer) -> None:
-    """HUE."""
+    """Apply the stage HUE to a line."""
     red, green, blue = (
         floats_at(line, width),
         floats_at(line + 4 * width, width),
@@ -74,7 +74,7 @@ def hue(line: Integer, width: Integer, v: Integer) -> None:
 
 @inner
 def gamma(line: Integer, width: Integer, v: Integer) -> None:
-    """GAMMA."""
+    """Apply the stage GAMMA to a line."""
     values, power = floats_at(line, 3 * width), floats_at(v, 1)[0]
     for x in range(3 * width):
         values[x] = max(values[x], _ZERO) ** power
@@ -82,7 +82,7 @@ def gamma(line: Integer, width: Integer, v: Integer) -> None:
 
 @inner
 def solarize(line: Integer, width: Integer, v: Integer) -> None:
-    """SOLARIZE."""
+    """Apply the stage SOLARIZE to a line."""
     values, threshold = floats_at(line, 3 * width), floats_at(v, 1)[0]
     for x in range(3 * width):
         value = values[x]
@@ -91,7 +91,7 @@ def solarize(line: Integer, width: Integer, v: Integer) -> None:
 
 @inner
 def table(line: Integer, width: Integer, tables: Integer) -> None:
-    """TABLE; ``tables`` is the address of float32 [3, 256]."""
+    """Apply the stage TABLE to a line; ``tables`` is the address of float32 [3, 256]."""
     for channel in range(3):
         values = floats_at(line + 4 * width * channel, width)
         found = floats_at(tables + 1024 * channel, 256)
@@ -102,7 +102,7 @@ def table(line: Integer, width: Integer, tables: Integer) -> None:
 
 @inner
 def whole(line: Integer, width: Integer, to_nearest: bool, v: Integer) -> None:
-    """ROUND and FLOOR."""
+    """Apply the stage ROUND to a line if ``to_nearest``, else the stage FLOOR."""
     values, summand = floats_at(line, 3 * width), floats_at(v, 1)[0]
     for x in range(3 * width):
         level = values[x] * _LARGEST
@@ -112,7 +112,7 @@ def whole(line: Integer, width: Integer, to_nearest: bool, v: Integer) -> None:
 
 @inner
 def gray(line: Integer, width: Integer, middle: bool) -> None:
-    """GRAY_MAX and GRAY_MIDDLE."""
+    """Apply the stage GRAY_MIDDLE to a line if ``middle``, else the stage GRAY_MAX."""
     red, green, blue = (
         floats_at(line, width),
         floats_at(line + 4 * width, width),
@@ -129,7 +129,7 @@ def gray(line: Integer, width: Integer, middle: bool) -> None:
 
 @inner
 def add_gray(line: Integer, width: Integer, total: Integer) -> None:
-    """Add 0.299 r + 0.587 g + 0.114 b to ``total``, the address of float32 [W]."""
+    """Add the gray, 0.299 r + 0.587 g + 0.114 b, of each pixel to ``total``, the address of float32 [W]."""
     red, green, blue = (
         floats_at(line, width),
         floats_at(line + 4 * width, width),
@@ -142,7 +142,7 @@ def add_gray(line: Integer, width: Integer, total: Integer) -> None:
 
 @inner
 def mix(line: Integer, width: Integer, other: Integer, own: Real, theirs: Real) -> None:
-    """BLEND with another line."""
+    """Replace a line by the weighted sum of it and the line at ``other`` (BLEND)."""
     values, more = floats_at(line, 3 * width), floats_at(other, 3 * width)
     for x in range(3 * width):
         values[x] = values[x] * own + more[x] * theirs
@@ -150,7 +150,7 @@ def mix(line: Integer, width: Integer, other: Integer, own: Real, theirs: Real) 
 
 @inner
 def paste(line: Integer, width: Integer, other: Integer, left: Integer, right: Integer) -> None:
-    """CUT: take a part of another line."""
+    """Copy columns ``left`` to ``right`` (exclusive) of the line at ``other`` to this line (CUT)."""
     values, more = floats_at(line, 3 * width), floats_at(other, 3 * width)
     for channel in range(3):
         for x in range(channel * width + left, channel * width + right):

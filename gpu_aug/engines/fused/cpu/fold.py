@@ -1,7 +1,7 @@
-"""Compiled merging of the linear stages of one image, where the result stays the same but for rounding.
+"""A compiled function that merges the linear stages (SCALE and MATRIX) of one image, without changing results but for rounding.
 
-Two linear stages become one where no limit of the first can be reached, by interval arithmetic; or where the second
-one scales each channel by itself, which moves the limits of the first.
+Two consecutive linear stages become one in two cases: if no value can reach a limit of the first, which interval arithmetic
+decides; or if the second scales each channel by itself, which moves the limits of the first.
 """
 
 from typing import Any
@@ -18,18 +18,18 @@ _SLACK = np.float32(1e-6)
 
 @inner
 def fold(codes: Any, values: Any, first: Integer, last: Integer, low: Real, high: Real) -> Any:
-    """Merge the stages ``first`` to ``last`` (half open); merged ones become NOTHING.
+    """Merge the linear stages among ``first`` to ``last`` (exclusive) in place; merged ones become NOTHING.
 
     Args:
-        codes: int32 [S], of Stage.
-        values: float32 [S, NUM_VALUES].
-        first: The first stage.
-        last: The one after the last.
-        low: The smallest value that any channel can have before.
-        high: The largest one.
+        codes: Codes of the stages, int32 [S], values of Stage.
+        values: Arguments of the stages, float32 [S, NUM_VALUES].
+        first: Index of the first stage.
+        last: Index after the last stage.
+        low: Smallest value that any channel can have before these stages.
+        high: Largest value that any channel can have before these stages.
 
     Returns:
-        The smallest and the largest value afterwards.
+        The smallest and the largest value that any channel can have after these stages.
     """
     before = np.int64(-1)  # the linear stage that the next one follows directly
     for stage in range(first, last):
@@ -59,7 +59,7 @@ def fold(codes: Any, values: Any, first: Integer, last: Integer, low: Real, high
 
 @inner
 def _limit(v: Any, low: Real, high: Real) -> Any:
-    """Lift the limits that no value reaches; return the range of the results."""
+    """Remove the limits of a linear stage that no value reaches; return the smallest and largest possible result."""
     least, most = np.float32(np.inf), np.float32(-np.inf)
     for channel in range(3):
         bottom = top = v[4 * channel + 3]
@@ -79,7 +79,7 @@ def _limit(v: Any, low: Real, high: Real) -> Any:
 
 @inner
 def _is_free(v: Any) -> Any:
-    """Whether nothing is limited."""
+    """Return whether a linear stage has no limits."""
     for channel in range(3):
         if v[12 + channel] != -np.inf or v[15 + channel] != np.inf:
             return False
@@ -88,7 +88,7 @@ def _is_free(v: Any) -> Any:
 
 @inner
 def _multiply(codes: Any, values: Any, one: Integer, two: Integer) -> None:
-    """Let stage ``two`` do what ``one``, which limits nothing, does before it."""
+    """Merge stage ``one``, which has no limits, into the later stage ``two``."""
     a, b = values[one], values[two]
     for row in range(0, 12, 4):
         x, y, z, shift = b[row], b[row + 1], b[row + 2], b[row + 3]
@@ -101,7 +101,7 @@ def _multiply(codes: Any, values: Any, one: Integer, two: Integer) -> None:
 
 @inner
 def _rescale(codes: Any, values: Any, one: Integer, two: Integer) -> None:
-    """Let stage ``two``, which scales each channel by a factor above 0, do what ``one`` does before it."""
+    """Merge stage ``one`` into the later stage ``two``, which scales each channel by a positive factor and has no limits."""
     a, b = values[one], values[two]
     for channel in range(3):
         factor, shift = b[5 * channel], b[4 * channel + 3]

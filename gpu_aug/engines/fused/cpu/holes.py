@@ -1,4 +1,4 @@
-"""Compiled painting of rectangles onto one line of pixels; see ``program.Stage.HOLES``."""
+"""A compiled function that paints rectangles onto one line of pixels; see ``program.Stage.HOLES``."""
 
 from typing import Any
 
@@ -23,17 +23,17 @@ def paint(
     is_noise: bool,
     key: Any,
 ) -> None:
-    """Paint where a rectangle crosses line ``y``.
+    """Paint the pixels of line ``y`` that lie in a rectangle.
 
     Args:
-        line: Address of float32 [3, width].
+        line: Address of the line, float32 [3, width].
         width: Width of the image, in pixels.
-        y: Number of the line.
+        y: Index of the line in the image.
         height: Height of the image, in pixels.
-        hole: int32 [4].
-        colour: float32 [3].
+        hole: The rectangle (top, left, bottom, right), int32 [4].
+        colour: Colour of the rectangle, float32 [3].
         is_noise: Whether uniform noise is painted instead of the colour.
-        key: uint32 [2] of the noise.
+        key: Key of the noise, uint32 [2].
     """
     if not hole[0] <= y < hole[2]:
         return
@@ -50,7 +50,7 @@ def paint(
 
 @inner
 def _noise(line: Integer, left: Integer, right: Integer, first: Integer, key: Any) -> None:
-    """Write the uniform numbers ``first`` + x of a field."""
+    """Write uniform noise to columns ``left`` to ``right``: column x gets the element ``first`` + x of the noise field."""
     values = floats_at(line, right)
     k0, k1 = np.uint64(key[0]), np.uint64(key[1])
     known = np.int64(-1)
@@ -65,7 +65,7 @@ def _noise(line: Integer, left: Integer, right: Integer, first: Integer, key: An
 
 @inner
 def _philox(counter: Any, k0: Any, k1: Any) -> Any:
-    """Return the four words of the counter (``counter``, 0, 0, 0); see ``gpu_aug.random_fields``."""
+    """Return the four Philox words of the counter (``counter``, 0, 0, 0); see ``gpu_aug.random_fields``."""
     c0, c1, c2, c3 = counter, np.uint64(0), np.uint64(0), np.uint64(0)
     for _ in range(10):
         first = c0 * np.uint64(0xD2511F53)

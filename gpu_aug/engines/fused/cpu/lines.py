@@ -1,4 +1,4 @@
-"""Compiled loops over one line of pixels: from interleaved memory into three channels, and back.
+"""Compiled functions that copy one line of pixels between interleaved memory and three channels of float32.
 
 A line of W pixels is the address of float32 [3, W].
 """
@@ -27,14 +27,14 @@ _LARGEST = np.float32(255)  # of uint8; float32, as a plain number would make th
 def read_bytes(
     address: Integer, count: Integer, line: Integer, width: Integer, backwards: bool
 ) -> None:
-    """Read ``count`` neighbouring pixels, uint8, divided by 255.
+    """Copy ``count`` neighbouring uint8 pixels to a line, divided by 255.
 
     Args:
-        address: Address of the first pixel.
+        address: Address of the first pixel in memory.
         count: Number of pixels.
-        line: Address of the first pixel in a line.
-        width: Number of pixels of that line.
-        backwards: Whether the last pixel comes first.
+        line: Address of the first of these pixels in the line.
+        width: Number of pixels of the line.
+        backwards: Whether the pixels are written in reverse order.
     """
     values = bytes_at(address, 3 * count)
     red = floats_at(line, count)
@@ -61,7 +61,7 @@ def read_bytes(
 def read_floats(
     address: Integer, count: Integer, line: Integer, width: Integer, backwards: bool
 ) -> None:
-    """Read ``count`` neighbouring pixels, float32, as they are; see ``read_bytes``."""
+    """Copy ``count`` neighbouring float32 pixels to a line without scaling; arguments as for ``read_bytes``."""
     values = floats_at(address, 3 * count)
     red = floats_at(line, count)
     green = floats_at(line + 4 * width, count)
@@ -84,16 +84,16 @@ def write(
     width: Integer,
     spare: Integer,
 ) -> None:
-    """Write a line as another type.
+    """Convert a line to another dtype and copy it to the result.
 
     Args:
-        address: Address of the line's first value.
-        dtype: UINT8, FLOAT16, BFLOAT16 or FLOAT32.
-        across: Distance from channel to channel, in values.
-        along: Distance from pixel to pixel, in values.
-        line: Its address.
+        address: Address of the line's first value in the result.
+        dtype: Dtype of the result: UINT8, FLOAT16, BFLOAT16 or FLOAT32.
+        across: Stride of channels in the result, in values.
+        along: Stride of pixels in the result, in values.
+        line: Address of the line.
         width: Number of pixels.
-        spare: Address of uint16 [3, width], scratch.
+        spare: Address of scratch memory, uint16 [3, width].
     """
     is_packed = along == 3 and across == 1
     if dtype == FLOAT32:

@@ -1,7 +1,6 @@
-"""Arrays at addresses, and half precision, for compiled functions.
+"""Views of memory at an address as arrays, and conversion to half precision, for compiled functions.
 
-Addresses are ``int64``. An array at an address costs nothing to make, where a slice of an array would count
-references.
+Addresses are ``int64``. A view of an address costs nothing, whereas a slice of an array would count references.
 """
 
 from typing import Any
@@ -23,7 +22,7 @@ bytes_at, shorts_at, ints_at, floats_at = view_u8, view_u16, view_i32, view_f32
 
 
 def _to_half() -> Any:
-    """Make a function that rounds float32 to the bits of a float16, to nearest even."""
+    """Return a compiled function that rounds float32 to the bits of a float16, ties to even."""
 
     def round_(_context: Any, _value: Any) -> Any:
         def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The compiled function that carries out a whole program: one call for all images of a pass."""
+"""Compiled functions that carry out a program for all images of a pass in one call."""
 
 from typing import Any
 
@@ -49,15 +49,15 @@ _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 @kernel
 def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any) -> None:
-    """Carry out a program.
+    """Carry out a program and write the results.
 
     Args:
-        program: A Program.
-        sources: int64 [B, 5], see ``describe_images``.
-        others: The same of the second sources; they are not read where there is no ``mix``.
-        outs: int64 [B, 4]: address, and values from channel to channel, row to row, column to column.
-        dtype: Data type of the results; see ``lines``.
-        memory: uint8, scratch: SPARE_BYTES + 12 for each pixel of a line, and 12 more for each pixel of
+        program: The Program.
+        sources: Source images, int64 [B, 5]; see ``describe_images``.
+        others: Second source images, int64 [B, 5]; read only for images with a ``mix``.
+        outs: Results, int64 [B, 4]; see ``describe_outs``.
+        dtype: Dtype of the results: UINT8, FLOAT16, BFLOAT16 or FLOAT32 of ``lines``.
+        memory: Scratch memory, uint8: SPARE_BYTES + 12 for each pixel of a line, and 12 more for each pixel of
             an image that has a CONTRAST.
     """
     _run(program, sources, others, outs, dtype, memory, True)
@@ -67,12 +67,15 @@ def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memo
 def run_plain(
     program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any
 ) -> None:
-    """Carry out a program that `is_plain`, as ``run`` does; it takes half the time to compile."""
+    """Carry out a program that `is_plain`, with the arguments of ``run``; it takes half the time to compile."""
     _run(program, sources, others, outs, dtype, memory, False)
 
 
 def is_plain(program: Program) -> bool:
-    """Whether `run_plain` can carry out a program: images are cut and mirrored alone, with the frequent stages."""
+    """Return whether `run_plain` can carry out a program.
+
+    Its maps may only crop, flip and move by whole pixels; there is no mix, and there are only the most frequent stages.
+    """
     is_whole = not program.kind.any() and not program.mix.any()
     return bool(is_whole and (program.codes <= HUE).all())
 
@@ -99,7 +102,10 @@ def _run(
 
 @inlined
 def _view(program: Any, image: Integer, sources: Any) -> View:
-    """Return the view of an image; for a second source, which is only read if there is a mix, the view is all of it."""
+    """Return the View of an image that the program describes.
+
+    For a second source this is the full image, because images that are mixed have no other view.
+    """
     fill, view = program.fill[image], program[VIEW_FIELD][image]
     is_float, row_bytes = sources[image, 1], sources[image, 2]
     pixel_bytes = 12 if is_float else 3
@@ -133,7 +139,7 @@ def _run_image(
 ) -> None:  # fmt: skip
     """Carry out the program of one image, line by line, up to each CONTRAST, which needs the mean of all lines.
 
-    Numba leaves out the code behind ``if is_full`` where that is a constant False.
+    Numba leaves out the code behind ``if is_full`` if that is a constant False.
     """
     height, width = np.int64(program.size[image, 0]), np.int64(program.size[image, 1])
     address, across, down, along = out[0], out[1], out[2], out[3]
@@ -202,7 +208,7 @@ def _run_image(
 
 @inlined
 def _range(view: View, mix: Integer) -> Any:
-    """Return the smallest and the largest value that can be loaded."""
+    """Return the smallest and the largest value that a pixel can have when it is loaded."""
     if view.is_float or mix != NO_MIX:
         return np.float32(-np.inf), np.float32(np.inf)
     zero, one = np.float32(0), np.float32(1)
@@ -212,7 +218,7 @@ def _range(view: View, mix: Integer) -> Any:
 
 @inlined
 def _use_mean(mean: Real, v: Any) -> None:
-    """Turn the arguments of a CONTRAST into those of a SCALE."""
+    """Replace the arguments of a CONTRAST, in place, by those of the SCALE that does the same with this mean."""
     factor = v[0]
     for index in range(NUM_VALUES):
         v[index] = 0
@@ -233,7 +239,7 @@ def _carry_out(
     code: Integer,
     v: Integer,
 ) -> None:
-    """Carry out one of the less frequent stages on line ``y``."""
+    """Apply one of the less frequent stages to line ``y``."""
     if code == GAMMA:
         colors.gamma(line, width, v)
     elif code == SOLARIZE:

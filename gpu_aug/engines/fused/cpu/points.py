@@ -1,4 +1,4 @@
-"""Compiled finding of the points of the source that a line of the result shows; see ``program``, part 1."""
+"""Compiled functions that compute which points of the source a line of the result shows; see ``program``, part 1."""
 
 from typing import Any, NamedTuple
 
@@ -13,13 +13,13 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
 class Between(NamedTuple):
-    """The frame between two warps that are sampled as one.
+    """The frame of the image between two warps that are sampled as one interpolation.
 
     Attributes:
-        height: In pixels; 0 where there is no such frame.
-        width: In pixels.
-        before: Nine float64, from points of the frame to those of the view.
-        is_edge: Whether a pixel beside the frame is the nearest one of the frame.
+        height: Height of the frame, in pixels; 0 if there is no such frame.
+        width: Width of the frame, in pixels.
+        before: Matrix from points of the frame to points of the view, nine float64.
+        is_edge: Whether a pixel outside the frame takes the value of the nearest pixel inside.
     """
 
     height: Integer
@@ -30,7 +30,18 @@ class Between(NamedTuple):
 
 @inner
 def find(back: Any, y: Integer, middle: Real, spare: Integer, width: Integer) -> None:
-    """Write the column and line of the pixel left above each point, int32, and how far it is from it, float32."""
+    """Compute the source point of each pixel of line ``y`` and write it to scratch memory.
+
+    For each point these are the column and the line of the pixel above and to the left of it, int32, and the distance of the
+    point from that pixel in both directions, float32.
+
+    Args:
+        back: Matrix from the result to the view, nine float64.
+        y: Index of the line in the result.
+        middle: 0.5 to measure from pixel centres (bilinear), 0 from pixel corners (nearest).
+        spare: Address of the scratch memory.
+        width: Width of the result, in pixels.
+    """
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
     right, below = floats_at(spare + 8 * width, width), floats_at(spare + 12 * width, width)
     x0, y0, z0 = _row(back, y)
@@ -50,9 +61,17 @@ def find(back: Any, y: Integer, middle: Real, spare: Integer, width: Integer) ->
 
 @inner
 def find_between(between: Between, back: Any, y: Integer, spare: Integer, width: Integer) -> None:
-    """Do the same along both maps, and write the weight of the frame's pixels behind the taps, float32.
+    """Compute the source point of each pixel of line ``y`` through two warps, and write it to scratch memory.
 
-    A point beside the frame becomes the nearest one that no pixel beside it has a share in.
+    The layout is that of ``find``, followed by the weight of the pixels inside the frame between the warps, float32, for
+    ``hide``. A point outside the frame is moved to the nearest point inside whose value depends on no pixel outside.
+
+    Args:
+        between: The frame between the warps, and the map of the first one.
+        back: Matrix from the result to the frame, nine float64.
+        y: Index of the line in the result.
+        spare: Address of the scratch memory.
+        width: Width of the result, in pixels.
     """
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
     right, below = floats_at(spare + 8 * width, width), floats_at(spare + 12 * width, width)
@@ -87,7 +106,10 @@ def find_between(between: Between, back: Any, y: Integer, spare: Integer, width:
 
 @inner
 def stays_inside(between: Between, back: Any, y: Integer, width: Integer) -> Any:
-    """Whether all points of line ``y`` lie inside the frame: of a straight line the ends are enough."""
+    """Return whether all points of line ``y`` lie inside the frame between two warps.
+
+    Both ends of the line are tested, which is enough for an affine map; for projective maps the result is False.
+    """
     if _is_projective(back):
         return False
     x0, y0, _ = _row(back, y)
@@ -100,7 +122,7 @@ def stays_inside(between: Between, back: Any, y: Integer, width: Integer) -> Any
 
 @inner
 def product(one: Any, two: Any) -> Any:
-    """Return the matrix that does ``two``, then ``one``."""
+    """Return the product of two matrices, nine numbers each: ``two`` is applied first."""
     return (
         one[0] * two[0] + one[1] * two[3] + one[2] * two[6],
         one[0] * two[1] + one[1] * two[4] + one[2] * two[7],
@@ -116,13 +138,13 @@ def product(one: Any, two: Any) -> Any:
 
 @inner
 def hide(line: Integer, width: Integer, spare: Integer, fill: Any, is_twice: bool) -> None:
-    """Write ``fill``, three float32, where the frame between has no pixels.
+    """Blend a line with ``fill`` by the weights that ``find_between`` wrote, so that pixels outside the frame get the fill.
 
     Args:
-        line: Address of float32 [3, width].
+        line: Address of the line, float32 [3, width].
         width: Width of the result, in pixels.
-        spare: The scratch that ``find_between`` wrote.
-        fill: The colour beside the frame.
+        spare: Address of the scratch memory that ``find_between`` wrote.
+        fill: Colour outside the frame, three float32.
         is_twice: Whether the weight of the fill is applied twice; see CONSTANT_TWICE.
     """
     cover = floats_at(spare + 32 * width, width)
@@ -139,7 +161,7 @@ def hide(line: Integer, width: Integer, spare: Integer, fill: Any, is_twice: boo
 
 @inlined
 def _row(back: Any, y: Integer) -> Any:
-    """Return the summands that all points of a line share."""
+    """Return the terms of X, Y and Z that are equal for all pixels of a line."""
     down = y + 0.5
     return back[1] * down + back[2], back[4] * down + back[5], back[7] * down + back[8]
 

@@ -1,4 +1,4 @@
-"""Programs on the CPU."""
+"""Functions that carry out programs on CPU tensors and arrays."""
 
 import threading
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ def run_program(
     others: Sequence[Tensor | None] | None,
     outs: Tensor | Sequence[Tensor],
 ) -> None:
-    """Carry out a program; see ``program``. It takes one call of compiled code, without Python's lock.
+    """Carry out a program and write the results to ``outs``; see ``program``, "Kernels", for the arguments.
 
-    A tensor is the same as the sequence of its rows.
+    This is one call of compiled code, which releases the GIL. A tensor stands for the sequence of its rows.
     """
     sources = describe_images(images)
     seconds = sources if others is None else describe_images(others)
@@ -49,13 +49,13 @@ def run_single(
     out: NDArray[Any],
     dtype: int,
 ) -> None:
-    """Carry out the program of one image without a second one; the same as `run_program`, with less around it.
+    """Carry out the program of one image that is not mixed, with less overhead than `run_program`.
 
     Args:
-        program: Of one image.
-        image: uint8 [h, w, 3], pixels side by side.
-        out: [h', w', 3] of any strides.
-        dtype: Of DTYPES.
+        program: A program of one image.
+        image: The image, uint8 [h, w, 3], contiguous within each row.
+        out: The result [h', w', 3], with any strides.
+        dtype: Dtype of the result, a value of DTYPES.
     """
     sources = np.array([[image.ctypes.data, 0, image.strides[0], *image.shape[:2]]], np.int64)
     down, along, across = (stride // out.itemsize for stride in out.strides)
@@ -65,7 +65,7 @@ def run_single(
 
 
 def _memory(program: Program) -> NDArray[np.uint8]:
-    """Return scratch for a program, which the thread keeps."""
+    """Return scratch memory that is large enough for a program; each thread keeps its own."""
     height, width = program.size.max(axis=0).tolist()
     keeps = (program.codes == Stage.CONTRAST).any()
     needed = 12 * width * (height if keeps else 1) + SPARE_BYTES * width

@@ -1,4 +1,4 @@
-"""Compiled loading of one line of the result through a map; see ``program``, part 1."""
+"""Compiled functions that compute a line of the result by sampling the source at mapped points; see ``program``, part 1."""
 
 from typing import Any, NamedTuple
 
@@ -28,15 +28,15 @@ _PER_BYTE = np.float32(1 / 255)
 
 
 class View(NamedTuple):
-    """The view of a source, and its border.
+    """The part of a source image that is seen, and the border around it.
 
     Attributes:
-        address: Address of its first pixel.
-        is_float: 1 where it is float32, 0 where it is uint8.
+        address: Address of the view's first pixel.
+        is_float: 1 if the source is float32, 0 if it is uint8.
         stride: Bytes from row to row.
-        height: In pixels.
-        width: In pixels.
-        border: Of ``program.Border``.
+        height: Height of the view, in pixels.
+        width: Width of the view, in pixels.
+        border: Kind of border, a value of ``program.Border``.
         red: Red of the fill, float32.
         green: Green of the fill, float32.
         blue: Blue of the fill, float32.
@@ -55,13 +55,13 @@ class View(NamedTuple):
 
 @inner
 def load_whole(view: View, back: Any, y: Integer, line: Integer, width: Integer) -> None:
-    """Load line ``y`` of the result, whole pixels of the view.
+    """Compute line ``y`` of the result by a map that moves whole pixels (kind WHOLE).
 
     Args:
-        view: What is read.
-        back: Nine float64.
-        y: Number of the line.
-        line: Address of float32 [3, width], the result.
+        view: The part of the source that is read.
+        back: Matrix from the result to the view, nine float64.
+        y: Index of the line in the result.
+        line: Address of the line that is written, float32 [3, width].
         width: Width of the result, in pixels.
     """
     none = np.int64(0)  # a plain 0 would be compiled in
@@ -83,9 +83,9 @@ def load_sampled(
     width: Integer,
     spare: Integer,
 ) -> None:
-    """Load line ``y`` of the result, samples at any points of the view; see ``load_whole``.
+    """Compute line ``y`` of the result by bilinear interpolation, or from nearest pixels if ``is_nearest``.
 
-    ``is_nearest`` says whether the samples are nearest pixels; ``spare`` is the address of 36 * width bytes of scratch.
+    ``spare`` is the address of 36 * width bytes of scratch memory; see ``load_whole`` for the other arguments.
     """
     find(back, y, 0.0 if is_nearest else 0.5, spare, width)
     _sample(view, is_nearest, line, width, spare)
@@ -101,7 +101,10 @@ def load_between(
     width: Integer,
     spare: Integer,
 ) -> None:
-    """Load line ``y`` of two warps; ``back`` leads from the result to the frame between; see ``load_sampled``."""
+    """Compute line ``y`` of the result of two bilinear warps that are sampled as one.
+
+    ``back`` leads from the result to the frame between the warps; see ``load_sampled`` for the other arguments.
+    """
     if stays_inside(between, back, y, width):
         load_sampled(view, False, product(between.before, back), y, line, width, spare)
         return
@@ -113,7 +116,7 @@ def load_between(
 
 @inner
 def _sample(view: View, is_nearest: bool, line: Integer, width: Integer, spare: Integer) -> None:
-    """Sample the view at the points of a line that were found."""
+    """Sample the view at the points of a line that ``find`` or ``find_between`` wrote to scratch memory."""
     none = np.int64(0)
     start, stop = _inner(view, is_nearest, width, spare)
     first, count, target = spare + 4 * start, stop - start, line + 4 * start
@@ -135,7 +138,7 @@ def _sample(view: View, is_nearest: bool, line: Integer, width: Integer, spare: 
 def _load_line(
     view: View, first: Integer, step: Integer, y: Integer, line: Integer, width: Integer
 ) -> None:
-    """Load a line that is a line of the view, forwards or backwards, from column ``first``."""
+    """Copy one line of the view, from column ``first`` on, forwards (``step`` 1) or backwards (``step`` -1)."""
     none = np.int64(0)
     if not 0 <= y < view.height and (_is_constant(view) or view.height * view.width == 0):
         start = stop = width
@@ -172,7 +175,7 @@ def _load_pixels(
     line: Integer,
     width: Integer,
 ) -> None:
-    """Load the pixels (y + dy * n, x + dx * n) for n from ``start`` to ``stop``."""
+    """Copy the view's pixels (y + dy * n, x + dx * n) for n from ``start`` to ``stop`` (exclusive)."""
     for pixel in range(start, stop):
         _load_pixel(view, x + dx * pixel, y + dy * pixel, pixel, line, width)
 
@@ -194,7 +197,7 @@ def _load_pixel(
 
 @inner
 def _pixel(view: View, x: Integer, y: Integer) -> Any:
-    """Return the values of a pixel of the view."""
+    """Return red, green and blue of a pixel of the view, scaled to [0, 1] if the source is uint8."""
     if view.is_float:
         values = floats_at(view.address + y * view.stride + 12 * x, 3)
         return values[0], values[1], values[2]
@@ -213,7 +216,7 @@ def _is_constant(view: View) -> Any:
 
 @inner
 def _fold(pixel: Integer, length: Integer, border: Integer) -> Integer:
-    """Return which pixel of a line of ``length`` is seen at one of these numbers, which may lie beside it."""
+    """Return the index, in a line of ``length`` pixels, of the pixel that the border shows at index ``pixel``."""
     if 0 <= pixel < length:
         return pixel
     if border == REFLECT:
@@ -228,7 +231,10 @@ def _fold(pixel: Integer, length: Integer, border: Integer) -> Integer:
 
 @inner
 def _inner(view: View, is_nearest: bool, width: Integer, spare: Integer) -> Any:
-    """Return the first and last of the pixels whose neighbours all lie in the view, with a readable byte behind them."""
+    """Return the range of columns whose taps all lie inside the view, with one more readable byte after each pixel.
+
+    These can be sampled by the fast loops. The range is empty if such columns are not contiguous.
+    """
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
     margin = 0 if is_nearest else 1
     last_column = np.uint32(max(view.width - 1 - margin, 0))
@@ -254,7 +260,10 @@ def _inner(view: View, is_nearest: bool, width: Integer, spare: Integer) -> Any:
 def _take(
     address: Integer, stride: Integer, count: Integer, line: Integer, width: Integer, spare: Integer
 ) -> None:
-    """Take one pixel each, by four bytes, of which the last belongs to the next pixel."""
+    """Read the nearest pixel of each point to a line.
+
+    Each is read as four bytes, of which the last belongs to the next pixel.
+    """
     columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
     taps = ints_at(spare + 16 * width, count)
     for x in range(count):
@@ -270,7 +279,10 @@ def _take(
 def _gather(
     address: Integer, stride: Integer, count: Integer, width: Integer, spare: Integer
 ) -> None:
-    """Read four neighbours of each pixel, four bytes each, of which the last belongs to the next pixel."""
+    """Read the four neighbours of each point to scratch memory.
+
+    Each is read as four bytes, of which the last belongs to the next pixel.
+    """
     columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
     a, b = ints_at(spare + 16 * width, count), ints_at(spare + 20 * width, count)
     c, d = ints_at(spare + 24 * width, count), ints_at(spare + 28 * width, count)
@@ -284,7 +296,7 @@ def _gather(
 
 @inner
 def _blend(count: Integer, line: Integer, width: Integer, spare: Integer) -> None:
-    """Weigh the four neighbours."""
+    """Write the weighted sum of the four neighbours that ``_gather`` read to a line."""
     right, below = floats_at(spare + 8 * width, count), floats_at(spare + 12 * width, count)
     a, b = ints_at(spare + 16 * width, count), ints_at(spare + 20 * width, count)
     c, d = ints_at(spare + 24 * width, count), ints_at(spare + 28 * width, count)
@@ -304,7 +316,7 @@ def _blend(count: Integer, line: Integer, width: Integer, spare: Integer) -> Non
 def _blend_floats(
     address: Integer, stride: Integer, count: Integer, line: Integer, width: Integer, spare: Integer
 ) -> None:
-    """Weigh the four neighbours of each pixel, float32."""
+    """Write the weighted sum of the four neighbours of each point to a line, for a float32 source."""
     columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
     right, below = floats_at(spare + 8 * width, count), floats_at(spare + 12 * width, count)
     red, green, blue = (
@@ -334,7 +346,7 @@ def _load_slowly(
     width: Integer,
     spare: Integer,
 ) -> None:
-    """Load pixels that may lie beside the view, or have neighbours there."""
+    """Sample columns ``start`` to ``stop`` (exclusive), whose taps may lie outside the view."""
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
     values = floats_at(line, 3 * width)
     constant = _is_constant(view) or view.height * view.width == 0
@@ -360,7 +372,7 @@ def _blend_pixel(
     width: Integer,
     spare: Integer,
 ) -> None:
-    """Weigh the four neighbours of one pixel, of which some may lie beside the view."""
+    """Write the weighted sum of the four neighbours of one point, some of which may lie outside the view."""
     values = floats_at(line, 3 * width)
     right = floats_at(spare + 8 * width, width)[pixel]
     below = floats_at(spare + 12 * width, width)[pixel]

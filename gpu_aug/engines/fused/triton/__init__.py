@@ -1,1 +1,1 @@
-"""Programs on a GPU: Triton kernels."""
+"""Triton kernels that carry out programs on a GPU."""

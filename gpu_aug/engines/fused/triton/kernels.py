@@ -1,8 +1,8 @@
 """The two Triton kernels of a fused pass: the means that contrast needs, and everything else.
 
-Both run one program per tile and image. A record (see ``record``) tells a program all about its image; what
-it says is the same for the whole tile, so a branch on it costs a test and no more; but it costs registers, so what no
-image of a batch has is not compiled: see "Features" in ``record``.
+Both run one Triton program per tile and image. A record (see ``record``) describes the image to the program. Its values are
+equal for the whole tile, so a branch on them costs only a test; but each branch costs registers, so features that no image of
+a batch has are not compiled: see "Features" in ``record``.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -17,7 +17,7 @@ from gpu_aug.engines.fused.triton.sample import load_at, sample
 
 
 def _offsets(dtype, *names):
-    """Return offsets in a record, in words; Triton reads constants of modules only as constexpr."""
+    """Return offsets of fields in a record, in words, as constexpr: Triton reads module constants in no other form."""
     return (tl.constexpr(offset) for offset in record.offsets(dtype, *names))
 
 
@@ -44,7 +44,7 @@ INTERLEAVED = tl.constexpr(2)
 
 @triton.jit
 def _image_at(image, words, floats, doubles, longs, tables, sums, length, tables_length, num_parts):
-    """Where the record of an image begins, as four types, its tables, and its sums of the first round."""
+    """Return pointers to the record of an image as four dtypes, to its tables, and to its sums of the first round."""
     half = image * (length // 2)
     return (
         words + image * length, floats + image * length, doubles + half, longs + half,
@@ -54,11 +54,11 @@ def _image_at(image, words, floats, doubles, longs, tables, sums, length, tables
 
 @triton.jit
 def _pixels(number, words, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr):
-    """The pixels of a tile by its number.
+    """Return the pixels of the tile with index ``number``.
 
     Returns:
-        Height and width of the result; left and top of the tile; its right and bottom; and of its pixels x, y, [N],
-        where those beside the result stand for the last ones inside, and whether they are inside.
+        Height and width of the result; left and top of the tile; right and bottom of the tile; x and y of its pixels, [N],
+        clamped to the last pixel of the result; and a mask of the pixels inside the result.
     """
     height, width = tl.load(words + _SIZE), tl.load(words + _SIZE + 1)
     across = (width + TILE_WIDTH - 1) // TILE_WIDTH
@@ -79,14 +79,14 @@ def _pixels(number, words, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr):
 
 @triton.jit
 def _source(words, longs, FEATURES: tl.constexpr):
-    """What ``sample`` wants to know of the image described at ``words``, which is at ``longs``."""
+    """Return address, type and byte shift of a source image as ``sample`` takes them, from its SOURCE in a record."""
     is_float = tl.load(words + _IS_FLOAT) != 0 if _HAS_FLOATS & FEATURES else False
     return tl.load(longs), is_float, tl.load(words + _SHIFT)
 
 
 @triton.jit
 def _loaded(at, pixels, FEATURES: tl.constexpr):
-    """Load the pixels of a tile and blend them with the second source; three float32 [N]."""
+    """Return the pixels of a tile, three float32 [N], loaded by the map and blended with the second source."""
     words, floats, doubles, longs, _, _ = at
     _, tile, _, x, y, _ = pixels
     view_at = words + _VIEW
@@ -114,7 +114,7 @@ def _loaded(at, pixels, FEATURES: tl.constexpr):
 
 @triton.jit
 def _mixed(at, x, y, r, g, b, FEATURES: tl.constexpr):
-    """Carry out "2. Blend"."""
+    """Return the pixels of a tile blended with the second source, if the image has one; see ``program``, "2. Blend"."""
     words, floats, _, longs, _, _ = at
     mix = tl.load(words + _MIX)
     if mix != _NO_MIX:
@@ -135,7 +135,10 @@ def _mixed(at, x, y, r, g, b, FEATURES: tl.constexpr):
 
 @triton.jit
 def _mean(sums, num_parts, num_pixels):
-    """The mean over an image, from the sums of its parts; parts beside the image, which hold 0, change nothing."""
+    """Return the mean over an image of N pixels from the sums of its parts.
+
+    Parts outside the image hold 0 and change nothing.
+    """
     part = tl.arange(0, 32)
     total = tl.zeros([32], tl.float32)
     for first in range(0, num_parts, 32):
@@ -145,19 +148,19 @@ def _mean(sums, num_parts, num_pixels):
 
 @triton.jit
 def _run_stages(at, layout, means, stop, pixels, colour, FEATURES: tl.constexpr):
-    """Carry out the first ``stop`` stages of an image.
+    """Apply the first ``stop`` stages of an image to the pixels of a tile.
 
     Args:
-        at: See ``_image_at``.
-        layout: Where the codes, values, holes, colours and keys lie in a record.
-        means: From the sums of a round to those of the next one; how many sums an image has.
-        stop: Number of stages.
-        pixels: See ``_pixels``.
-        colour: Three float32 [N].
-        FEATURES: See ``record``.
+        at: Pointers from ``_image_at``.
+        layout: Offsets of codes, values, holes, colours and keys in a record.
+        means: Distance from the sums of one round to those of the next; number of sums of an image.
+        stop: Number of stages to apply.
+        pixels: Pixels of the tile from ``_pixels``.
+        colour: Values of the pixels, three float32 [N].
+        FEATURES: Features that some image of the batch has; see ``record``.
 
     Returns:
-        Three float32 [N].
+        The new values, three float32 [N].
     """
     words, floats, _, _, tables, sums = at
     codes, values, holes, colours, keys = layout
@@ -199,24 +202,24 @@ def sum_gray(
     length, codes, values, holes, colours, keys, tables_length, contrasts, round_, num_images, num_parts,
     FEATURES: tl.constexpr, TILES: tl.constexpr, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Sum the gray of a few tiles, as it is before the image's ``round_``-th contrast stage.
+    """Sum the gray of a few tiles, as it is before the image's ``round_``-th contrast stage, and store the sum.
 
     Args:
         words: The records, as int32.
-        floats: The same as float32.
-        doubles: The same as float64.
-        longs: The same as int64.
-        tables: float32.
-        sums: float32 [R, num_images, num_parts]; the sums of earlier rounds are read.
+        floats: The records, as float32.
+        doubles: The records, as float64.
+        longs: The records, as int64.
+        tables: Lookup tables of all images, float32.
+        sums: Sums of gray, float32 [R, num_images, num_parts]; those of earlier rounds are read.
         length: Length of a record, in words; ``contrasts`` and ``codes`` to ``keys`` are offsets in it.
-        tables_length: Length of the tables of one image.
-        round_: Which contrast stage, in [0, R).
-        num_images: Images of the batch.
-        num_parts: Programs for each image.
-        FEATURES: What some image of the batch has; see ``record``.
-        TILES: Tiles that a program takes.
-        TILE_HEIGHT: In pixels.
-        TILE_WIDTH: In pixels.
+        tables_length: Length of the tables of one image, in values.
+        round_: Index of the contrast stage among those of the image, in [0, R).
+        num_images: Number of images of the batch.
+        num_parts: Number of Triton programs for each image.
+        FEATURES: Features that some image of the batch has; see ``record``.
+        TILES: Number of tiles that one program sums.
+        TILE_HEIGHT: Height of a tile, in pixels.
+        TILE_WIDTH: Width of a tile, in pixels.
     """
     image, part = tl.program_id(1), tl.program_id(0)
     stop = tl.load(words + image * length + contrasts + round_)
@@ -237,19 +240,19 @@ def sum_gray(
 
 @triton.jit
 def _stored(value, TYPE: tl.constexpr):
-    """A value in the type of the result."""
+    """Return values converted to the dtype of the result; uint8 is rounded from [0, 1] to [0, 255]."""
     return stages.steps(value).to(TYPE) if TYPE == tl.uint8 else value.to(TYPE)
 
 
 @triton.jit
 def _woven(r, g, b):
-    """Bring three rows of blocks into the order r0 g0 b0 r1 g1 b1 ..., as rows of blocks twice as long.
+    """Interleave three arrays of blocks: r0 g0 b0 r1 g1 b1 ..., with blocks twice as long.
 
     Args:
-        r: [M, K], M even, as g and b.
+        r: Blocks of one channel, [M, K] with M even; g and b have the same shape.
 
     Returns:
-        Three [M / 2, 2 K]: r0 g0, b0 r1, g1 b1, then r2 g2, ...
+        Three arrays [M / 2, 2 K] that together hold this order: r0 g0, then b0 r1, then g1 b1, and so on.
     """
     r0, r1 = _even_and_odd(r)
     g0, g1 = _even_and_odd(g)
@@ -272,7 +275,7 @@ def _side_by_side(left, right):
 def _store_blocks(
     out, strides, pixels, r, g, b, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Write a tile of WIDTH columns in blocks of 16 bytes, BLOCK values; see PLANAR and INTERLEAVED."""
+    """Write a tile of WIDTH columns in blocks of 16 bytes (BLOCK values), in the layout PLANAR or INTERLEAVED."""
     size, corner, _, _, _, _ = pixels  # Triton 3.6 reads no targets in targets
     height, width = size
     left, top = corner
@@ -302,7 +305,7 @@ def _store_blocks(
 
 @triton.jit
 def _store(at, pixels, colour, TYPE: tl.constexpr, LAYOUT: tl.constexpr, WIDTH: tl.constexpr):
-    """Write a tile of WIDTH columns."""
+    """Convert a tile of WIDTH columns to the dtype of the result and write it."""
     words, _, _, longs, _, _ = at
     _, corner, _, _, _, inside = pixels
     left, top = corner
@@ -331,12 +334,12 @@ def run_pass(
     length, codes, values, holes, colours, keys, tables_length, num_stages, num_images, num_parts,
     FEATURES: tl.constexpr, TYPE: tl.constexpr, LAYOUT: tl.constexpr, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Carry out a whole pass for one tile; see ``sum_gray`` for what has the same name.
+    """Carry out a full pass for one tile; see ``sum_gray`` for arguments that are not listed.
 
     Args:
-        num_stages: S.
-        TYPE: Data type of the results.
-        LAYOUT: GENERIC, PLANAR or INTERLEAVED.
+        num_stages: Number of stages of the program.
+        TYPE: Dtype of the results.
+        LAYOUT: Memory layout of the results: GENERIC, PLANAR or INTERLEAVED.
     """
     image = tl.program_id(1)
     at = _image_at(

@@ -1,4 +1,4 @@
-"""The arrays of a Program, with the addresses of its images, as one record of 4-byte words per image."""
+"""Packing of a Program and the addresses of its images into one record of 4-byte words per image, which GPU kernels read."""
 
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -76,21 +76,21 @@ _record_at = record_at(RECORD)
 
 
 def offsets(dtype: "np.dtype[np.void]", *names: str) -> list[int]:
-    """Return where fields begin, in words."""
+    """Return the offsets of fields in a record, in words."""
     assert dtype.fields is not None
     return [dtype.fields[name][1] // _WORD_BYTES for name in names]
 
 
 class Layout(NamedTuple):
-    """Where the arrays of several entries per image begin in a record, in words.
+    """Offsets, in words, of the arrays with several entries per image in a record.
 
     Attributes:
-        contrasts: int32 [R], the numbers of the contrast stages; -1 for none.
-        codes: int32 [S].
-        values: float32 [S, NUM_VALUES].
-        holes: int32 [N, 4].
-        colours: float32 [N, 3].
-        keys: uint32 [K, 2].
+        contrasts: Offset of the indices of the contrast stages, int32 [R]; unused ones are -1.
+        codes: Offset of the codes of stages, int32 [S].
+        values: Offset of the arguments of stages, float32 [S, NUM_VALUES].
+        holes: Offset of the rectangles, int32 [N, 4].
+        colours: Offset of the colours of rectangles, float32 [N, 3].
+        keys: Offset of the keys of noise, uint32 [K, 2].
         length: Length of a record, in words; even, so that 8-byte fields are aligned.
     """
 
@@ -104,18 +104,18 @@ class Layout(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """A pass as the kernels read it.
+    """A program and its images in the form that the kernels read.
 
     Attributes:
-        words: int32, on the host, pinned for a GPU: the records, then the program's tables.
-        records: int32 [B, Layout.length], the first of them.
-        tables_start: Where the tables begin.
-        layout: What a record holds.
-        num_contrasts: The largest number of contrast stages of one image.
-        features: What some image has, as bits.
-        is_aligned: Whether all lines of all results begin at multiples of 16 bytes and are multiples of 16 bytes long.
-        is_interleaved: Whether the channels of a pixel lie side by side, then those of the next one.
-        is_planar: Whether columns lie side by side, and channels are multiples of 16 bytes apart.
+        words: The records, then the program's tables, int32 on the host, pinned for a GPU.
+        records: View of the records in ``words``, int32 [B, Layout.length].
+        tables_start: Index in ``words`` at which the tables begin.
+        layout: Offsets in a record.
+        num_contrasts: Largest number of contrast stages that an image has.
+        features: Features that some image has, as bits.
+        is_aligned: Whether all rows of all results begin at multiples of 16 bytes and are multiples of 16 bytes long.
+        is_interleaved: Whether the results are stored with the channels of a pixel next to each other.
+        is_planar: Whether the results are stored by channel, with channels multiples of 16 bytes apart.
     """
 
     words: Tensor
@@ -130,13 +130,13 @@ class Packed(NamedTuple):
 
 
 def pack(program: Program, images: Images, others: Images | None, outs: Images) -> Packed:
-    """Make the records.
+    """Return a program with its images as the records that the kernels read.
 
     Args:
-        program: Of B images.
-        images: B sources.
-        others: B second sources, or None.
-        outs: B results.
+        program: A program of B images.
+        images: The B source images.
+        others: The B second source images, or None if no image has one.
+        outs: The B results.
     """
     first = outs if isinstance(outs, Tensor) else outs[0]
     assert first is not None
@@ -173,16 +173,16 @@ def _write_records(
     """Write the records of all images.
 
     Args:
-        program: A Program.
-        sources: See ``describe_images``.
-        others: The same of the second sources.
-        outs: See ``describe_outs``.
+        program: The Program.
+        sources: Source images; see ``describe_images``.
+        others: Second source images; see ``describe_images``.
+        outs: Results; see ``describe_outs``.
         itemsize: Bytes of a value of the results.
-        layout: The numbers of a Layout.
-        records: int32 [B, Layout.length]; every word is written.
+        layout: The offsets of a Layout.
+        records: The records, int32 [B, Layout.length]; every word is written.
 
     Returns:
-        The last four fields of Packed.
+        features, is_aligned, is_interleaved and is_planar of Packed.
     """
     contrasts, codes, values = layout.contrasts, layout.codes, layout.values
     holes, colours, keys = layout.holes, layout.colours, layout.keys
@@ -236,7 +236,7 @@ def _write_records(
 
 @inlined
 def _write_map(program: Any, row: int, record: Any) -> None:
-    """Write the fields that say where pixels come from."""
+    """Write the fields of a record that describe the map from the result to the source."""
     back, before, size = program.back[row], program.before[row], program.size[row]
     view = program[VIEW_FIELD][row]
     has_frame = program.frame[row, 0] > 0
@@ -273,7 +273,7 @@ def _write_map(program: Any, row: int, record: Any) -> None:
 
 @inlined
 def _write_source(source: Any, field: Any) -> None:
-    """Write a SOURCE, given a row of ``describe_images``."""
+    """Write a SOURCE of a record, given a row of ``describe_images``."""
     address, is_float = source[0], source[1]
     field.shift = 0 if is_float else address & 3
     field.address = address - field.shift

@@ -1,5 +1,6 @@
-"""Fused passes on a GPU: one upload and one launch per pass, and one more launch where contrast needs a mean.
+"""Functions that carry out programs on a GPU.
 
+A pass takes one upload and one kernel launch, and one more launch for each round of contrast stages, which need a mean.
 Nothing here waits for the device.
 """
 
@@ -37,14 +38,14 @@ _HEAVY = HAS_EXACT | HAS_MIX | HAS_HOLES | HAS_RARE
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """How the work is cut; it changes speed and, of a sum for the mean, the order.
+    """How an image is split into tiles, and the resources for each. Results do not depend on it but for rounding of the mean.
 
     Attributes:
-        height: Height of a tile, in pixels; a power of 2 up to ANCHOR, as the width.
-        width: Width of a tile, in pixels.
-        num_warps: Warps of 32 threads for each tile.
-        num_registers: Most that a thread may use; None leaves that to the compiler.
-        tiles_per_sum: Tiles that one program sums for the mean.
+        height: Height of a tile, in pixels; a power of 2 up to ANCHOR.
+        width: Width of a tile, in pixels; a power of 2 up to ANCHOR.
+        num_warps: Number of warps of 32 threads for each tile.
+        num_registers: Largest number of registers of a thread; None lets the compiler choose.
+        tiles_per_sum: Number of tiles that one Triton program sums for the mean.
     """
 
     height: int = 16
@@ -55,7 +56,7 @@ class Tiling:
 
     @classmethod
     def of(cls, features: int) -> "Tiling":
-        """Return the tiling of `run_pass` for a batch with these features; `sum_gray` takes the default."""
+        """Return the tiling of `run_pass` for a batch with these features; `sum_gray` uses the default tiling."""
         # With fewer registers than the compiler would take more threads run at once, and none spills.
         if features & _HEAVY:
             return cls(num_registers=128)
@@ -70,14 +71,14 @@ def run_program(
     *,
     tiling: Tiling | None = None,
 ) -> None:
-    """Carry out a pass on the device where the results lie, on its current stream.
+    """Carry out a program on the device of the results, on its current stream.
 
     Args:
-        program: Of B images, B up to 65535.
-        images: [B, h, w, 3], or B tensors [h, w, 3]: uint8 or float32, of strides (any, 3, 1).
-        others: The same or None, of the results' sizes; single ones may be None where they have no mix.
-        outs: [B, 3, h', w'], or B tensors [3, h', w'] of one dtype: uint8, float16, bfloat16 or float32.
-        tiling: How the work is cut; by default what suits the batch.
+        program: A program of B images, B up to 65535.
+        images: Source images [B, h, w, 3], or B tensors [h, w, 3]: uint8 or float32, with strides (any, 3, 1).
+        others: Second source images of the results' sizes, or None; single ones may be None for images without a mix.
+        outs: Results [B, 3, h', w'], or B tensors [3, h', w'] of one dtype: uint8, float16, bfloat16 or float32.
+        tiling: How images are split into tiles; None chooses what suits the batch.
     """
     num = len(program.codes)
     if num == 0 or not program.size.all():
@@ -113,7 +114,7 @@ def run_program(
 
 
 def options(tiling: Tiling) -> dict[str, Any]:
-    """Return the arguments of a kernel's launch that a tiling decides."""
+    """Return the keyword arguments of a kernel launch for a tiling."""
     return {
         "TILE_HEIGHT": tiling.height,
         "TILE_WIDTH": tiling.width,
@@ -125,12 +126,12 @@ def options(tiling: Tiling) -> dict[str, Any]:
 
 
 def _num_tiles(sizes: list[list[int]], tiling: Tiling) -> int:
-    """Return the number of tiles of the largest image."""
+    """Return the number of tiles of the image with the most tiles."""
     return max(-(-height // tiling.height) * -(-width // tiling.width) for height, width in sizes)
 
 
 def _layout(packed: Packed) -> int:
-    """Return the kernels' layout that all results have."""
+    """Return the memory layout constant of the kernels that fits all results."""
     if packed.is_aligned and packed.is_interleaved:
         return int(kernels.INTERLEAVED.value)
     if packed.is_aligned and packed.is_planar:

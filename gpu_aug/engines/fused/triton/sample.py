@@ -1,8 +1,8 @@
 """Triton functions that load the pixels of a tile from a source image; see ``program``, "1. Load".
 
-A tile is a block of pixels [N] of the result. A bilinear value beside the view is made of a point inside: for EDGE of
-the nearest point, for mirrored borders of the mirrored one, and for CONSTANT of the nearest point weighted
-by ``cover``, the weight of the pixels that exist; so two neighbouring pixels are read in any case. A uint8
+A tile is a block of pixels [N] of the result. A bilinear sample outside the view is computed from a point inside: from the
+nearest point for EDGE, from the mirrored point for mirrored borders, and for CONSTANT from the nearest point weighted by
+``cover``, the weight of the pixels that exist; so two neighbouring pixels are read in any case. A uint8
 image is read as 4-byte words: two words, seldom three, hold two neighbouring pixels of six bytes.
 """
 
@@ -29,14 +29,14 @@ _PER_FRACTION = tl.constexpr(2.0**-24)
 
 @triton.jit
 def unit(value):
-    """Divide by 255; where ``value`` is a whole number up to 255 the result is rounded only once."""
+    """Return ``value`` divided by 255; for integers up to 255 the quotient is correctly rounded."""
     quotient = value * _PER_STEP
     return tl.fma(tl.fma(quotient, -255.0, value), _PER_STEP, quotient)
 
 
 @triton.jit
 def _shifted(high, low, shift):
-    """The lower word of two, shifted to the right."""
+    """Return the lower word of the two-word number (high, low) shifted to the right by ``shift`` bits."""
     both = (high.to(tl.uint64) << 32) | low.to(tl.uint64)
     return (both >> shift.to(tl.uint64)).to(tl.uint32)
 
@@ -48,7 +48,10 @@ def _byte(number, byte: tl.constexpr):
 
 @triton.jit
 def _pixel(address, is_float, offset, known):
-    """The pixel at an offset where it is ``known``, which may be True: float32 as it is, uint8 as 0 to 255."""
+    """Return red, green and blue of the pixels at an offset, and 0 for pixels that are not ``known``.
+
+    float32 sources give their values, uint8 sources 0 to 255. ``known`` is a mask, or True for all.
+    """
     if is_float:
         floats = address.to(tl.pointer_type(tl.float32)) + offset
         r = tl.load(floats, mask=known, other=0.0)
@@ -65,7 +68,7 @@ def _pixel(address, is_float, offset, known):
 
 @triton.jit
 def _pair(address, is_float, offset, left, right):
-    """The weighted sum of the pixel at an offset and its right neighbour."""
+    """Return the weighted sum of the pixel at an offset and its right neighbour."""
     if is_float:
         floats = address.to(tl.pointer_type(tl.float32)) + offset
         r = tl.load(floats) * left + tl.load(floats + 3) * right
@@ -85,7 +88,7 @@ def _pair(address, is_float, offset, left, right):
 
 @triton.jit
 def _mirrored(point, length, border):
-    """A point beside the pixel centres 0 to ``length - 1``, float64, mirrored to a point among them."""
+    """Return a point, float64, mirrored into the range of pixel centres 0 to ``length - 1``."""
     first, period = 0.0, 2.0 * (length - 1).to(tl.float64)
     if border == _SYMMETRIC:
         first, period = 0.5, 2.0 * length.to(tl.float64)
@@ -97,11 +100,14 @@ def _mirrored(point, length, border):
 
 @triton.jit
 def _split(point, length):
-    """The pixel before a point, int32, the point's distance from it, and the weight of pixels that exist.
+    """Split a coordinate into a pixel and a fraction for interpolation along one axis.
 
     Args:
-        point: float32, in pixels from any pixel.
-        length: First and last pixel as float32, counted from the same one.
+        point: Coordinate, float32, in pixels from any origin.
+        length: Coordinates of the first and the last pixel, float32, from the same origin.
+
+    Returns:
+        Index of the pixel before the point, int32; distance of the point from it; and the weight of the pixels that exist.
     """
     first, last = length
     within = tl.minimum(tl.maximum(point, first), last)
@@ -112,7 +118,11 @@ def _split(point, length):
 
 @triton.jit
 def _start(fixed, tile):
-    """Where a tile begins on one axis of the view, by a row of AFFINE: a whole number, int32, and a fraction, float32."""
+    """Return the source coordinate of a tile's corner along one axis, computed from a row of AFFINE.
+
+    Returns:
+        The integer part, int32, and the fraction, float32.
+    """
     left, top = tile
     start = tl.load(fixed) * left + tl.load(fixed + 1) * top + tl.load(fixed + 2)
     fraction = ((start >> 8) & 0xFFFFFF).to(tl.int32).to(tl.float32) * _PER_FRACTION
@@ -121,15 +131,17 @@ def _start(fixed, tile):
 
 @triton.jit
 def _near(fixed, slopes, tile, dx, dy, length):
-    """``_split`` of a line of an affine map: the numbers of many digits are whole ones, of the tile's first pixel.
+    """Split source coordinates along one axis of an affine map as ``_split`` does, exactly enough without float64.
+
+    The corner of the tile is computed in integers, and only the distances from it in float32.
 
     Args:
-        fixed: A row of AFFINE.
-        slopes: The same of SLOPES.
+        fixed: Pointer to a row of AFFINE.
+        slopes: Pointer to a row of SLOPES.
         tile: Left and top of the tile.
-        dx: float32 [N], columns from there.
-        dy: float32 [N], rows.
-        length: Number of pixels.
+        dx: Columns from the tile's left, float32 [N].
+        dy: Rows from the tile's top, float32 [N].
+        length: Number of pixels of the axis.
     """
     whole, fraction = _start(fixed, tile)
     first = (-whole).to(tl.float32)
@@ -140,7 +152,7 @@ def _near(fixed, slopes, tile, dx, dy, length):
 
 @triton.jit
 def _points(back, x, y, is_projective):
-    """The points of the view that pixels of the result show, float64, twice."""
+    """Return the points of the view, two float64 [N] for x and y, that pixels of the result show."""
     right, below = x.to(tl.float64) + 0.5, y.to(tl.float64) + 0.5
     u = tl.load(back) * right + (tl.load(back + 1) * below + tl.load(back + 2))
     v = tl.load(back + 3) * right + (tl.load(back + 4) * below + tl.load(back + 5))
@@ -152,7 +164,11 @@ def _points(back, x, y, is_projective):
 
 @triton.jit
 def _through(before, frame, border, u, v):
-    """Lead points of the frame between, float64, on to the view; and the weight of its pixels, float32."""
+    """Map points of the frame between two warps, float64, to the view.
+
+    Returns:
+        x and y in the view, float64, and the weight of the frame's pixels, float32.
+    """
     height, width = frame[0].to(tl.float64), frame[1].to(tl.float64)
     is_known = (u == u) & (v == v)
     u, v = tl.where(is_known, u, -1.0), tl.where(is_known, v, -1.0)
@@ -169,7 +185,7 @@ def _through(before, frame, border, u, v):
 
 @triton.jit
 def _far(point, length, border):
-    """``_split`` of any point, float64 [N]."""
+    """Split any source coordinates, float64 [N], along one axis as ``_split`` does, with any border."""
     if (border == _REFLECT) | (border == _SYMMETRIC):
         point = _mirrored(point, length, border)
     point = tl.minimum(tl.maximum(point, -_FAR), _FAR)
@@ -182,13 +198,13 @@ def _far(point, length, border):
 
 @triton.jit
 def _mean_of_four(at, view, row, source):
-    """The weighted mean of four pixels.
+    """Return the weighted mean of four neighbouring pixels, three float32 [N].
 
     Args:
-        at: Column and row of the first one in the view, int32 [N], and the distances of the point from them.
-        view: See ``sample``, as for the others.
-        row: Channels from a row of the source to the next one.
-        source: The source.
+        at: Column and row in the view of the upper left pixel, int32 [N], and the distances of the point from it.
+        view: Top, left, height and width of the view.
+        row: Distance from row to row of the source, in values.
+        source: The source image; see ``sample``.
     """
     column, line, part_x, part_y = at
     top, left, height, width = view
@@ -212,7 +228,7 @@ def _mean_of_four(at, view, row, source):
 
 @triton.jit
 def _filled(colour, fill, cover):
-    """The colour where it covers, the fill beside."""
+    """Return the colour blended with the fill: ``cover`` is the weight of the colour."""
     beside = 1.0 - cover
     return (
         colour[0] * cover + fill[0] * beside,
@@ -223,7 +239,7 @@ def _filled(colour, fill, cover):
 
 @triton.jit
 def _filled_twice(colour, fill, cover):
-    """The same by the square of the weights."""
+    """Return the colour blended with the fill twice, as for CONSTANT_TWICE: (colour * cover - fill) * cover + fill."""
     return (
         (colour[0] * cover - fill[0]) * cover + fill[0],
         (colour[1] * cover - fill[1]) * cover + fill[1],
@@ -233,7 +249,7 @@ def _filled_twice(colour, fill, cover):
 
 @triton.jit
 def _affine(border, view, row, fill, maps, source, tile, x, y):
-    """``sample`` where the kind is NEAR; no float64."""
+    """Return what ``sample`` does for the kind NEAR; it needs no float64."""
     fixed, slopes = maps[2], maps[3]
     tile = (tile[0] // _ANCHOR * _ANCHOR, tile[1] // _ANCHOR * _ANCHOR)
     dx, dy = (x - tile[0]).to(tl.float32), (y - tile[1]).to(tl.float32)
@@ -249,7 +265,7 @@ def _affine(border, view, row, fill, maps, source, tile, x, y):
 
 @triton.jit
 def _bilinear(border, is_projective, view, row, fill, maps, frame, source, x, y):
-    """``sample`` where the kind is BILINEAR: any map and border, in float64."""
+    """Return what ``sample`` does for the kind BILINEAR, with any map and border, in float64."""
     back, before = maps[0], maps[1]
     is_cut = frame[0] > 0
     seen = tl.full(x.shape, 1.0, tl.float32)
@@ -273,7 +289,7 @@ def _bilinear(border, is_projective, view, row, fill, maps, frame, source, x, y)
 
 @triton.jit
 def _fold(pixel, length, border):
-    """The pixel of a side of ``length`` that is seen at a number that may lie beside it."""
+    """Return the index, in a side of ``length`` pixels, of the pixel that the border shows at index ``pixel``."""
     if (border == _REFLECT) | (border == _SYMMETRIC):
         symmetric = (border == _SYMMETRIC).to(tl.int32)
         period = tl.maximum(2 * (length - 1 + symmetric), 1)
@@ -285,7 +301,7 @@ def _fold(pixel, length, border):
 
 @triton.jit
 def _single(column, line, known, border, view, row, fill, source):
-    """The pixels at these places of the view where they are ``known``."""
+    """Return the pixels at integer positions of the view; positions that are not ``known`` get the fill."""
     top, left, height, width = view
     address, is_float, start = source
     if border == _CONSTANT:
@@ -300,7 +316,7 @@ def _single(column, line, known, border, view, row, fill, source):
 
 @triton.jit
 def _whole(border, view, row, fill, maps, source, tile, x, y):
-    """``sample`` where the kind is WHOLE."""
+    """Return what ``sample`` does for the kind WHOLE."""
     fixed, slopes = maps[2], maps[3]
     first_x, _ = _start(fixed, tile)
     first_y, _ = _start(fixed + 3, tile)
@@ -315,7 +331,7 @@ def _whole(border, view, row, fill, maps, source, tile, x, y):
 
 @triton.jit
 def _nearest(border, is_projective, view, row, fill, maps, source, x, y):
-    """``sample`` where the kind is NEAREST."""
+    """Return what ``sample`` does for the kind NEAREST."""
     u, v = _points(maps[0], x, y, is_projective)
     known = (u == u) & (v == v)
     u, v = tl.where(known, u, 0.0), tl.where(known, v, 0.0)
@@ -340,26 +356,26 @@ def sample(
     y,
     FEATURES: tl.constexpr,
 ):
-    """Carry out "1. Load" for a tile.
+    """Return the pixels of a tile, loaded from the source through the map; see ``program``, "1. Load".
 
     Args:
-        kind: See Kind, and NEAR.
-        border: See Border.
+        kind: Interpolation: a value of Kind, or NEAR.
+        border: Border of the view, a value of Border.
         is_projective: Whether the last row of a matrix is not (0, 0, 1).
-        view: Top, left, height and width.
-        row: Channels from a row of the source to the next one.
-        fill: Three float32.
-        maps: Where ``back`` and ``before`` lie, float64, where AFFINE and where SLOPES.
-        frame: Height and width of the frame between; 0 where there is none.
-        source: The address, int64, a multiple of 4; whether it is float32; and by how many
-            channels the image begins behind the address.
+        view: Top, left, height and width of the view.
+        row: Distance from row to row of the source, in values.
+        fill: Colour of a constant border, three float32.
+        maps: Pointers to ``back`` and ``before``, float64, to AFFINE and to SLOPES.
+        frame: Height and width of the frame between two warps; 0 if there is one warp.
+        source: Address of the image, int64, a multiple of 4; whether it is float32; and at how many values after the
+            address the image begins.
         tile: Left and top of the tile.
-        x: int32 [N], inside the result, as y.
-        y: int32 [N].
-        FEATURES: See ``record``.
+        x: Columns in the result, int32 [N].
+        y: Rows in the result, int32 [N].
+        FEATURES: Features that some image of the batch has; see ``record``.
 
     Returns:
-        Three float32 [N] in [0, 1].
+        Red, green and blue in [0, 1], three float32 [N].
     """
     is_near = kind == _NEAR if _HAS_NEAR & FEATURES else False
     is_bilinear = kind == _BILINEAR if _HAS_EXACT & FEATURES else False
@@ -377,7 +393,7 @@ def sample(
 
 @triton.jit
 def load_at(source, row, x, y):
-    """The pixels of an image at whole coordinates; arguments and result as for ``sample``."""
+    """Return the pixels of an image at integer coordinates; arguments and result are those of ``sample``."""
     address, is_float, start = source
     r, g, b = _pixel(address, is_float, start + y * row + x * 3, True)
     if not is_float:

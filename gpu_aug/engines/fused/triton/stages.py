@@ -1,4 +1,4 @@
-"""Triton functions that change the values of a tile of pixels; see ``program``, "3. Stages"."""
+"""Triton functions that apply stages to the pixels of a tile; see ``program``, "3. Stages"."""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 # ruff: noqa: D417
@@ -40,27 +40,27 @@ _NOISE_STEP = tl.constexpr(2.0**-24)
 
 @triton.jit
 def clamp(value, low, high):
-    """The value within [low, high]; NaN stays, as on the CPU."""
+    """Return ``value`` clamped to [low, high]; NaN stays NaN, as on the CPU."""
     raised = tl.maximum(value, low, propagate_nan=tl.PropagateNan.ALL)
     return tl.minimum(raised, high, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def steps(value):
-    """The nearest of the 256 steps of a value in [0, 1], as float32; ties to even; 0 for NaN."""
+    """Return 255 * ``value`` rounded to nearest even and clamped to [0, 255], as float32; 0 for NaN."""
     value = tl.minimum(tl.maximum(value, -1.0), 2.0)
     return tl.minimum(tl.maximum((value * 255.0 + _ROUNDER) - _ROUNDER, 0.0), 255.0)
 
 
 @triton.jit
 def gray_of(r, g, b):
-    """What the contrast stage takes the mean of."""
+    """Return the gray of pixels, of which the contrast stage takes the mean."""
     return 0.299 * r + 0.587 * g + 0.114 * b
 
 
 @triton.jit
 def scale(v, r, g, b):
-    """Stage.SCALE with the arguments at ``v``, without the limits."""
+    """Return pixels after Stage.SCALE without its limits; its arguments are at ``v``."""
     return (
         tl.load(v) * r + tl.load(v + 3),
         tl.load(v + 5) * g + tl.load(v + 7),
@@ -75,13 +75,13 @@ def _row(v, r, g, b):
 
 @triton.jit
 def matrix(v, r, g, b):
-    """Stage.MATRIX with the arguments at ``v``, without the limits."""
+    """Return pixels after Stage.MATRIX without its limits; its arguments are at ``v``."""
     return _row(v, r, g, b), _row(v + 4, r, g, b), _row(v + 8, r, g, b)
 
 
 @triton.jit
 def limit(v, colour):
-    """The channels within the limits of the stage whose arguments are at ``v``."""
+    """Return pixels clamped to the limits of the stage whose arguments are at ``v``."""
     r, g, b = colour
     return (
         clamp(r, tl.load(v + 12), tl.load(v + 15)),
@@ -92,7 +92,7 @@ def limit(v, colour):
 
 @triton.jit
 def contrast(factor, mean, r, g, b):
-    """Stage.CONTRAST."""
+    """Return pixels after Stage.CONTRAST."""
     shift = mean * (1.0 - factor)
     r, g, b = r * factor + shift, g * factor + shift, b * factor + shift
     return clamp(r, 0.0, 1.0), clamp(g, 0.0, 1.0), clamp(b, 0.0, 1.0)
@@ -100,7 +100,7 @@ def contrast(factor, mean, r, g, b):
 
 @triton.jit
 def hue(turns, r, g, b):
-    """Stage.HUE."""
+    """Return pixels after Stage.HUE."""
     high, low = tl.maximum(tl.maximum(r, g), b), tl.minimum(tl.minimum(r, g), b)
     chroma = high - low
     per_chroma = 1.0 / tl.where(chroma == 0.0, 1.0, chroma)
@@ -117,7 +117,7 @@ def hue(turns, r, g, b):
 
 @triton.jit
 def power(value, exponent):
-    """Stage.GAMMA of one channel."""
+    """Return one channel after Stage.GAMMA."""
     is_positive = value > 0.0
     raised = tl.exp2(exponent * tl.log2(tl.where(is_positive, value, 1.0)))
     return tl.where(is_positive, raised, tl.where(exponent == 0.0, 1.0, 0.0))
@@ -125,25 +125,25 @@ def power(value, exponent):
 
 @triton.jit
 def solarize(value, threshold):
-    """Stage.SOLARIZE of one channel."""
+    """Return one channel after Stage.SOLARIZE."""
     return tl.where(value >= threshold, 1.0 - value, value)
 
 
 @triton.jit
 def look_up(table, value):
-    """Stage.TABLE of one channel: float32 [256] at ``table``."""
+    """Return one channel after Stage.TABLE; ``table`` points to its float32 [256]."""
     return tl.load(table + steps(value).to(tl.int32))
 
 
 @triton.jit
 def floor_steps(value, summand):
-    """The steps of Stage.FLOOR of one channel."""
+    """Return one channel after Stage.FLOOR, not yet divided by 255."""
     return clamp(tl.floor(255.0 * value + summand), 0.0, 255.0)
 
 
 @triton.jit
 def _philox(counter, key, other_key):
-    """Philox 4x32-10 of the counters (counter, 0, 0, 0): four uint32 [N]; see ``gpu_aug.random_fields``."""
+    """Return the four Philox 4x32-10 words, uint32 [N], of the counters (counter, 0, 0, 0); see ``gpu_aug.random_fields``."""
     c0 = counter.to(tl.uint32)
     c1, c2, c3 = c0 * 0, c0 * 0, c0 * 0
     for _ in range(10):
@@ -157,7 +157,7 @@ def _philox(counter, key, other_key):
 
 @triton.jit
 def noise(index, key, other_key):
-    """Elements of a ``gpu_aug.random_fields.uniform_field``, float32 [N]; ``index`` counts them flat."""
+    """Return the elements of a ``gpu_aug.random_fields.uniform_field`` at flat indices, float32 [N]."""
     c0, c1, c2, c3 = _philox(index >> 2, key, other_key)
     is_odd = (index & 1) != 0
     word = tl.where((index & 2) != 0, tl.where(is_odd, c3, c2), tl.where(is_odd, c1, c0))
@@ -166,18 +166,18 @@ def noise(index, key, other_key):
 
 @triton.jit
 def paint_holes(v, places, size, tile, end, x, y, r, g, b):
-    """Stage.HOLES with the arguments at ``v``; a tile that a hole does not touch costs its test only.
+    """Return pixels after Stage.HOLES; a hole that does not touch the tile costs only a test.
 
     Args:
-        v: Arguments of the stage.
-        places: Where the holes lie, int32, four for each; the colours, float32, three for each hole; the keys, int32,
-            two for each.
+        v: Pointer to the arguments of the stage.
+        places: Pointers to the holes, int32, four for each; to the colours, float32, three for each hole; and to the keys,
+            int32, two for each.
         size: Height and width of the result.
         tile: Left and top of the tile.
-        end: Its right and bottom.
-        x: int32 [N].
-        y: int32 [N].
-        r: float32 [N], as g and b.
+        end: Right and bottom of the tile.
+        x: Columns of the pixels, int32 [N].
+        y: Rows of the pixels, int32 [N].
+        r: Red of the pixels, float32 [N]; g and b are green and blue.
     """
     holes, colours, keys = places
     height, width = size
@@ -208,7 +208,7 @@ def paint_holes(v, places, size, tile, end, x, y, r, g, b):
 
 @triton.jit
 def rare(code, v, tables, r, g, b):
-    """The stages of HAS_RARE; v and tables are where a stage's arguments and the image's tables lie."""
+    """Return pixels after one of the stages of HAS_RARE; ``v`` points to its arguments, ``tables`` to the image's tables."""
     if code == TABLE:
         table = tables + tl.load(v).to(tl.int32) * 768
         r, g, b = look_up(table, r), look_up(table + 256, g), look_up(table + 512, b)
