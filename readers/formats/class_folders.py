@@ -17,10 +17,7 @@ from readers.video.detect import frame_numbers
 _LOOKED_AT = 1000  # names of a folder that are checked: listing millions of files takes seconds
 _CLASSES_LOOKED_AT = 8  # class folders that are checked, for the same reason
 _FEW = 3  # two classes with fewer pictures may have equal file names by chance
-_READ_BESIDE = (
-    ".mask.png",
-    ".seg.png",
-)  # endings of masks that are read as fields of their photograph
+_READ_BESIDE = (".mask.png", ".seg.png")  # masks that are read as fields of their photograph
 _MASK_STEM = re.compile(r"(.+)[-_.](?:mask|matte|seg|segmentation|gt|alpha)", re.IGNORECASE)
 _NO_CLASS = re.compile(
     r"(?:(?:\w+_)?(?:images?|imgs?|pictures|photos|frames|data)|jpegimages)", re.IGNORECASE

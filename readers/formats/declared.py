@@ -36,9 +36,7 @@ def require_finished(folder: Path) -> None:
     """
     there = [name for name in (PACKED, _PLANNED, _TILING) if (folder / name).exists()]
     refuse_unfinished(str(folder), there)
-    with suppress(
-        FileNotFoundError, ValueError
-    ):  # there is no manifest, or another program wrote it
+    with suppress(FileNotFoundError, ValueError):  # no manifest, or one of another program
         manifest = json.loads(read_whole(folder / PACKED))
         if isinstance(manifest, dict) and manifest.get("complete") is False:
             raise _not_packed(str(folder))

@@ -14,9 +14,8 @@ from readers.detect.registry import require
 _OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
 _BUFFER_BYTES = 1 << 15  # per open file; a larger buffer reads more unneeded bytes around a record
 _MAX_OPEN_FILES = 256  # of the 1,024 that Linux grants a process by default
-_MAX_WAIT_SECONDS = (
-    10.0  # after this wait a fork goes ahead even if a read hangs, as on a network file system
-)
+# After this wait a fork goes ahead even if a read hangs, as on a network file system.
+_MAX_WAIT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.02  # the threads of the library are idle after this time
 
 
@@ -62,9 +61,8 @@ class _Quiet:
 
 
 _QUIET = _Quiet()
-_ABANDONED: list[
-    Any
-] = []  # open readers inherited from the parent process, kept so that they are never closed here
+# Open readers inherited from the parent process, kept so that they are never closed here.
+_ABANDONED: list[Any] = []
 
 
 class OpenFiles:

@@ -37,9 +37,7 @@ from readers.storage.whole_files import read_head
 _HEAD_BYTES = 4096  # holds the first tag or brace even behind a declaration or a comment
 _ANNOTATIONS = (".xml", ".json")  # endings of annotation files: Pascal VOC, LabelMe
 _NUM_CONTENTS = 4096  # annotations whose bytes the fingerprint covers; reading all of a large dataset takes minutes
-_DAMAGED = (
-    b"\0damaged"  # stands for an unreadable annotation in the fingerprint, unlike an empty file
-)
+_DAMAGED = b"\0damaged"  # stands for an unreadable annotation in the fingerprint
 _PARSED_BYTES = (
     100  # memory for each byte of XML or of rows while it is parsed: 9 MB of nested XML took 900 MB
 )

@@ -17,9 +17,8 @@ from readers.storage.whole_files import read_head
 _YEAR = re.compile("VOC20[0-9]{2}")
 _ENDINGS = (*IMAGE_FIELDS, *(name.upper() for name in IMAGE_FIELDS))
 _TRIED = 3  # files of a folder that are opened: detection must stay fast
-_MOST_BYTES = (
-    64 << 20
-)  # of a JSON file that are searched: an imageData of several MB may precede the other entries
+# Bytes of a JSON file that are searched: imageData of several MB may precede the other entries.
+_MOST_BYTES = 64 << 20
 
 
 def is_voc(folder: Path) -> bool:
