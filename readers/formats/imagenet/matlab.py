@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _HEADER_BYTES = 128
-_MAX_BYTES = (
-    1 << 28
-)  # limit of decompressed bytes and of values in a matrix; meta.mat has less than 1 MB
+_MAX_BYTES = 1 << 28  # of decompressed data, and values of a matrix; meta.mat has less than 1 MB
 _MAX_DEPTH = 8  # of nested matrices; meta.mat has 2
 # Codes of the format. Types of elements:
 _MATRIX, _COMPRESSED = 14, 15

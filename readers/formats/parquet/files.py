@@ -266,7 +266,7 @@ def _read_footer(blob: Blob, location: Location) -> bytes:
 
 
 def _read_end(blob: Blob, size_bytes: int) -> Payload:
-    # Not through the file's memory map: of thousands of files, few are in use at a time.
+    # Through a temporary memory map: of thousands of files, few are in use at a time.
     source = blob.unmapped() if isinstance(blob, LocalBlob) else blob
     [tail] = source.read([(max(0, blob.size_bytes - size_bytes), blob.size_bytes)])
     return copied(tail)
