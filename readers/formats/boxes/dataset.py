@@ -112,7 +112,7 @@ class Entry(NamedTuple):
     """The names of one sample's picture and annotation file, and its label.
 
     Attributes:
-        key: Name of the sample.
+        key: Key of the sample.
         image: Name of the picture relative to the dataset's folder, "" if only the annotation names it.
         annotation: Name of the annotation file relative to the dataset's folder, "" if there is none.
         label: Class number of the picture, -1 for none.

@@ -29,7 +29,7 @@ _READ = {
 
 
 def read_version(root: str, version: int | None) -> tuple[int, list[TableFile]]:
-    """Return the version number of a Delta table that was resolved, and the files of this version, sorted by name.
+    """Resolve a version of a Delta table; return its number, and its files sorted by name.
 
     Args:
         root: Folder of the table.

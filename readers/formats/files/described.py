@@ -166,7 +166,7 @@ class DescribedFiles(IndexedDataset):
 
     @abstractmethod
     def _read(self, entry: Sample) -> Sample:
-        """Return the sample of an entry.
+        """Read the file that an entry names, and return the sample.
 
         Raises:
             ValueError, OverflowError, HeaderError, SourceError: The sample cannot be read; the text is a short reason.

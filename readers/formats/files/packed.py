@@ -47,7 +47,7 @@ class Packed:
 
     @property
     def identity(self) -> bytes:
-        """All content as bytes, for fingerprints: it is equal for equal lists only."""
+        """All content as bytes, for fingerprints; different lists give different bytes."""
         missing = b"" if self._missing is None else self._missing.tobytes()
         return self.ends.astype("<i8").tobytes() + missing + self.data.tobytes()
 
@@ -107,7 +107,7 @@ class Names(Sequence[str]):
         return paths, ends - lengths - len(before), (lengths > 1) & (before[0] != 0)
 
     def _gather(self, numbers: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
-        """Return the encoded names in one bytes object, and the length of each; an escaped name (see `_encode`) is one zero byte."""
+        """Return the encoded names in one bytes object, and the length of each; an escaped name (see `_encode`) is only a zero byte."""
         data, starts = self._packed.data, self._packed.ends[numbers]
         lengths = np.where(data[starts] == 0, 1, self._packed.ends[numbers + 1] - starts)
         # NumPy indexing by byte takes half the time, but releases the interpreter lock and then waits for it.

@@ -70,7 +70,7 @@ def match_files(patterns: Iterable[str], names: Sequence[str], shown: str) -> li
 
 
 def visible_names(names: Iterable[str]) -> list[str]:
-    """Return the names without hidden ones, sorted.
+    """Return all names that are not hidden, sorted.
 
     A name is hidden if the file or one of its folders begins with a dot, or a folder begins with two underscores.
     """

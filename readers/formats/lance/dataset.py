@@ -111,7 +111,7 @@ class LanceDataset(IndexedDataset):
         """32 hex digits, a hash of the columns that are read, and of the files and deletions that make up the version.
 
         Lance gives each file a random name that is never used again, so that the name stands for the content. The version
-        number is not hashed, since a commit that changes no rows, such as a new index, has equal samples.
+        number is not hashed, since a commit that changes no rows, such as a new index, leaves the samples unchanged.
         """
         fragments = (json.dumps(one, sort_keys=True) for one in fragments_of(self._lance))
         return fingerprint_of(f"lance 1 {self._layout.identity}", *fragments)

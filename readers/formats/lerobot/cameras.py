@@ -38,7 +38,7 @@ class Shown(NamedTuple):
 
 
 class Camera(ABC):
-    """Base class of the cameras, one feature of pictures each.
+    """Base class of cameras; a camera is one feature of pictures in the dataset.
 
     Args:
         feature: Description of the camera in meta/info.json.
@@ -115,15 +115,15 @@ class VideoCamera(Camera):
         self._videos, self._frames, self._tolerance_s = videos, frames, tolerance_s
 
     def video(self, place: Place) -> int:
-        """See Camera."""
+        """Return the index of the video that holds the pictures of a sample."""
         return int(self._numbers[place.episode])
 
     def info(self, place: Place) -> VideoInfo | VideoError:
-        """See Camera."""
+        """Return the metadata of the video that holds the pictures of a sample; a VideoError if it cannot be read."""
         return self._videos.info(self.video(place))
 
     def shown(self, place: Place) -> Shown:
-        """See Camera."""
+        """Return the video frames that are shown at a sample's time stamps; see `Camera.shown` for errors."""
         stamps = self._frames.values(place.table, TIME, self._rows(place))
         # The rounding error of 4000 s in float32 is as large as the usual tolerance, so it is added.
         tolerance = self._tolerance_s + np.spacing(np.abs(stamps)).astype(np.float64)
@@ -134,7 +134,7 @@ class VideoCamera(Camera):
             raise VideoError(f"{self._videos.files.name(self.video(place))}: {error}") from None
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
-        """See Camera."""
+        """Return name and content of the field for the complete video, mapped; see `Camera.payload` for errors."""
         del shown
         return f"{self.name}.mp4", map_whole(self._videos.files.path(self.video(place)))
 
@@ -170,26 +170,26 @@ class TableCamera(Camera):
         self._time_base = 1 / Fraction(fps).limit_denominator(100_000)
 
     def video(self, place: Place) -> int:
-        """See Camera."""
+        """Return the index of the episode that holds the pictures of a sample."""
         return place.episode
 
     def info(self, place: Place) -> VideoInfo:
-        """See Camera."""
+        """Return the metadata of the episode of a sample, in the form of a video."""
         return _still_info(place.stop - place.start, self.size, self._time_base)
 
     def shown(self, place: Place) -> Shown:
-        """See Camera."""
+        """Return the pictures of an episode that belong to a sample; see `Camera.shown` for errors."""
         return Shown(self.info(place), self._rows(place) - place.start)
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
-        """See Camera."""
+        """Return name and content of the field for a sample's first picture; see `Camera.payload` for errors."""
         [picture] = self.pictures(place, shown.frames[:1])
         if isinstance(picture, BadSample):
             raise SourceError(picture.reason)
         return f"{self.name}.{picture_ending(picture)}", picture
 
     def pictures(self, place: Place, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
-        """See Camera."""
+        """Return the encoded pictures of an episode by their indices in it, a BadSample for one that cannot be read."""
         rows = self._places.in_tables(place.table, place.start + frames)
         samples = self._table.fetch(rows)
         return [one if isinstance(one, BadSample) else one.fields[self.name] for one in samples]

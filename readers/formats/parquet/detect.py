@@ -14,12 +14,11 @@ _MOST_LEVELS = 8  # levels of folders above a file in which a table is looked fo
 
 
 def detect_partitions(folder: ListedFolder, split: str | None) -> list[str] | None:
-    """Return the folder itself if it holds partition folders such as ``label=3``, or the files of a split in it.
-
-    See `Format.detect`.
+    """Detect a folder with partition folders such as ``label=3``; see `Format.detect`.
 
     Returns:
-        Paths to open, None if the folder has no partition folders with Parquet files.
+        The path of the folder, or, if a split is given, the paths of the split's files; None if the folder has no partition
+        folders with Parquet files.
     """
     path = folder.path
     # If the folder itself holds shards, these are the data.

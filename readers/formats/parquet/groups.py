@@ -198,10 +198,10 @@ class RowGroups:
     def _whole_if_it_pays(
         self, key: Hashable, page: Values, num_wanted: int, read: Read, codec: Decompress
     ) -> Values:
-        """Return the page to read from: the given one, or a cached copy that is decompressed as a whole.
+        """Return the value locations of a page to read from: `page`, or a cached copy that holds the decompressed page.
 
         A Snappy page is decompressed as a whole as soon as reading single values has cost as much. A shuffle within row
-        groups then reads the other values from the cache, and a shuffle over all rows pays at most twice.
+        groups then reads the other values from the cache, and a shuffle over all rows costs at most twice as much.
         """
         if page.blocks is None:
             return page

@@ -108,7 +108,7 @@ class TableDataset(Subset):
     def fingerprint(self) -> str:
         """32 hex digits, a hash of the valid files and rows.
 
-        The version number is not hashed, since a commit that changes no rows has equal samples.
+        The version number is not hashed, since a commit that changes no rows leaves the samples unchanged.
         """
         return fingerprint_of(f"{self._kind} 1 {self._all.fingerprint} {self._picked.identity}")
 

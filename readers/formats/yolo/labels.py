@@ -94,7 +94,7 @@ def drop_repeated(rows: Iterable[Row]) -> list[Row]:
 def find_task(
     read: Callable[[str], bytes], files: Iterable[str], kpt_shape: tuple[int, int] | None
 ) -> Task | None:
-    """Return the task that label files are of, found by the count of numbers in their rows.
+    """Find the task of a dataset by the count of numbers in the rows of its label files, and return it.
 
     Args:
         read: Returns the content of a file by its name, or raises ValueError.
