@@ -76,7 +76,7 @@ class ColumnOptions(Roles):
             object.__setattr__(self, "columns", tuple(self.columns))
 
     def takes(self, name: str) -> bool:
-        """Return whether a column becomes a field."""
+        """Return whether the column with this name becomes a field."""
         return self.columns is None or name in self.columns
 
     def require_columns(self, available: Collection[str], source: str) -> None:

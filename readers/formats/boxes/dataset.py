@@ -34,7 +34,7 @@ from readers.storage.paths import leads_back
 from readers.storage.unreadable import is_transient, refuse_folder_error
 from readers.storage.whole_files import read_head
 
-_HEAD_BYTES = 4096  # holds the first tag or brace even behind a declaration or a comment
+_HEAD_BYTES = 4096  # holds the first tag or brace, even after a declaration or a comment
 _ANNOTATIONS = (".xml", ".json")  # endings of annotation files: Pascal VOC, LabelMe
 _NUM_CONTENTS = 4096  # annotations whose bytes the fingerprint covers; reading all of a large dataset takes minutes
 _DAMAGED = b"\0damaged"  # stands for an unreadable annotation in the fingerprint
@@ -44,13 +44,14 @@ _PARSED_BYTES = (
 
 
 def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder below root/folder with the names of its files, sorted; hidden folders and files are skipped.
+    """Yield each folder below root/folder, with the sorted names of its files; hidden folders and files are skipped.
 
-    A folder with the name of an annotation (``1.xml``) is also listed as a file, so that it gives an unreadable annotation instead
-    of a missing one. Links to folders are followed, except to a folder that contains the link.
+    The yielded folder is relative to root and ends in a slash, or is "" for root. A folder with the name of an annotation
+    (``1.xml``) is also listed as a file, so that it counts as an unreadable annotation instead of a missing one. Links to
+    folders are followed, except to a folder that contains the link.
 
     Args:
-        root: Folder that the yielded names are relative to.
+        root: Folder that the yielded folders are relative to.
         folder: Folder to begin in, relative to the root.
 
     Raises:
@@ -69,12 +70,12 @@ def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]
 
 
 def names_below(root: Path, folder: str = "") -> Iterator[str]:
-    """Yield the files below root/folder, relative to root; see `files_below`."""
+    """Yield the name of each file below root/folder, relative to root; see `files_below`."""
     return (prefix + name for prefix, names in files_below(root, folder) for name in names)
 
 
 def stem_of(name: str) -> str:
-    """Return a file's name without its last ending: ``a.b`` of ``a.b.jpg``."""
+    """Return a file's name without its last ending: ``a.b`` for ``a.b.jpg``."""
     return name.rpartition(".")[0] or name
 
 
@@ -207,7 +208,7 @@ class AnnotatedDataset(IndexedDataset):
         return [one.key for one in self._entries]
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read pictures and annotations, with threads if the storage is slow; see `Dataset.fetch`."""
+        """Return samples; pictures and annotations are read by threads if the storage is slow. See `Dataset.fetch`."""
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
 
     @abstractmethod

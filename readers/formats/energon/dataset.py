@@ -97,7 +97,7 @@ class EnergonDataset(Subset):
         return self._readable(result)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read samples; see `Dataset.fetch`."""
+        """Return samples, with the fields that the field map names; see `Dataset.fetch`."""
         return [self._fields.apply(sample) for sample in super().fetch(indices)]
 
 

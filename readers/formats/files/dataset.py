@@ -111,7 +111,7 @@ class FileDataset(IndexedDataset):
         return [*self._keys]
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read files, with threads if the storage is slow; see `Dataset.fetch`."""
+        """Return samples; their files are read by threads if the storage is slow. See `Dataset.fetch`."""
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:

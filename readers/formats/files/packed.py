@@ -53,12 +53,14 @@ class Packed:
 
 
 class Names(Sequence[str]):
-    """Names of files in the operating system's encoding, each followed by a zero byte, in one piece of memory.
+    """A read-only sequence of file names, packed into one block of memory.
+
+    A name is stored in the operating system's encoding, followed by a zero byte.
 
     One million names of 30 characters take 39 MB, which helper processes share; a list of str takes 88 MB in each process.
 
     Args:
-        names: The names; iterated once.
+        names: The file names; the iterable is read once.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

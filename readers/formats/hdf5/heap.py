@@ -24,7 +24,7 @@ _ROW = struct.Struct("<IQI")  # length in elements, address of the heap, index o
 _HEAP = struct.Struct("<4sB3xQ")  # signature, version, size including this header
 _OBJECT = struct.Struct("<HHIQ")  # index, references, reserved, size
 _MOST_OBJECTS = 1 << 16  # the index of an object has 16 bits
-_FEW_OBJECTS = 4  # in a heap of at most so many, the objects are walked again for each row
+_FEW_OBJECTS = 4  # smaller heaps are walked again for each row instead of being cached
 _MOST_KEPT = 1 << 20  # objects whose spans are cached, in 16 MB
 
 

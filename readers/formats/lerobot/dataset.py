@@ -185,7 +185,7 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """Number of frames in the median episode."""
+        """Number of samples in the median episode, the unit of block shuffling."""
         return max(1, int(np.median(self._places.lengths)))
 
     @cached_property

@@ -118,7 +118,7 @@ class LmdbDataset(ShardDataset):
         names = [""] * int(labels[-1] + 1)
         for entry in entries:
             if isinstance(entry, Sample):
-                names[entry.label] = entry.key.split("/")[1]  # behind the file's name
+                names[entry.label] = entry.key.split("/")[1]  # the part after the file's name
         return tuple(names)
 
     @property

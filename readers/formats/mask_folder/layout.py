@@ -137,7 +137,7 @@ def _splits(folder: Path) -> dict[str, str]:
 
 
 def _names(folder: Path, *, folders: bool = True) -> list[str]:
-    """Return the names of the folders, or of the files, in a folder; an empty list if there is no such folder."""
+    """Return the names of the subfolders of a folder, or of its files if `folders` is false; empty if it does not exist."""
     below, files = listed(folder)
     return sorted(name for name in (below if folders else files) if name[0] != ".")
 

@@ -1,4 +1,4 @@
-"""Conversion of a sample of an MDS shard to fields, a label and a key."""
+"""Conversion of the stored columns of an MDS sample to fields, a label and a key."""
 
 import struct
 from collections.abc import Callable

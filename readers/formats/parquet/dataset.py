@@ -85,7 +85,7 @@ class ParquetDataset(RowFilesDataset):
         return self._layout.label
 
     def has_column(self, name: str) -> bool:
-        """Return whether a column of this name is read."""
+        """Return whether the dataset reads a column with this name."""
         return name in self._layout.columns
 
     @property

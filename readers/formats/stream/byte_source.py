@@ -137,7 +137,7 @@ class Command(ByteSource):
     """
 
     def check(self) -> None:
-        """Do nothing, since only running a command checks it."""
+        """Do nothing: a command can only be checked by running it."""
 
     def identity(self) -> str:
         """Return the command, as given."""

@@ -322,7 +322,7 @@ class TfRecordDataset(ShardDataset):
         return found
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; ``num_bytes`` is -1 in a shard whose samples have fields of numbers."""
+        """Return a column; ``num_bytes`` is -1 for shards with features of numbers, which are converted to JSON."""
         if name == "label" and self._has_objects and self._reader.label is None:
             return np.full(len(self), -1, np.int64)
         result = super().column(name)
