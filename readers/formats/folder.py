@@ -83,8 +83,8 @@ class FolderDataset(FileDataset):
     Args:
         root: The folder.
         classes: Names of the classes in the order of their numbers, or a file with one name per line; a class may lack a
-            folder. If None, the folders are the classes. `open_dataset` with ``split="val"`` passes the folders of ``train`` next to
-            ``val``.
+            folder. If None, the folders are the classes. `open_dataset` with ``split="val"``
+            passes the folders of ``train`` next to ``val``.
 
     Raises:
         SourceError: There are no images; a class folder has no images and ``classes`` is None (leaving it out would renumber

@@ -40,8 +40,8 @@ class ArrayRecordDataset(PartsDataset):
         shards: Paths of the files. The samples follow this order.
         image: Name of the feature that holds the encoded image; if None, the first usual name that exists.
         label: Name of the feature that holds the class number; if None, the first usual name that exists.
-        key: Name of the feature that holds the key; if None, the first usual name that exists. Without such a feature the key is the
-            record's index in its file.
+        key: Name of the feature that holds the key; if None, the first usual name that exists, or else the record's
+            index in its file.
         columns: Names of the features that become fields; None for all.
 
     Raises:
@@ -76,7 +76,10 @@ class ArrayRecordDataset(PartsDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits, a hash of the files' names, record counts, sizes and parts of their content; see `readers.storage.blob.content_hash`."""
+        """32 hex digits, a hash of the files' names, record counts, sizes and parts of their content.
+
+        See `readers.storage.blob.content_hash` for the parts.
+        """
         files = zip(self._names, self._paths, self._starts[1:].tolist(), strict=True)
         return fingerprint_of(
             *(f"{name!r} {stop} {pin_content(open_blob(path))}\n" for name, path, stop in files)

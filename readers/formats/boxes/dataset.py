@@ -181,7 +181,7 @@ class AnnotatedDataset(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits, a hash of the files' names, sizes and labels, the content of annotations, the class names and options.
 
-        Of more than 4096 annotations, the content of 4096 is hashed, spread evenly over the samples.
+        If there are more than 4096 samples, only the annotations of 4096 evenly spread ones are hashed by content.
         """
         settings = json.dumps([self._class_names, self._options], sort_keys=True)
         digest = hashlib.sha256(f"pictures with annotations, 1: {settings}\n".encode())

@@ -131,7 +131,7 @@ class DescribedFiles(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits, a hash of the indexed file's name and content, the sizes of up to 4096 files, and the options.
 
-        The content is hashed by `pin_content`. Of more files, 4096 are taken, spread evenly over the entries.
+        The content is hashed by `pin_content`. If there are more than 4096 entries, the files of 4096 evenly spread ones count.
         """
         digest = hashlib.sha256(self._stored.fingerprint.encode())
         with oserror_as_source_error(str(self._source)):

@@ -109,7 +109,10 @@ class Names(Sequence[str]):
         return paths, ends - lengths - len(before), (lengths > 1) & (before[0] != 0)
 
     def _gather(self, numbers: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
-        """Return the encoded names in one bytes object, and the length of each; an escaped name (see `_encode`) is only a zero byte."""
+        """Return the encoded names in one bytes object, and the length of each, int64 [n].
+
+        A name that `_encode` escapes is only a zero byte here.
+        """
         data, starts = self._packed.data, self._packed.ends[numbers]
         lengths = np.where(data[starts] == 0, 1, self._packed.ends[numbers + 1] - starts)
         # NumPy indexing by byte takes half the time, but releases the interpreter lock and then waits for it.

@@ -166,8 +166,8 @@ class ImageNetDataset(FileDataset):
     """Images of ILSVRC 2012, with class numbers in the order of the WordNet ids.
 
     torchvision's ImageNet and a folder of all 1000 class folders have equal class numbers. `class_names` are the
-    WordNet ids, since two pairs of classes have equal words; `words` are the words. Validation images in one folder get their classes
-    from the development kit or from Kaggle's ``LOC_val_solution.csv``, images in class folders from the folder. Test images have
+    WordNet ids, since two pairs of classes have equal words; `words` are the words. Validation images in one folder get their
+    classes from the development kit or from Kaggle's ``LOC_val_solution.csv``, images in class folders from the folder. Test images have
     the label -1.
 
     Args:

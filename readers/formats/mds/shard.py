@@ -179,7 +179,10 @@ class Shard:
         return blob.read(spans)
 
     def fill(self, number: int) -> NDArray[np.int64]:
-        """Return an array with `number` for each sample, int64 [samples]; open the shard for that, see `read` for errors."""
+        """Return an array with the value `number` for each sample, int64 [samples].
+
+        The shard is opened for that; see `read` for errors.
+        """
         _, offsets = self._open()
         return np.full(len(offsets) - 1, number, np.int64)
 

@@ -36,7 +36,8 @@ from readers.storage.unreadable import is_transient, reason_of
 from readers.storage.whole_files import read_whole
 
 _VERSION = "path table 1"
-_CORNERS = b',"box_format":"xyxy"}'  # appended when boxes are read: the fingerprint covers the stored text, which is older than this mark
+# Appended when boxes are read: the fingerprint covers the stored text, which is older than this mark.
+_CORNERS = b',"box_format":"xyxy"}'
 
 
 class PathTableDataset(FileDataset):

@@ -106,7 +106,10 @@ def _coords(
     numbers: Sequence[Sequence[list[float]]],
     sizes: Sequence[tuple[int, int]],
 ) -> tuple[Coords, str]:
-    """Return whether coordinates count from 0 or 1, and a warning, "" if the boxes show it; fractions count from 0."""
+    """Return whether coordinates count from 0 or from 1, and a warning, "" if there is no doubt.
+
+    Boxes with fractional coordinates count from 0.
+    """
     is_sure = options.coords is not None or isinstance(options.boxes, str)
     whole = all(value.is_integer() for of_row in numbers for box in of_row for value in box)
     if is_sure or options.box_format != "xyxy" or not whole:

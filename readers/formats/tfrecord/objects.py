@@ -28,7 +28,7 @@ _ROUNDING = 1e-6  # rounding error of a coordinate divided by a size, in float32
 
 
 def holds_objects(members: Collection[str]) -> bool:
-    """Return whether records are of object detection, by the names of their members.
+    """Return whether records hold objects with boxes and classes, by the names of their members.
 
     Records of ImageNet also have boxes, but no classes of objects, and give False.
     """
