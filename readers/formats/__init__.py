@@ -1,1 +1,1 @@
-"""The formats that datasets are stored in: one module or folder each, and the registry that names them all."""
+"""The formats that datasets are stored in: one module or package for each format."""

@@ -1,4 +1,4 @@
-"""Folders of classes: warnings about likely mistakes in their layout, and the numbers of classes in several splits."""
+"""Warnings about likely mistakes in the layout of class folders, and consistent class numbers over splits."""
 
 import os
 import re
@@ -14,21 +14,21 @@ from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.video.detect import frame_numbers
 
-_LOOKED_AT = 1000  # names of a folder
-_CLASSES_LOOKED_AT = 8
-_FEW = 3  # pictures that may have the names of others by chance
-_READ_BESIDE = (".mask.png", ".seg.png")  # as fields of their photograph
+_LOOKED_AT = 1000  # names of a folder that are checked: listing millions of files takes seconds
+_CLASSES_LOOKED_AT = 8  # class folders that are checked, for the same reason
+_FEW = 3  # two classes with fewer pictures may have equal file names by chance
+_READ_BESIDE = (".mask.png", ".seg.png")  # masks that are read as fields of their photograph
 _MASK_STEM = re.compile(r"(.+)[-_.](?:mask|matte|seg|segmentation|gt|alpha)", re.IGNORECASE)
 _NO_CLASS = re.compile(
     r"(?:(?:\w+_)?(?:images?|imgs?|pictures|photos|frames|data)|jpegimages)", re.IGNORECASE
-)  # such as train_images
+)  # names of folders that hold images but are no classes, such as train_images
 _TARGETS = ("masks", "mask", "labels", "annotations", "labelmaps", "segmentation")
 
 
 def warn(opened: Opened) -> Iterator[str]:
-    """Yield warnings about the layout of a folder of classes, and about what lies in it and is not read.
+    """Yield warnings about the layout of a folder of class folders, and about annotations in it that are not read.
 
-    A sample of the names in the folder and in its classes is checked.
+    At most 1000 names of each folder are checked.
     """
     root = Path(opened.path).absolute()
     yield from ignored_annotation_warnings(root)
@@ -42,17 +42,25 @@ def warn(opened: Opened) -> Iterator[str]:
 
 
 def classes_of_train(folder: Path, train: Path) -> dict[str, list[str]]:
-    """Return the option that gives the folder of a split the classes of the training data; see `Format.split_options`."""
+    """Return the option ``classes`` that numbers a split's classes as the training data does; see `Format.split_options`.
+
+    Args:
+        folder: Folder of the split.
+        train: Folder of the training data.
+
+    Returns:
+        ``{"classes": names}``; empty if one of the two has no class folders.
+    """
     classes = folders_in(train)
     return {"classes": classes} if classes and folders_in(folder) else {}
 
 
 def _differing_numbers(root: Path) -> Iterator[str]:
-    """Warn if the folder of a split numbers its classes differently from the training data beside it."""
+    """Yield a warning if a split's folder has other class numbers than the training data next to it."""
     own: list[str] = []
     others: list[str] = []
     train = train_beside(root)
-    # A warning alone depends on the folder beside, which may be closed to this user.
+    # The folder next to it may be unreadable for this user, and is needed for this warning only.
     with suppress(SourceError):
         own, others = folders_in(root), folders_in(train) if train else []
     if own and others and own != others[: len(own)]:
@@ -81,7 +89,10 @@ def _class_called_like_masks(root: Path, classes: list[str]) -> Iterator[str]:
 
 
 def _masks_beside_images(root: Path, classes: list[str]) -> Iterator[str]:
-    """Warn about the first file that is named like the mask of a picture beside it, in the folder or its first classes."""
+    """Yield a warning about the first file named like the mask of another picture in its folder.
+
+    The folder itself and its first 8 classes are checked.
+    """
     for folder in (root, *(root / name for name in classes[:_CLASSES_LOOKED_AT])):
         names = filter(is_image_file, sorted(_names(folder)))
         stems = {name.rpartition(".")[0]: name for name in names}
@@ -96,7 +107,10 @@ def _masks_beside_images(root: Path, classes: list[str]) -> Iterator[str]:
 
 
 def _class_of_masks(root: Path, classes: list[str]) -> Iterator[str]:
-    """Warn if there are two classes with pictures of the same names, which are JPEGs in one of them alone."""
+    """Yield a warning if the two classes hold files of the same names, and only one class holds JPEGs.
+
+    Such classes are probably photographs and their masks.
+    """
     if len(classes) != 2:
         return
     names = [sorted(filter(is_image_file, _names(root / one))) for one in classes]
@@ -113,7 +127,7 @@ def _class_of_masks(root: Path, classes: list[str]) -> Iterator[str]:
 
 
 def _only_class(root: Path, classes: list[str]) -> Iterator[str]:
-    """Warn if the one class holds folders that may be the classes, or is called like no class."""
+    """Yield a warning if the only class folder is probably no class, by the folders in it or by its name."""
     beside = [name for name in _names(root) if name[0] != "." and is_image_file(name)]
     if len(classes) != 1 or beside:
         return
@@ -132,7 +146,10 @@ def _only_class(root: Path, classes: list[str]) -> Iterator[str]:
 
 
 def _frames_from_later_number(root: Path, classes: list[str]) -> Iterator[str]:
-    """Warn if all pictures of the first folder in the first class are numbered like frames, from 2 or more on without gaps."""
+    """Yield a warning if the pictures of a folder in the first class are named like frames of a video.
+
+    They must be numbered without gaps, from 2 or more on.
+    """
     first = root / classes[0] if classes else root
     inside = sorted(name for name in _names(first) if classes and (first / name).is_dir())
     names = sorted(name for name in _names(first / inside[0]) if name[0] != ".") if inside else []
@@ -148,7 +165,7 @@ def _frames_from_later_number(root: Path, classes: list[str]) -> Iterator[str]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return some of the names in a folder; none if it cannot be read."""
+    """Return up to 1000 names in a folder; an empty list if the folder cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in islice(entries, _LOOKED_AT)]
@@ -164,4 +181,4 @@ _CHECKS = (
     _only_class,
     _frames_from_later_number,
 )
-"""Each looks at a few names and yields at most one warning."""
+"""Functions that get a folder and the names of its classes, and yield at most one warning each."""

@@ -1,4 +1,4 @@
-"""Records with named columns as samples: the roles of the columns, and the conversion of their values."""
+"""Choice of the image, label and key column of a record, and conversion of column values to fields and labels."""
 
 import json
 import re
@@ -16,7 +16,7 @@ IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp", "image/encoded", "p
 LABEL_NAMES = ("label", "cls", "class", "target", "labels", "image/class/label")
 KEY_NAMES = ("__key__", "key", "id", "name", "filename", "file_name", "image/filename", "path")
 VIDEO_NAMES = ("video", *VIDEO_FIELDS)
-# Names that may as well mean something else: taken if the values may be encoded images, or are whole numbers.
+# Ambiguous names: taken only if the values may be encoded images, or are integers.
 FURTHER_IMAGE_NAMES = (
     *("image_png", "image_jpg", "image_jpeg", "image_bytes", "image_data", "image_raw"),
     *("img_bytes", "photo", "x", "X"),
@@ -25,28 +25,28 @@ FURTHER_LABEL_NAMES = (
     *("fine_label", "class_id", "class_idx", "class_label", "label_id", "category", "digit"),
     *("y", "Y", "coarse_label"),
 )
-# An HDF5 file holds one array of all images, so plural names are usual there, and "data" means the images.
+# HDF5 files hold all images in one array, so that plural names, and "data", are usual there.
 HDF5_IMAGE_NAMES = (
     *(*IMAGE_NAMES, "images", "imgs", "data", "x", "X", *FURTHER_IMAGE_NAMES),
     *(*VIDEO_NAMES, "videos"),
 )
 LABEL_LIMIT = 1 << 63  # class numbers are smaller, as labels are int64
 UNREADABLE = -2
-"""In arrays of labels: the sample has a label that cannot be read. -1 is "no label", and no class number is negative."""
+"""Entry in an array of labels for a label that cannot be read. -1 stands for a sample without a label."""
 _INTEGER = re.compile(r"[-+]?[0-9]+")
-# No number is longer with its white space; a field cls may hold a file of any size.
+# A class number with white space is shorter; a field cls may hold a file of any size.
 _MAX_NUMBER_BYTES = 1024
-_MAX_SHOWN = 60  # characters of a value in a message, which is one line
+_MAX_SHOWN = 60  # characters of a value in a message, which has to fit one line
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column of a record is the image, the label and the key.
+    """Names of the columns that hold the image, the label and the key.
 
     Attributes:
         image: Column of the encoded image, None if there is none.
-        label: Column of the class number, or None.
-        key: Column that names the sample for people; None if its number does.
+        label: Column of the class number, None if there is none.
+        key: Column of the sample's key; None if the key is the row's index.
     """
 
     image: str | None = None
@@ -56,13 +56,13 @@ class Roles:
 
 @dataclass(frozen=True)
 class ColumnOptions(Roles):
-    """The columns that a caller names. A role that is None goes to the first column of a usual name.
+    """The column names that a caller passes. For a role that is None, the first usual name that exists is taken.
 
     Attributes:
-        columns: The columns that become fields, None for all.
+        columns: Names of the columns that become fields, None for all.
 
     Raises:
-        SourceError: The columns are a single text.
+        SourceError: `columns` is a str instead of a sequence.
     """
 
     columns: Sequence[str] | None = None
@@ -76,18 +76,18 @@ class ColumnOptions(Roles):
             object.__setattr__(self, "columns", tuple(self.columns))
 
     def takes(self, name: str) -> bool:
-        """Return whether a column becomes a field."""
+        """Return whether the column with this name becomes a field."""
         return self.columns is None or name in self.columns
 
     def require_columns(self, available: Collection[str], source: str) -> None:
         """Check that the data has all columns that the caller names.
 
         Args:
-            available: The columns of the data.
+            available: Names of the columns of the data.
             source: The data, for the error.
 
         Raises:
-            SourceError: One is missing.
+            SourceError: A column is missing.
         """
         roles = {"image": self.image, "label": self.label, "key": self.key}
         named = [*roles.items(), *(("columns", name) for name in self.columns or ())]
@@ -106,14 +106,14 @@ def find_roles(
     encoded: Collection[str] = (),
     integers: Collection[str] = (),
 ) -> Roles:
-    """Return the columns that the caller names, and for the other roles the first of the usual names.
+    """Return the column of each role: the one that the caller names, or else the first usual name that exists.
 
     Args:
         options: The columns that the caller names.
-        images: Columns among which the image is looked for.
-        others: Columns among which label and key are looked for.
-        encoded: Columns that may hold encoded images; the further names of images count for these.
-        integers: Columns of whole numbers; the further names of labels count for these.
+        images: Columns that may be the image.
+        others: Columns that may be the label or the key.
+        encoded: Columns that may hold encoded images; only for these, `FURTHER_IMAGE_NAMES` are usual names too.
+        integers: Columns of integers; only for these, `FURTHER_LABEL_NAMES` are usual names too.
     """
     image_names = (*IMAGE_NAMES, *(name for name in FURTHER_IMAGE_NAMES if name in encoded))
     label_names = (*LABEL_NAMES, *(name for name in FURTHER_LABEL_NAMES if name in integers))
@@ -128,7 +128,7 @@ def require_unique(names: Sequence[str], source: str) -> None:
     """Check that no two columns have the same name.
 
     Raises:
-        SourceError: Two have.
+        SourceError: Two columns have the same name.
     """
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
@@ -136,7 +136,7 @@ def require_unique(names: Sequence[str], source: str) -> None:
 
 
 def first_of(usual: Iterable[str], available: Collection[str]) -> str | None:
-    """Return the first of some names that is available, or None."""
+    """Return the first of the usual names that is available, None if none is."""
     return next((name for name in usual if name in available), None)
 
 
@@ -148,14 +148,14 @@ def ambiguity_warnings(
     encoded: Collection[str],
     integers: Collection[str],
 ) -> tuple[str, ...]:
-    """Return warnings about columns that were taken although others may be meant.
+    """Return a warning for each role that was given to a column although other columns could have it too.
 
     Args:
         source: The data.
-        options: The columns that the caller named, about which there is no warning.
-        taken: The columns that were taken; no warning about a role without a column.
+        options: The columns that the caller named; there is no warning about these.
+        taken: The columns that were taken for the roles.
         encoded: Columns that may hold encoded images.
-        integers: Columns of whole numbers.
+        integers: Columns of integers.
     """
     found = []
     for role, asked, name, able, usual in (
@@ -172,18 +172,18 @@ def ambiguity_warnings(
 
 
 def to_payload(value: Any, plain: Callable[[Any], Any] | None = None) -> Payload:
-    """Convert a column's value to the bytes of a sample's field.
+    """Return a column's value as the bytes of a sample's field.
 
-    Bytes stay as they are and text becomes UTF-8; numbers, lists and dictionaries become JSON, so the
-    number 7 is ``b"7"`` as in a ``.cls`` file.
+    Bytes stay unchanged, text becomes UTF-8, and all other values become JSON, so that the number 7 is ``b"7"``
+    as in a ``.cls`` file.
 
     Args:
         value: The value.
-        plain: Returns what JSON holds for a value that it does not know, or raises a TypeError.
+        plain: The argument ``default`` of `json.dumps`: converts a value that JSON does not know, or raises a TypeError.
 
     Raises:
         TypeError: JSON cannot hold the value.
-        ValueError: It is text that UTF-8 cannot hold, or nested too deeply.
+        ValueError: The value is text that UTF-8 cannot hold, or it is nested too deeply.
     """
     if isinstance(value, bytes | memoryview):
         return value
@@ -205,13 +205,13 @@ def to_payload(value: Any, plain: Callable[[Any], Any] | None = None) -> Payload
 
 
 CORNERS = {"box_format": "xyxy"}
-"""Mark in the field json of boxes that a reader made: a recipe for boxes of another format then does not misread them."""
+"""Entry of the field json that states the format of boxes which a reader wrote, so that a recipe cannot misread them."""
 
 
 def to_key(value: Any) -> str:
-    """Return a column's value as the name of a sample, with unpaired surrogates (U+D800) written out.
+    """Return a column's value as a key, with unpaired surrogates such as U+D800 written as escapes.
 
-    Surrogates that stand for bytes which are not UTF-8, as in names of files, stay.
+    Surrogates by which Python represents non-UTF-8 bytes in file names stay unchanged.
     """
     text = str(value)
     try:
@@ -222,16 +222,19 @@ def to_key(value: Any) -> str:
 
 
 class LabelError(ValueError):
-    """A label exists and is not a class number; the text is a short reason."""
+    """Raised for a label that is not a class number; the text is a short reason."""
 
 
 def to_label(value: Any) -> int:
-    """Return a value of any format as class number, 0 <= label < 2**63; -1 where it is missing (None), or -1 itself.
+    """Return a value as a class number, 0 <= label < 2**63; return -1 if the value is None or -1.
 
-    Text (and bytes, which are UTF-8) is a number in digits, around which white space and a byte-order mark do not count.
+    Text and UTF-8 bytes must hold the number in decimal digits; white space and a byte-order mark around it are ignored.
+
+    Args:
+        value: The label as a file or table holds it: a number, text or bytes.
 
     Raises:
-        LabelError: The value is there and is no whole number of this range.
+        LabelError: The value is not an integer from -1 to 2**63 - 1.
     """
     if value.__class__ is int and -1 <= value < LABEL_LIMIT:  # nearly always
         return int(value)
@@ -239,7 +242,7 @@ def to_label(value: Any) -> int:
         return -1
     if isinstance(value, bytes | bytearray | memoryview):
         value = bytes(value[:_MAX_NUMBER_BYTES]).decode("utf-8", "replace")
-    if isinstance(value, np.ndarray) and value.ndim:  # one of length 1 would become a number
+    if isinstance(value, np.ndarray) and value.ndim:  # int() would accept an array of length 1
         raise LabelError(f"the label is an array of shape {list(value.shape)}, not a class number")
     number = _digits_of(value) if isinstance(value, str) else value
     try:
@@ -255,7 +258,7 @@ def to_label(value: Any) -> int:
 
 
 def to_labels(values: NDArray[Any] | Sequence[Any]) -> NDArray[np.int64]:
-    """Return `to_label` of many values, int64 [n], with `UNREADABLE` for those that it refuses."""
+    """Return values as class numbers, int64 [n]; see `to_label`. A value that is not one becomes `UNREADABLE`."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
         return np.array([_label_or_mark(value) for value in values], np.int64)
     with np.errstate(invalid="ignore"):  # NaN, and what exceeds 64 bits: both are refused below
@@ -286,7 +289,7 @@ def _refusal_of(value: Any) -> str:
 
 
 def shorten(value: Any) -> str:
-    """Return a value as a message shows it."""
+    """Return a value as text for a message, at most 60 characters long."""
     try:
         text = repr(value)
     except ValueError:  # of a number with thousands of digits

@@ -1,4 +1,4 @@
-"""Warnings about shards that are unfinished, missing or too short by their names and by files that declare their counts."""
+"""Checks for unfinished, missing and truncated shards, by their names and by files that declare sample counts."""
 
 import json
 import re
@@ -16,41 +16,41 @@ from readers.storage.shards import ShardDataset
 from readers.storage.whole_files import read_whole
 
 PACKED = "manifest.json"
-"""The file in which gpu-aug pack says what it has made, when it has ended."""
-_PLANNED = ".gpuaug-plan/plan.json"  # when it has begun
-_TILING = ".gpuaug-plan/tiling.plan"  # of the removed gpu-aug tile, until it had ended
-# Six digits: a number of a shard, and no date or time.
+"""Name of the manifest that gpu-aug pack writes when it has finished."""
+_PLANNED = ".gpuaug-plan/plan.json"  # gpu-aug pack writes it when it begins
+_TILING = ".gpuaug-plan/tiling.plan"  # the removed command gpu-aug tile kept it until it finished
+# At most six digits, so that a date or time is not taken for a shard number.
 _NUMBER_OF = re.compile(r"(.*?)([0-9]{1,6})-of-([0-9]{1,6})(.*)", re.DOTALL)
 _NUMBER = re.compile(r"(.*?)([0-9]+)(\D*)", re.DOTALL)
 _TFDS = re.compile(r".*-([^-.]+)\.[^-]+-([0-9]+)-of-([0-9]+)", re.DOTALL)
 
 Declared = dict[str, tuple[int, Path]]
-"""By path of a shard: the number of samples that is declared for it, and the file that declares it."""
+"""Dict from the path of a shard to its declared sample count and the file that declares it."""
 
 
 def require_finished(folder: Path) -> None:
-    """Raise an error for a folder of shards whose writing was not finished.
+    """Check that a local folder of shards was written to its end.
 
     Raises:
-        SourceError: It is unfinished or cut off.
+        SourceError: The folder is unfinished.
     """
     there = [name for name in (PACKED, _PLANNED, _TILING) if (folder / name).exists()]
     refuse_unfinished(str(folder), there)
-    with suppress(FileNotFoundError, ValueError):  # no such file, or that of another program
+    with suppress(FileNotFoundError, ValueError):  # no manifest, or one of another program
         manifest = json.loads(read_whole(folder / PACKED))
         if isinstance(manifest, dict) and manifest.get("complete") is False:
             raise _not_packed(str(folder))
 
 
 def refuse_unfinished(place: str, names: Collection[str]) -> None:
-    """Raise an error for an unfinished folder, local or in an object store, by the names of its files.
+    """Check by the file names in a folder, local or in an object store, that its shards were written to their end.
 
     Args:
-        place: Its path or URL.
-        names: Of the files in it and below it, relative to it.
+        place: Path or URL of the folder, for the error.
+        names: Names of the files below the folder, relative to it.
 
     Raises:
-        SourceError: It is unfinished or cut off.
+        SourceError: The folder is unfinished.
     """
     if _TILING in names:
         raise SourceError(
@@ -69,7 +69,15 @@ def _not_packed(place: str) -> SourceError:
 
 
 def missing_shards(paths: Sequence[str], declared: Declared) -> list[str]:
-    """Return a warning about shards that are missing by their manifest or, without one, by the numbers in their names."""
+    """Return a warning about missing shards, according to their manifest or to the numbers in their names.
+
+    Args:
+        paths: Paths of the shards that were opened.
+        declared: Result of `declared_counts`; the numbers in the names are used if it holds no manifest.
+
+    Returns:
+        One warning; empty if no shard is missing.
+    """
     missing = _by_number(paths)
     if any(source.name == PACKED for _, source in declared.values()):
         missing = sorted(Path(path).name for path in declared.keys() - set(paths))
@@ -83,7 +91,7 @@ def missing_shards(paths: Sequence[str], declared: Declared) -> list[str]:
 
 
 def _by_number(paths: Sequence[str]) -> list[str]:
-    """Return the names whose numbers are missing between those of shards, or up to the total in their names."""
+    """Return the names of shards that are missing in a numbered sequence, or of the total that names state."""
     runs: dict[tuple[str, int, str, str], set[int]] = {}
     for path in paths:
         name = path.rpartition("/")[2]
@@ -94,10 +102,10 @@ def _by_number(paths: Sequence[str]) -> list[str]:
     missing: list[str] = []
     for (prefix, width, total, suffix), numbers in runs.items():
         first, last = min(numbers), max(numbers)
-        if total:  # some count from 1
+        if total:  # some programs count from 1
             first = int(0 not in numbers and int(total) in numbers)
             last = first + int(total) - 1
-        # If most numbers between are missing, the numbers are names: n01440764.tar.
+        # If at least half of the numbers are missing, they are no sequence but names, such as n01440764.tar.
         elif last - first + 1 >= 2 * len(numbers):
             continue
         end = f"-of-{total}{suffix}" if total else suffix
@@ -107,13 +115,20 @@ def _by_number(paths: Sequence[str]) -> list[str]:
 
 
 def refuse_cut_list(path: Path, text: str, labels: Sequence[int]) -> None:
-    """Raise an error for a list whose last line lacks a line feed and the label that all lines before it have.
+    """Check that a list file is not truncated within its last line.
+
+    A list counts as truncated if its last line has neither a line feed nor a label, and all lines before it have labels.
+
+    Args:
+        path: Path of the list, for the error.
+        text: Content of the list.
+        labels: Class number of each line, -1 for none.
 
     Raises:
-        SourceError: It is unfinished or cut off.
+        SourceError: The list is truncated.
     """
     *before, last = labels or [0]
-    # In a shorter list a line without a label may be intended.
+    # With fewer than three lines before it, a line without a label may be intended.
     if not text.endswith("\n") and last < 0 and len(before) >= 3 and min(before) >= 0:
         raise SourceError(
             f"{path} seems to be cut off: its last line has neither a line feed nor a label, as all before it have; write it "
@@ -122,10 +137,10 @@ def refuse_cut_list(path: Path, text: str, labels: Sequence[int]) -> None:
 
 
 def declared_counts(paths: Sequence[str]) -> Declared:
-    """Return the number of samples, and the file that declares it, by path of a shard.
+    """Return the declared sample count of each local shard, and the file that declares it, by path of the shard.
 
-    Such files are the manifest of gpu-aug pack, the index of wids and the dataset_info.json of TensorFlow Datasets, in folders of
-    this machine.
+    Counts are read from files next to the shards: the manifest of gpu-aug pack, the index.json of wids, and the
+    dataset_info.json of TensorFlow Datasets. Shards without a declared count are left out.
     """
     declared: Declared = {}
     for folder in {Path(path).parent for path in paths if not is_url(path)}:
@@ -140,14 +155,23 @@ def declared_counts(paths: Sequence[str]) -> Declared:
 def differing_counts(
     dataset: IndexedDataset, paths: Sequence[str], declared: Declared
 ) -> list[str]:
-    """Return a warning about shards that hold another number of samples than is declared."""
+    """Return a warning if shards hold other sample counts than declared.
+
+    Args:
+        dataset: The opened dataset.
+        paths: Paths of its shards.
+        declared: Result of `declared_counts`.
+
+    Returns:
+        One warning; empty if all counts agree, or if a shard has no declared count.
+    """
     if not paths or not declared.keys() >= set(paths):
         return []
     counts = [(Path(path).name, *declared[path]) for path in paths]
     there = [len(dataset)]
     if isinstance(dataset, ShardDataset):
         there = [dataset.samples_of(number) for number in range(len(paths))]
-    elif paths[1:]:  # of other formats the number in all shards is known
+    elif paths[1:]:  # of other formats only the total count is known
         counts = [("all shards", sum(count for _, count, _ in counts), counts[0][2])]
     wrong = [(*one, found) for one, found in zip(counts, there, strict=True) if one[1] != found]
     return [
@@ -168,7 +192,7 @@ def _counts_of_tfds(info: Any, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-# Errors for files of the same name that another program wrote.
+# Errors at reading a file of the same name that another program wrote.
 _OF_OTHERS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 _DECLARING: dict[str, Callable[[Any, Sequence[str]], dict[str, Any]]] = {
@@ -176,5 +200,6 @@ _DECLARING: dict[str, Callable[[Any, Sequence[str]], dict[str, Any]]] = {
     "index.json": lambda found, _: {one["url"]: one["nsamples"] for one in found["shardlist"]},
     "dataset_info.json": _counts_of_tfds,
 }
-"""Files that declare counts, by name; each gives the number of samples by the name of a shard, of its content and the names of the
-shards beside it."""
+"""Parsers of the files that declare counts, by file name.
+
+A parser gets the file's JSON and the names of the shards in its folder; it returns the sample count by name of the shard."""

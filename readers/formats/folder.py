@@ -1,4 +1,4 @@
-"""Images in files of their own: class folders, and lists of files."""
+"""Datasets of image files: class folders, and lists of files."""
 
 import os
 import re
@@ -21,17 +21,17 @@ from readers.storage.whole_files import read_text
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")  # a path and a class number
 _NAMED_LINE = re.compile(r"(.*\.\w+)\s+(\S.*)")  # a path and, perhaps, the name of a class
-# Files that belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
+# Names of files that belong to the image of the same stem: photo.json, photo.mask.png, photo.mask.0.png.
 _SIDECAR = re.compile(r"(.+)\.(json|(?:mask|seg)(?:\.[0-9]{1,9})?\.png)", re.DOTALL | re.IGNORECASE)
 
 
 class FileKind(NamedTuple):
-    """The kind of files in a folder that are samples.
+    """A kind of file that becomes a sample, such as images.
 
     Attributes:
-        plural: Name of the files in errors, in plural.
-        extensions: Their file name extensions, in lower case.
-        instead: Other content that a folder may have, for errors.
+        plural: Plural name of the files, for errors.
+        extensions: File name extensions in lower case, without a dot.
+        instead: Other content that a folder may hold, for errors.
     """
 
     plural: str
@@ -39,12 +39,20 @@ class FileKind(NamedTuple):
     instead: str = ""
 
     def fits(self, name: str) -> bool:
-        """Whether a file is of this kind by its name."""
+        """Return whether a file is of this kind, by its name."""
         return "." in name and name.lower().rpartition(".")[2] in self.extensions
 
 
 class FilesFound(NamedTuple):
-    """The result of `find_files`, the input of `FileDataset`."""
+    """The files that `find_files` found.
+
+    Attributes:
+        names: Names of the files, relative to the folder.
+        labels: Class number of each file, -1 for none.
+        class_names: Class names, by class number; empty without classes.
+        sidecars: Further files of the samples, by name of the file.
+        remarks: Warnings about files that are left out.
+    """
 
     names: Names
     labels: list[int]
@@ -53,7 +61,7 @@ class FilesFound(NamedTuple):
     remarks: tuple[str, ...]
 
 
-_ANNOTATIONS = ("annotations", "labels")  # folders of Pascal VOC and COCO, of YOLO
+_ANNOTATIONS = ("annotations", "labels")  # annotation folders of Pascal VOC and COCO, and of YOLO
 _INSTEAD = f"; or videos (.{', .'.join(VIDEO_FIELDS)}), or a folder of frames for each video"
 _IMAGES = FileKind("images", IMAGE_FIELDS, _INSTEAD)
 
@@ -62,25 +70,25 @@ class FolderDataset(FileDataset):
     """Images below a folder, one folder per class.
 
     ``root/<class>/**/photo.jpg``: the classes are the folders in root, numbered in sorted order,
-    and hold images at any depth, as for torchvision's ImageFolder. Where the images lie in root
-    itself there are no classes, and every label is -1.
+    and hold images at any depth, as for torchvision's ImageFolder. If the images lie in root
+    itself, there are no classes, and every label is -1.
 
     Beside ``photo.jpg``, the files ``photo.json``, ``photo.mask.png`` (or ``.seg.png``) and
     ``photo.mask.0.png`` are fields of its sample: json, mask.png and mask.0.png. A mask without
-    such a photo is an image like any other.
+    a photo of that name is read as an image.
 
     Links are followed. Unlike ImageFolder this class skips names that begin with a dot
     (``.ipynb_checkpoints``, ``._photo.jpg``), and counts gif as an image.
 
     Args:
         root: The folder.
-        classes: Names of the classes in the order of their numbers, or a file with one name per line; a class may have no
-            folder here. None takes the folders. `open_dataset` with ``split="val"`` passes the folders of ``train`` next to
-            ``val``.
+        classes: Names of the classes in the order of their numbers, or a file with one name per line; a class may lack a
+            folder. If None, the folders are the classes. `open_dataset` with ``split="val"``
+            passes the folders of ``train`` next to ``val``.
 
     Raises:
-        SourceError: There are no images; a class has none and ``classes`` does not name it (leaving it out would renumber the
-            classes behind it); a folder is none of ``classes``; or images lie in root and in its folders as well.
+        SourceError: There are no images; a class folder has no images and ``classes`` is None (leaving it out would renumber
+            the classes after it); a folder is not in ``classes``; or images lie both in root and in its folders.
 
     Example:
         >>> FolderDataset("photos/")
@@ -97,12 +105,12 @@ class FolderDataset(FileDataset):
 
 
 class ListDataset(FileDataset):
-    """Image files that a list names; no other file belongs to a sample.
+    """Image files named by a list; a sample has no other files.
 
     The list is a text file with one ``path[ label]`` per line, or a sequence of paths. In a text
     file, paths are relative to the file's folder and may hold spaces; the label is the last word
     if that is an integer; empty lines and lines that begin with ``#`` are skipped. A missing file
-    is noticed when it is fetched.
+    becomes a BadSample when it is fetched.
 
     Raises:
         SourceError: The list cannot be read, names nothing, or has a relative path that leaves
@@ -131,15 +139,19 @@ class ListDataset(FileDataset):
         super().__init__(*find_root(root, names), labels)
 
     def _field(self, name: str) -> str:
-        # A file without an image extension was named in a list: the bytes decide what it is.
+        # A list may name image files without an image extension; the decoder recognises the format by the bytes.
         return super()._field(name) if is_image_file(name) else IMAGE_FIELDS[0]
 
 
 def are_images(paths: Sequence[str], many: bool) -> bool:
-    """Return whether paths are images rather than the file of a list; see `Format.reads_single`.
+    """Return whether paths are image files rather than one list file; see `Format.reads_single`.
+
+    Args:
+        paths: Paths that the caller gave.
+        many: Whether the caller gave a sequence of paths.
 
     Raises:
-        SourceError: The one path is a folder.
+        SourceError: The only path is a folder.
     """
     if not many and Path(paths[0]).is_dir():
         raise SourceError(
@@ -151,10 +163,14 @@ def are_images(paths: Sequence[str], many: bool) -> bool:
 
 
 def find_root(root: Path, names: list[str]) -> tuple[Path, list[str]]:
-    """Return a folder that holds all files, and their names relative to it.
+    """Return a folder that holds all files, and the names of the files relative to it.
 
-    The folder is root if every file lies below it, else the deepest folder that holds all of them. So keys and the fingerprint do
-    not depend on where the files lie on this machine.
+    The folder is root if every file lies below it, otherwise the deepest folder that holds all files. Thus keys and the
+    fingerprint do not depend on where the files lie on this machine.
+
+    Args:
+        root: Folder that relative names refer to.
+        names: Paths of the files, relative to root or absolute.
     """
     if not any(name.startswith(("/", "../")) for name in names):
         return root, names
@@ -164,7 +180,7 @@ def find_root(root: Path, names: list[str]) -> tuple[Path, list[str]]:
 
 
 def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = None) -> FilesFound:
-    """Find files of a kind: in class folders at any depth, or in the folder itself, without classes.
+    """Find the files of a kind, either below class folders at any depth, or in root itself and then without classes.
 
     Args:
         root: The folder.
@@ -172,8 +188,8 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
         classes: Names of the classes in the order of their numbers; None numbers the folders in sorted order.
 
     Raises:
-        SourceError: There are no files, a class folder has none or is none of ``classes``, or files lie both in root and in class
-            folders.
+        SourceError: There are no files; a class folder has no files, or is not in ``classes``; or files lie both in root and
+            in class folders.
     """
     if not root.exists():
         raise SourceError(f"{root} cannot be listed (No such file or directory): correct the path")
@@ -208,7 +224,14 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
 
 
 def _empty_folder_error(root: Path, what: str, empty: str, filled: str) -> SourceError:
-    """Return the error for a folder without files of a kind next to one with such files."""
+    """Return the error about a class folder without files next to one with files.
+
+    Args:
+        root: The folder of the class folders.
+        what: Plural name of the files.
+        empty: Name of the class folder without files.
+        filled: Name of a class folder with files.
+    """
     if empty.lower() in _ANNOTATIONS:
         of_coco = next(iter(sorted((root / empty).glob("*.json"))), "the file")
         return SourceError(
@@ -226,7 +249,14 @@ def _empty_folder_error(root: Path, what: str, empty: str, filled: str) -> Sourc
 def _labels_of(
     root: Path, kind: FileKind, classes: tuple[str, ...], inside: dict[str, int]
 ) -> list[int]:
-    """Return the labels of the files in class folders whose numbers are given."""
+    """Return the class number of each file in class folders.
+
+    Args:
+        root: The folder, for errors.
+        kind: Kind of the files, for errors.
+        classes: Names of the classes in the order of their numbers.
+        inside: Number of files in each class folder, in the order of the files.
+    """
     if not any(inside.values()):
         raise SourceError(
             f"{root} holds {kind.plural} without class folders, and classes= names {len(classes)} of those: leave it out, or "
@@ -243,7 +273,7 @@ def _labels_of(
 
 
 def _read_list(path: Path) -> tuple[list[str], list[int]]:
-    """Return the paths as written and their labels, -1 for none."""
+    """Return the normalised paths that a list file names, and their labels, -1 for none."""
     text = read_text(path, "a list of files")
     names, labels = [], []
     for number, line in filled_lines(text):
@@ -280,9 +310,15 @@ def _files_below(
     sidecars: Sidecars,
     left_out: LeftOut,
 ) -> Iterator[str]:
-    """Yield the files of a kind below folders in root, relative to root, in ImageFolder's order.
+    """Yield the names of the files of a kind below folders in root, relative to root, in ImageFolder's order.
 
-    The number of files in each folder is added to ``inside``, files that belong to them to ``sidecars``, others to ``left_out``.
+    Args:
+        root: The folder.
+        folders: Names of the folders in it.
+        kind: Kind of the files.
+        inside: Dict that this function fills with the number of files below each folder.
+        sidecars: Dict that this function fills with the sidecars of the files.
+        left_out: Collects the names of all other files.
     """
     for folder in folders:
         parts = []
@@ -304,7 +340,17 @@ def _files_below(
 def _split_sidecars(
     names: Sequence[str], kind: FileKind, left_out: LeftOut, inside: str
 ) -> tuple[list[str], Sidecars]:
-    """Return the files of a kind in the folder ``inside`` and their sidecars, in the given order; count the other files."""
+    """Split the names in a folder into files of a kind and their sidecars, and add all other names to ``left_out``.
+
+    Args:
+        names: Names of the files in the folder.
+        kind: Kind of the files.
+        left_out: Collects the names of the other files.
+        inside: Name of the folder, for ``left_out``.
+
+    Returns:
+        The files of the kind, in the given order, and their sidecars.
+    """
     images = [name for name in names if kind.fits(name)]
     if len(images) < len(names):
         left_out.add(inside, (name for name in names if not kind.fits(name)))

@@ -1,4 +1,4 @@
-"""A manifest: a text file with one JSON object per line, each of which names an image or video file."""
+"""Datasets of manifests: text files with one JSON object per line, each of which names an image or video file."""
 
 import json
 import os
@@ -37,7 +37,7 @@ from readers.storage.index import Entry, Scan
 from readers.storage.index.index_file import Remark
 from readers.storage.limits import check_bytes
 
-# Usual names of columns; the first of them in a line counts.
+# Usual names of columns; the first that a line has is taken.
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
     *(name for name in IMAGE_NAMES if name not in ("image", "bytes")),
@@ -48,11 +48,11 @@ _KEY_COLUMNS = ("__key__", "key", "id")
 _MASK_COLUMNS = ("mask", "mask_path", "mask_file", "seg", "segmentation")
 _TARGETS = (
     *("boxes", "labels", "box_labels", "box_format", "keypoints", "keypoint_labels"),
-    *("height", "width"),  # the loader compares them with the image, so that boxes are in its frame
+    *("height", "width"),  # the loader compares them with the image's size, to check boxes
 )
-# A remark in the index for `splits_of_lines`, with the split of all lines, or nothing if splits differ. Users never see it.
+# Start of a hidden remark in the index, followed by the split of all lines, or by nothing if splits differ.
 _SPLITS = "holds the split"
-_PARSED_BYTES = 32  # memory for each byte of JSON, about the most that it takes
+_PARSED_BYTES = 32  # memory for each byte of JSON while it is parsed, about the maximum
 
 
 class ManifestDataset(DescribedFiles):
@@ -60,29 +60,30 @@ class ManifestDataset(DescribedFiles):
 
     A line is a JSON object such as ``{"image": "cats/1.jpg", "label": 3, "source": "flickr"}`` or
     ``{"video": "cats/1.mp4", "start_seconds": 1.5, "end_seconds": 4}``. Paths are relative to the manifest's
-    folder. The file is the field of its extension (``jpg``); videos are mapped, not read. Every other column is
-    a field too, text as UTF-8 and other values as JSON. In addition
+    folder. The file's content becomes the field named by its extension (``jpg``); videos are mapped, not read. Every other column
+    becomes a field, text as UTF-8 and other values as JSON. In addition
 
-    - ``boxes``, ``labels``, ``keypoints`` and ``keypoint_labels`` together become the field ``json``, in
-      which the loader looks for targets. Boxes are x, y, x, y of the upright image, or have the format in a column
-      ``box_format`` (one of gpu_aug.BoxParams);
+    - ``boxes``, ``labels``, ``keypoints`` and ``keypoint_labels`` together become the field ``json``, from
+      which the loader reads targets. Boxes are x, y, x, y in pixels of the upright image, unless a column ``box_format``
+      names another format (one of gpu_aug.BoxParams);
     - ``mask`` (or ``mask_path``, ``seg``, ``segmentation``), the path of a PNG, becomes the field
       ``mask.png``, and ``masks``, a list of paths, ``mask.0.png`` and so on.
 
     The lines are indexed once (see `readers.storage.index`). A line that is no such object, or whose file cannot
-    be read, is one BadSample. Empty lines are skipped.
+    be read, becomes a BadSample. Empty lines are skipped.
 
     Args:
-        path: The manifest, in UTF-8.
-        image: Column of the path of the image or video; None takes the first of the usual names.
-        label: Column of the class, likewise; with ``classes`` a name or a number, else a number.
-        key: Column of the sample's name; None takes ``__key__``, ``key`` or ``id``, and the image's path in lines without them.
-        root: Folder that paths are relative to; absolute paths must lie below it. None is the manifest's folder.
+        path: Path of the manifest, in UTF-8.
+        image: Column of the path of the image or video; if None, the first usual name that exists.
+        label: Column of the class; if None, the first usual name that exists. It holds class numbers, or also names if
+            ``classes`` is given.
+        key: Column of the keys; if None, ``__key__``, ``key`` or ``id``, or else the image's path.
+        root: Folder that paths are relative to; absolute paths must lie below it. None for the manifest's folder.
         classes: Names of the classes in the order of their numbers, or a file with one name per line.
 
     Raises:
-        SourceError: The manifest is missing, names no file, names neither image nor video in its first object, or lacks a given
-            column there.
+        SourceError: The manifest is missing or names no file; or its first object has neither an image nor a video, or lacks
+            a column that an argument names.
     """
 
     declares_count = False
@@ -109,7 +110,7 @@ class ManifestDataset(DescribedFiles):
         what = "the folder of the manifest" if root is None else "the root folder"
         self._files = FilesBelow(folder or path.parent, what)
         self._remarks = tuple(one for one in self._stored.scan_remarks if _SPLITS not in one)
-        [first] = self._stored.fetch([0])  # its columns stand for those of all lines
+        [first] = self._stored.fetch([0])  # its columns are taken as those of all lines
         fields = (
             {} if isinstance(first, BadSample) else self._reader.read(first.fields["line"]).columns
         )
@@ -118,11 +119,11 @@ class ManifestDataset(DescribedFiles):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the classes as given, else empty."""
+        """Class names as given by ``classes``, by class number; empty if none are given."""
         return self._class_names
 
     def splits_of_lines(self) -> list[str]:
-        """Return the split of each line, "" for lines without one; an empty list if no line has one."""
+        """Return the split that each line states, "" for a line without one; an empty list if no line states a split."""
         remark = next((one for one in self._stored.scan_remarks if _SPLITS in one), "")
         only = remark.rpartition(_SPLITS)[2].strip()
         if only or not remark:
@@ -158,13 +159,13 @@ class ManifestDataset(DescribedFiles):
 
 
 class Record(NamedTuple):
-    """The content of one line.
+    """The content of one line of a manifest.
 
     Attributes:
         path: Path of the image or video, as written.
-        key: Name of the sample.
+        key: Key of the sample.
         label: Class number, -1 for none.
-        columns: All columns except the image's.
+        columns: Values of all columns except that of the path, by name.
     """
 
     path: str
@@ -175,7 +176,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class LineReader:
-    """Reads the lines of a manifest; see `ManifestDataset` for the options."""
+    """Parses the lines of a manifest; see `ManifestDataset` for the options."""
 
     image: str | None = None
     label: str | None = None
@@ -183,7 +184,11 @@ class LineReader:
     classes: Sequence[str] = ()
 
     def find_lines(self, content: Content, name: str) -> Iterator[Entry | Remark]:
-        """Yield the lines that are not empty, in order, and remarks about splits and boxes."""
+        """Yield an index entry for each line that is not empty, then remarks about boxes and splits.
+
+        Raises:
+            SourceError: No line names a file, or the first object lacks a column.
+        """
         first, splits, others = True, set[str](), set[str]()
         num_samples, fault = 0, "it is empty"
         for number, (start, stop) in enumerate(lines_of(content), start=1):
@@ -228,10 +233,10 @@ class LineReader:
             yield Remark(_SPLITS, "" if len(splits) > 1 else next(iter(splits)))
 
     def read(self, line: Payload) -> Record:
-        """Return the content of a line.
+        """Return the parsed content of a line.
 
         Raises:
-            ValueError: The line is no object of a sample; the text is a short reason.
+            ValueError: The line is no JSON object with a path and a valid label; the text is a short reason.
         """
         return self._record(parse_object(line))
 
@@ -251,10 +256,10 @@ class LineReader:
         return Record(path, to_key(path if name is None else name), number, columns)
 
     def _label(self, columns: Mapping[str, Any]) -> int:
-        """Return the class number of a line; -1 for a list of classes of its boxes or keypoints.
+        """Return the class number of a line, -1 for none and for a list of classes of its boxes or keypoints.
 
         Raises:
-            ValueError: The label is no class.
+            ValueError: The label is no class number, or no name in ``classes``.
         """
         name = _pick(columns, self.label, _LABEL_COLUMNS)
         value = columns.get(name) if name else None
@@ -298,7 +303,7 @@ def _pick(columns: Mapping[str, Any], asked: str | None, usual: tuple[str, ...])
 
 
 def _mask_files(columns: Mapping[str, Any]) -> dict[str, str]:
-    """Return the files of masks by field name."""
+    """Return the paths of mask files by the names of their fields, such as ``mask.png``."""
     listed = columns.get("masks")
     if isinstance(listed, list) and all(isinstance(path, str) for path in listed):
         return {f"mask.{number}.png": path for number, path in enumerate(listed)}

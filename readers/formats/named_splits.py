@@ -1,4 +1,4 @@
-"""The choice of a split among the names that a description, or the folders of a dataset, have for splits."""
+"""Choice of a split by the name that the caller gives, among the split names or folders of a dataset."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -9,16 +9,16 @@ from readers.sample import SourceError
 def choose_name(
     names: Mapping[str, str], split: str | None, source: object, instead: str = ""
 ) -> str:
-    """Return the name that a dataset itself has for a split.
+    """Return the dataset's own name for the split that the caller gives.
 
     Args:
-        names: Its names, each with the split that it stands for: ``{"train2017": "train"}``.
-        split: One of the names, or a word for the split; None for the only one.
+        names: Dict from the dataset's own name of a split to its usual name: ``{"train2017": "train"}``.
+        split: An own or a usual name, or a synonym such as "valid"; None if there is only one split.
         source: The data, for errors.
         instead: Another way to choose, for the error about several splits.
 
     Raises:
-        SourceError: There are several splits and none is asked for, there is no such split, or several names stand for it.
+        SourceError: There are several splits but `split` is None, the split does not exist, or several names stand for it.
     """
     there = in_order(names.values())
     if split is None and len(names) > 1:
@@ -37,15 +37,15 @@ def choose_name(
 
 
 def inside_split(source: object, names: Iterable[str], split: str | None) -> Callable[[str], bool]:
-    """Return a function that tells whether a file belongs to a split, by the folder of the dataset in which the file lies.
+    """Return a function that returns whether a file belongs to a split, by the first folder in its name.
 
     Args:
         source: The folder of the dataset, for errors.
-        names: Files with annotations, relative to it.
-        split: Name of the split; None for the only one.
+        names: Names of the annotation files, relative to the folder.
+        split: Name of the split; None if there is at most one, and then all files belong to it.
 
     Raises:
-        SourceError: There are several splits and none is asked for, or there is no such split.
+        SourceError: There are several splits but `split` is None, or the split does not exist.
     """
     folders = {name.partition("/")[0] for name in names if "/" in name}
     splits = {folder: said for folder in folders if (said := split_alone(folder))}

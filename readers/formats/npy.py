@@ -1,4 +1,4 @@
-"""Rows of a NumPy array in a .npy file."""
+"""Datasets of the rows of a NumPy array in a .npy file."""
 
 import math
 from collections.abc import Sequence
@@ -26,27 +26,27 @@ _BLOCK_BYTES = (
     8 << 20
 )  # not `readers.datasets.parts.BLOCK_BYTES`: the block shuffle of existing runs depends on it
 _LEAST_OF_ONE = (
-    16  # height and width from which an array is one image and not many narrow grey ones
+    16  # from this height and width on, an array is one image rather than many narrow grey ones
 )
 
 
 class NpyDataset(IndexedDataset):
-    """The rows of one array: images without compression.
+    """Uncompressed images, the rows of one array.
 
-    uint8 [N, H, W, 3] are RGB images: the field ``ppm`` is a PPM file of the row. uint8 [N, H, W] and
-    [N, H, W, 1] are grey: ``pgm``.
+    A row of uint8 [N, H, W, 3] is an RGB image and becomes a PPM file in the field ``ppm``. A row of uint8 [N, H, W] or
+    [N, H, W, 1] is a grey image and becomes a PGM file in the field ``pgm``.
 
-    Rows that the file lost because it was shortened in place are BadSamples; see `FileRows` for Fortran order.
+    Rows that the file loses because it is shortened in place become BadSamples. See `FileRows` for Fortran order.
 
     Args:
-        path: The .npy file, in C or Fortran order.
-        labels: A .npy file of N whole numbers. None takes the first that lies beside the array of
-            ``<stem>_labels.npy``, the stem with ``labels`` for ``images``, and ``labels.npy``; False takes
-            none.
+        path: Path of the .npy file, in C or Fortran order.
+        labels: Path of a .npy file of N integers, the class numbers. If None, these names are tried in turn in the folder of
+            the array: ``<stem>_labels.npy``, the stem with ``images`` replaced by ``labels``, and ``labels.npy``. If False,
+            there are no labels.
 
     Raises:
-        SourceError: A file is missing, cut off, empty, of Python objects, or a .npz; its rows are no images;
-            or the labels do not fit.
+        SourceError: A file is missing, truncated, empty, a .npz, or holds Python objects; the rows are no images;
+            or the labels are not N integers.
     """
 
     def __init__(self, path: PathLike, *, labels: PathLike | Literal[False] | None = None) -> None:
@@ -65,7 +65,7 @@ class NpyDataset(IndexedDataset):
         self.unlabelled = int(count), (), ""
 
     def __reduce__(self) -> tuple[partial[Self], tuple[Path]]:
-        """Another process opens the files itself."""
+        """Pickle the paths; the process that unpickles opens the files again."""
         return partial(type(self), labels=self._labels_path or False), (self._path,)
 
     def __len__(self) -> int:
@@ -73,18 +73,18 @@ class NpyDataset(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the array's name, length and content, and the labels; see `pin_content`."""
+        """32 hex digits, a hash of the array file's name and content (by `pin_content`) and of the labels."""
         with oserror_as_source_error(str(self._path)):
             content = pin_content(open_blob(self._path))
         return fingerprint_of(f"{self._path.name!r} {content}\n", self._marked_labels().tobytes())
 
     @property
     def block_size(self) -> int:
-        """Rows of about 8 MB."""
+        """Number of rows in about 8 MB."""
         return max(1, _BLOCK_BYTES // self._row_file.num_bytes)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; only labels are known."""
+        """Return a column; sizes are those of the rows, and equal for all samples."""
         if name == "label":
             return self._readable(self._marked_labels())
         height, width = self._row_file.size or (0, 0)
@@ -92,11 +92,11 @@ class NpyDataset(IndexedDataset):
         return np.full(len(self), values[name], np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the rows; see `Dataset.fetch`."""
+        """Return samples; see `Dataset.fetch`."""
         return [self._sample(index) for index in checked_indices(indices, len(self._rows))]
 
     def _marked_labels(self) -> NDArray[np.int64]:
-        """Return all labels, `readers.formats.columns.UNREADABLE` for bad ones."""
+        """Return the labels of all rows, with `readers.formats.columns.UNREADABLE` for an invalid one."""
         if self._labels is None:
             return np.full(len(self), -1, np.int64)
         return to_labels(self._labels)
@@ -126,11 +126,15 @@ def _find_labels(path: Path, labels: PathLike | Literal[False] | None) -> Path |
 
 
 def _find_rows(path: Path) -> FileRows:
-    """Find an array of at least one row."""
+    """Return the memory-mapped rows of a .npy file.
+
+    Raises:
+        SourceError: The file cannot be read, or its array has no rows.
+    """
     if path.suffix.lower() == ".npz" or read_head(path, 4) == b"PK\x03\x04":
         raise SourceError(f"{path} is a .npz archive: save its array with np.save")
     try:
-        # This reads the file's head alone.
+        # This reads only the file's header.
         array = call_parser(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         if array.size and array.ndim:
             fortran = not array.flags.c_contiguous
@@ -143,13 +147,13 @@ def _find_rows(path: Path) -> FileRows:
 
 
 def _image_file(rows: FileRows, path: Path) -> RowFile:
-    """Choose what the rows become.
+    """Return the converter of rows to image files that fits the array's dtype and shape.
 
     Raises:
-        SourceError: They are no images.
+        SourceError: The rows are no images.
     """
     shape, dtype = list(rows.shape), rows.dtype
-    # An image by itself would be H grey images of 3 columns.
+    # A single image [H, W, 3] would otherwise be read as H grey images of 3 columns.
     is_one = len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) >= _LEAST_OF_ONE
     if dtype == np.uint8 and len(shape) in (3, 4) and not is_one:
         found = row_file(rows.shape[1:], dtype)

@@ -1,1 +1,1 @@
-"""ArrayRecord files, read at random."""
+"""ArrayRecord files, with random access."""

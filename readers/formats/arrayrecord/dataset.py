@@ -1,4 +1,4 @@
-"""ArrayRecord files, read at random through the package array_record."""
+"""Datasets of ArrayRecord files, with random access through the package array_record."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -23,31 +23,30 @@ from readers.storage.blob import is_url, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.unreadable import is_transient
 
-_MAX_FIRST_RECORDS = (
-    16  # that tell the kind of the records; if all of these are damaged, the file is
-)
+_MAX_FIRST_RECORDS = 16  # read to find the kind of the records; if all of these are damaged, the file counts as damaged
 
 
 class ArrayRecordDataset(PartsDataset):
     """Records of ArrayRecord files.
 
-    If records are tf.train.Examples, their features become fields as in `TfRecordDataset`; else each
-    record is one field ``record``, the image if it begins like one, without label and key.
-    The first record that can be read decides.
+    If the first readable record is a tf.train.Example, all records are read as Examples, and their features become
+    fields as in `TfRecordDataset`. Otherwise each record becomes one field ``record``, without label and key; it is the
+    sample's image if its header is one of an image.
 
-    A batch is read with one call for each file, and record by record if that fails, so that a damaged
-    chunk costs only the records in it. The files have no index of labels: `column` reads all Examples once.
+    A batch is read with one call for each file, and record by record if that call fails, so that a damaged
+    chunk loses only its own records. The files have no index of labels: `column` reads all Examples once.
 
     Args:
-        shards: Paths. The samples follow this order.
-        image: Name of the feature that holds the encoded image; None takes the first of the usual names.
-        label: Name of the feature that holds the class number, None for a usual name.
-        key: Name of the feature that names samples for people, None for a usual name; without one the record's number is the key.
-        columns: The features that become fields; None takes all.
+        shards: Paths of the files. The samples follow this order.
+        image: Name of the feature that holds the encoded image; if None, the first usual name that exists.
+        label: Name of the feature that holds the class number; if None, the first usual name that exists.
+        key: Name of the feature that holds the key; if None, the first usual name that exists, or else the record's
+            index in its file.
+        columns: Names of the features that become fields; None for all.
 
     Raises:
-        SourceError: A file is missing, empty, cut off or no ArrayRecord file, a feature that was asked
-            for is missing, or the package array_record is.
+        SourceError: A file is missing, empty, truncated or not an ArrayRecord file; a feature that an argument names does not
+            exist; or the package array_record is not installed.
     """
 
     def __init__(
@@ -72,12 +71,15 @@ class ArrayRecordDataset(PartsDataset):
             self.unlabelled = len(self), (), ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the files itself."""
+        """Pickle the paths and the options; the process that unpickles opens the files again."""
         return partial(type(self), **asdict(self._reader)), (self._paths,)
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over names, numbers of records, sizes and pieces of the files; see `readers.storage.blob.content_hash`."""
+        """32 hex digits, a hash of the files' names, record counts, sizes and parts of their content.
+
+        See `readers.storage.blob.content_hash` for the parts.
+        """
         files = zip(self._names, self._paths, self._starts[1:].tolist(), strict=True)
         return fingerprint_of(
             *(f"{name!r} {stop} {pin_content(open_blob(path))}\n" for name, path, stop in files)
@@ -85,20 +87,20 @@ class ArrayRecordDataset(PartsDataset):
 
     @property
     def block_size(self) -> int:
-        """Records in about 8 MB of a file."""
+        """Number of records in about 8 MB of a file."""
         return samples_in_block(len(self), sum(Path(path).stat().st_size for path in self._paths))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; only labels are known, and the first call reads all records."""
+        """Return a column. Only ``label`` has known values, and its first call reads all records."""
         if name == "label":
             return self._readable(self._labels.copy())
         return unknown_column(name, len(self))
 
     def verify(self) -> Iterator[BadSample]:
-        """Read all records; each chunk of a file has a checksum, which is compared whenever it is read.
+        """Read all records, and compare the checksum of every chunk.
 
         Yields:
-            Every sample that cannot be read.
+            A `BadSample` for each record that cannot be read.
         """
         yield from self._bad_samples(0, len(self))
 
@@ -129,7 +131,7 @@ class ArrayRecordDataset(PartsDataset):
             return UNREADABLE
 
     def _look(self) -> bool:
-        """Return whether the records are Examples."""
+        """Return whether the first readable record is a tf.train.Example."""
         for row in range(min(_MAX_FIRST_RECORDS, self._starts[1])):
             (record,) = self._read(0, [row])
             if isinstance(record, bytes):
@@ -140,7 +142,7 @@ class ArrayRecordDataset(PartsDataset):
         )
 
     def _read(self, number: int, rows: list[int]) -> "Sequence[bytes | Exception]":
-        """Return records of a file; an exception stands for a record that cannot be read."""
+        """Return records of a file; in place of a record that cannot be read, return its exception."""
         try:
             return self._files.read(number, rows)
         except (RuntimeError, OSError) as error:

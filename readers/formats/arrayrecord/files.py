@@ -1,4 +1,4 @@
-"""Open ArrayRecord files: a bounded number at a time, and safe to fork."""
+"""Readers of ArrayRecord files that work after a fork; a limited number of files is open at a time."""
 
 import os
 import threading
@@ -10,20 +10,21 @@ from typing import Any
 
 from readers.detect.registry import require
 
-# Of what array_record offers this is the fastest for records in any order: nothing is read ahead.
+# Reads nothing ahead: the fastest setting of array_record for random access.
 _OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
-_BUFFER_BYTES = 1 << 15  # per open file; larger ones read more around a record
+_BUFFER_BYTES = 1 << 15  # per open file; a larger buffer reads more unneeded bytes around a record
 _MAX_OPEN_FILES = 256  # of the 1,024 that Linux grants a process by default
-_MAX_WAIT_SECONDS = 10.0  # a fork goes ahead behind a read that hangs, as on a network file system
-_PAUSE_SECONDS = 0.02  # until the threads of the library sleep
+# After this wait a fork goes ahead even if a read hangs, as on a network file system.
+_MAX_WAIT_SECONDS = 10.0
+_PAUSE_SECONDS = 0.02  # the threads of the library are idle after this time
 
 
 class _Quiet:
-    """A guard that delays forks while the library works.
+    """A guard that delays forks of this process while array_record reads.
 
-    Its 64 threads exist once per process, and a child that is forked while one of them holds a lock
-    waits for that lock forever: three in ten children that were forked just after a read did. So a
-    fork waits until calls end, and a moment longer until the threads sleep.
+    The library starts 64 threads in a process, and a child that is forked while one of them holds a lock
+    waits for that lock forever. This happened to three of ten children that were forked just after a read. So a
+    fork waits until all calls end, and 0.02 s longer until the threads are idle.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class _Quiet:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Return a context for a call of the library; any number of threads may call."""
+        """Return a context in which to call the library, in any number of threads; a fork waits until it ends."""
         with self._condition:
             self._num_calls += 1
             self._num_calls_ever += 1
@@ -60,11 +61,12 @@ class _Quiet:
 
 
 _QUIET = _Quiet()
-_ABANDONED: list[Any] = []  # readers of the process that this one was forked from
+# Open readers inherited from the parent process, kept so that they are never closed here.
+_ABANDONED: list[Any] = []
 
 
 class OpenFiles:
-    """The library's readers, each opened at its first use, and separately in every process.
+    """Readers of the package array_record, one for each file, opened at the first use in each process.
 
     Args:
         paths: Paths of the files.
@@ -84,10 +86,14 @@ class OpenFiles:
         self._lock = threading.Lock()
 
     def read(self, number: int, rows: list[int]) -> list[bytes]:
-        """Read records of a file; several threads may do so at once.
+        """Return records of a file, in the order of `rows`. Several threads may call this at once.
+
+        Args:
+            number: Index of the file.
+            rows: Indices of the records in the file.
 
         Raises:
-            RuntimeError: One of them cannot be read.
+            RuntimeError: A record cannot be read.
             OSError: The file cannot be opened.
         """
         with _QUIET.call():
@@ -101,13 +107,13 @@ class OpenFiles:
             return int(reader.num_records()) if reader.ok() else 0
 
     def is_sound(self, number: int) -> bool:
-        """Return whether a file begins and ends as it must."""
+        """Return whether the library can open a file, which needs a valid beginning and end."""
         with _QUIET.call():
             return bool(self._get(number).ok())
 
     def _get(self, number: int) -> Any:
         if self._process != os.getpid():
-            _ABANDONED.append(self._readers)  # to close them would need threads that are not here
+            _ABANDONED.append(self._readers)  # closing them needs threads that a fork does not copy
             self._begin()
         with self._lock:
             if number not in self._readers:
@@ -115,6 +121,6 @@ class OpenFiles:
                     self._paths[number], _OPTIONS, file_reader_buffer_size=_BUFFER_BYTES
                 )
                 if len(self._readers) > _MAX_OPEN_FILES:
-                    self._readers.popitem(last=False)  # closed when the last thread is done with it
+                    self._readers.popitem(last=False)  # closed as soon as no thread uses it
             self._readers.move_to_end(number)
             return self._readers[number]

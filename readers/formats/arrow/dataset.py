@@ -1,4 +1,4 @@
-"""Arrow files, including those saved by Hugging Face datasets."""
+"""Datasets of Arrow files, including those that Hugging Face's datasets saved."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,35 +20,35 @@ from readers.sample import PathLike, SourceError
 from readers.storage.lru_cache import Recent
 from readers.storage.per_process import PerProcess
 
-_MANY = 8  # files from which threads pay, and as many threads: opening a file waits for the disk
-# Up to 64 MB all content enters the fingerprint, which takes a few hundredths of a second; beyond that pieces of it.
+_MANY = 8  # smallest number of files that are opened by threads, and the number of threads: opening waits for the disk
+# Up to 64 MB the fingerprint covers all content, which takes a few hundredths of a second; of more, 1024 pieces.
 _FULLY_HASHED_BYTES, _NUM_PIECES = 64 << 20, 1024
 
 
 class ArrowDataset(RowFilesDataset):
     """Rows of Arrow files, and of folders that Hugging Face's datasets saved.
 
-    Files are of the file format or the stream format; a folder is one that ``Dataset.save_to_disk`` wrote,
-    or one with .arrow files in it.
+    Files may be in Arrow's file format or stream format. A folder is one that ``Dataset.save_to_disk`` wrote,
+    or one that holds .arrow files.
 
-    Fields of bytes are read where they lie; those of more than 1 MiB are views into the file's map, and keep it
-    mapped as long as they live. Of a compressed file record batches are decompressed whole, and some are kept.
-    The image is a column of bytes, or Hugging Face's struct of bytes and path.
+    Files are memory-mapped. Byte fields above 1 MiB are views into the mapping, which stays open as long as a view
+    exists; smaller ones are copied. Record batches of a compressed file are decompressed as a whole and cached up to
+    `decoded_bytes`. The image is a column of bytes, or Hugging Face's struct of bytes and path.
 
-    A file that is shortened in place gives BadSamples. pyarrow itself looks into the map when a file is opened and
-    when a record batch is first used, which ends the process if the file shrinks in that very moment.
+    Rows that a file loses because it is shortened in place become BadSamples. pyarrow reads the mapping when a file is
+    opened and when a record batch is first used; the process ends if the file shrinks at that very moment.
 
     Args:
-        source: A file, a folder, or a sequence of them. The samples follow this order.
-        image: Column of the image; None looks for the usual names, then for the only column of bytes.
-        label: Column of the class number, whole numbers or digits; None looks for the usual names.
-        key: Column that names the samples; None looks for the usual names, then counts rows.
-        columns: Which columns become fields; None for all. Others are not read.
-        decoded_bytes: Maximum size of decompressed record batches kept in memory.
+        source: Path of a file or folder, or a sequence of such paths. The samples follow this order.
+        image: Column of the image; if None, the first usual name that exists, or else the only column of bytes.
+        label: Column of the class number, integers or text of digits; if None, the first usual name that exists.
+        key: Column of the keys; if None, the first usual name that exists, or else the row's index.
+        columns: Names of the columns that become fields; None for all. Other columns are not read.
+        decoded_bytes: Maximum size in bytes of the decompressed record batches that stay in memory.
 
     Raises:
-        SourceError: A file is missing, not Arrow, cut off, lacks a column, or one has a type that cannot
-            serve; a folder holds several splits; or there are no rows at all.
+        SourceError: A file is missing, truncated or not Arrow; a column is missing or has a type that cannot take its role;
+            a folder holds several splits; or there are no rows.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class ArrowDataset(RowFilesDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the columns that are read, and names, schemas, record batches and content.
+        """32 hex digits, a hash of the columns that are read and of the files' names, schemas, record batches and content.
 
-        All of the content counts up to 64 MB; beyond that 1024 pieces of 4 kB, evenly spread, so that a
-        change of a few bytes elsewhere goes unseen.
+        If the files have more than 64 MB together, only 1024 evenly spread pieces of 4 kB of their content are hashed, so
+        that a change of a few bytes between these pieces goes unseen.
         """
         small = sum(file.size_bytes for file in self._files) <= _FULLY_HASHED_BYTES
         num_pieces = None if small else max(4, _NUM_PIECES // len(self._files))
@@ -108,7 +108,7 @@ class ArrowDataset(RowFilesDataset):
         recent = self._recent.get()
         columns = recent.get((file, part), lambda: self._read(file, part, self._layout.columns))
         if columns.has_unreadable:
-            recent.drop((file, part))  # what failed once may not fail again
+            recent.drop((file, part))  # a read that failed may succeed later
         return columns.values_of(rows)
 
     def _labels(self, file: int, part: int) -> NDArray[np.int64] | UnreadableValue:
@@ -117,7 +117,7 @@ class ArrowDataset(RowFilesDataset):
         return labels.labels() if isinstance(labels, Column) else labels
 
     def _read(self, file: int, part: int, names: Sequence[str]) -> Columns:
-        """Read columns of a record batch."""
+        """Return columns of a record batch; if it cannot be read, each column is an `UnreadableValue`."""
         opened = self._files[file]
         try:
             batch = opened.batch(part)

@@ -1,7 +1,7 @@
 """Limits on the memory of compressed record batches, checked before pyarrow decompresses them.
 
-Every buffer of a compressed batch begins with its decompressed length, and pyarrow takes as much memory as that says.
-The tables are read as the FlatBuffers of Arrow's columnar format, version 1.5: File.fbs and Message.fbs.
+Every buffer of a compressed batch begins with its decompressed length, and pyarrow allocates that many bytes.
+The metadata is parsed as FlatBuffers of Arrow's columnar format, version 1.5: File.fbs and Message.fbs.
 """
 
 import struct
@@ -10,17 +10,20 @@ from collections.abc import Iterator
 from readers.storage.blob.mapped import Parsed
 from readers.storage.limits import check_bytes
 
-_FOOTER_END = 10  # the footer's length and the magic
+_FOOTER_END = 10  # bytes of the footer's length and of the magic at the end of a file
 _DICTIONARY, _RECORD_BATCH = 2, 3  # kinds of messages
 _BLOCK, _BUFFER = struct.Struct("<qi4xq"), struct.Struct("<qq")
 
 
 def check_file(content: Parsed) -> None:
-    """Check that no batch of a file in the file format takes too much memory.
+    """Check the decompressed size of every batch of a file in Arrow's file format.
+
+    Args:
+        content: All bytes of the file.
 
     Raises:
-        TooLargeError: One would.
-        struct.error, IndexError: The file is damaged; pyarrow has its own words for that.
+        TooLargeError: A batch takes too much memory.
+        struct.error, IndexError: The file is damaged; callers let pyarrow report it.
     """
     size = len(content)
     (length,) = struct.unpack("<i", content[size - _FOOTER_END : size - _FOOTER_END + 4])
@@ -36,17 +39,17 @@ def check_file(content: Parsed) -> None:
 
 
 def check_message(head: bytes, content: Parsed, start: int, stop: int) -> None:
-    """Check that a batch does not take too much memory.
+    """Check the decompressed size of one message's batch; a message without a compressed batch passes.
 
     Args:
-        head: The FlatBuffer of a message.
-        content: What holds its body.
-        start: Where that begins in it.
-        stop: Where it ends.
+        head: The FlatBuffer of the message.
+        content: All bytes of the file.
+        start: Offset in `content` at which the body of the message begins.
+        stop: Offset in `content` at which the body ends.
 
     Raises:
-        TooLargeError: It would.
-        struct.error, IndexError: It is damaged.
+        TooLargeError: The batch takes too much memory.
+        struct.error, IndexError: The message is damaged; callers let pyarrow report it.
     """
     message = _root(head)
     kind_at, batch = _field(head, message, 1), _table(head, message, 2)
@@ -54,13 +57,13 @@ def check_message(head: bytes, content: Parsed, start: int, stop: int) -> None:
     if kind == _DICTIONARY and batch is not None:
         batch = _table(head, batch, 1)
     if kind not in (_DICTIONARY, _RECORD_BATCH) or batch is None or not _field(head, batch, 3):
-        return  # not compressed: its buffers stay where they are
+        return  # not compressed: pyarrow allocates no buffers for it
     total = 0
     for buffer in _structs(head, batch, 2, _BUFFER.size):
         offset, length = _BUFFER.unpack_from(head, buffer)
         if length and start <= start + offset + 8 <= stop:
             (claimed,) = struct.unpack("<q", content[start + offset : start + offset + 8])
-            total += claimed if claimed >= 0 else length  # -1: stored as it is
+            total += claimed if claimed >= 0 else length  # -1: this buffer is not compressed
     check_bytes(total, "a record batch")
 
 
@@ -69,7 +72,7 @@ def _root(data: bytes) -> int:
 
 
 def _field(data: bytes, table: int, number: int) -> int | None:
-    """Return where a field of a table lies; None where it has none."""
+    """Return the offset of a field in a FlatBuffers table, None if the table lacks the field."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     if 4 + 2 * number >= struct.unpack_from("<H", data, fields)[0]:
         return None
@@ -83,7 +86,7 @@ def _table(data: bytes, table: int, number: int) -> int | None:
 
 
 def _structs(data: bytes, table: int, number: int, size: int) -> Iterator[int]:
-    """Yield where each structure of a vector lies."""
+    """Yield the offset of each structure in a vector field; nothing if the table lacks the field."""
     vector = _table(data, table, number)
     if vector is not None:
         (count,) = struct.unpack_from("<I", data, vector)

@@ -9,10 +9,14 @@ _STATE = "state.json"
 
 
 def detect_saved(folder: ListedFolder, split: str | None) -> list[str] | None:
-    """Return the folder of a saved dataset, or what in it is of a split; see `Format.detect`."""
+    """Return the folder of a saved dataset, or the folder or files of one split in it; see `Format.detect`.
+
+    Returns:
+        Paths to open, None if the folder holds no dataset that Hugging Face's datasets saved.
+    """
     path = folder.path
     has_arrow = any(name.endswith(".arrow") for name in folder.files)
-    # TensorFlow Datasets calls a file of its own dataset_info.json.
+    # TensorFlow Datasets also writes a dataset_info.json, so this name alone is no proof.
     is_saved = _SAVED in folder.files and (_STATE in folder.files or has_arrow)
     has_splits = _SAVED_SPLITS in folder.files and not is_saved
     if not is_saved and not has_splits:

@@ -1,4 +1,4 @@
-"""Search for Arrow files, including those saved by Hugging Face datasets, and access to their record batches."""
+"""Arrow files: finding them, also in folders that Hugging Face's datasets saved, and reading their record batches."""
 
 import hashlib
 import os
@@ -25,14 +25,18 @@ from readers.storage.unreadable import oserror_as_source_error
 from readers.storage.whole_files import read_text
 
 _FILE_MAGIC = b"ARROW1"
-_PIECE_BYTES = 4096  # a page of the file
+_PIECE_BYTES = 4096  # a page, the least that a memory map reads
 
 
 def find_arrow_files(source: PathLike | Sequence[PathLike]) -> list[str]:
-    """Return the paths of the files, those of folders in their saved order.
+    """Return the paths of all Arrow files, those of a saved folder in their saved order.
+
+    Args:
+        source: Path of a file or folder, or a sequence of such paths.
 
     Raises:
-        SourceError: A folder holds none, or several splits of a dataset, or rows by indices.
+        SourceError: There are no Arrow files; a path is a URL; or a folder holds several splits, or rows selected by an
+            indices file.
     """
     given = [source] if isinstance(source, str | os.PathLike) else list(source)
     found = []
@@ -68,7 +72,7 @@ def _in_folder(folder: Path) -> list[str]:
 
 
 def _saved(folder: Path) -> list[str]:
-    """Return the files that `Dataset.save_to_disk` listed."""
+    """Return the paths of the files that ``Dataset.save_to_disk`` listed in state.json."""
     state = _json(folder / "state.json")
     if state.get("_indices_files") or state.get("_indices_data_files"):
         raise SourceError(
@@ -99,27 +103,27 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 class ArrowFile:
-    """One mapped file of record batches, in the file or the stream format.
+    """One memory-mapped Arrow file, in the file format or the stream format.
 
     Args:
         path: Path of the file.
 
     Attributes:
-        name: Last part of its path.
-        schema: A pyarrow.Schema.
+        name: Name of the file, without folders.
+        schema: The pyarrow.Schema of the file.
         rows: Number of rows of each record batch, int64 [batches].
-        nulls: How many nulls each column holds, by name.
-        size_bytes: Size of the file.
-        mapped: The file itself.
-        is_ended: Whether it says where it ends; a stream that was cut off between record batches does not.
+        nulls: Number of nulls by column name.
+        size_bytes: Size of the file in bytes.
+        mapped: The memory map of the file.
+        is_ended: Whether the file has its end mark; a stream that was truncated between record batches lacks it.
 
     Raises:
-        SourceError: It is missing, no Arrow file, or cut off.
+        SourceError: The file is missing, truncated or not an Arrow file.
     """
 
     def __init__(self, path: str) -> None:
         self._path, self._lock = path, PerProcess(threading.Lock)
-        self._lock.get()  # now, since threads that call first at once may get one each
+        self._lock.get()  # create the lock now: threads whose first calls coincide could get a lock each
         with oserror_as_source_error(path):
             self._blob = LocalBlob(path)
             view = self._blob.view()
@@ -140,7 +144,7 @@ class ArrowFile:
         self.nulls: Counter[str] = Counter()
         try:
             rows = self._open(bytes(view[: len(_FILE_MAGIC)]) == _FILE_MAGIC)
-            _ = self.schema.names  # may be no text
+            _ = self.schema.names  # raises if a name is not valid text
         except TooLargeError as error:
             raise SourceError(f"{path}: {error}") from None
         except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
@@ -150,13 +154,13 @@ class ArrowFile:
         self.rows: NDArray[np.int64] = np.array(rows, np.int64)
 
     def digest(self, num_pieces: int | None) -> str:
-        """Return 64 hex digits over schema, record batches and content.
+        """Return 64 hex digits, a hash of the schema, the row counts and the content.
 
         Args:
-            num_pieces: How many pieces of 4 kB count, evenly spread; None for all of the content.
+            num_pieces: Number of evenly spread pieces of 4 kB that are hashed; None hashes all of the content.
 
         Raises:
-            OSError: The file is gone or has changed.
+            OSError: The file was removed or has changed.
         """
         digest = hashlib.sha256(self.schema.serialize())
         view = self._blob.view()
@@ -171,12 +175,12 @@ class ArrowFile:
         return digest.hexdigest()
 
     def batch(self, number: int) -> Any:
-        """Return a pyarrow.RecordBatch whose buffers lie in `mapped`, if they are not compressed.
+        """Return the record batch with the given index; its buffers are views of `mapped` unless they are compressed.
 
         Raises:
-            OSError: It cannot be decoded; pyarrow's other errors are ValueErrors.
+            OSError: The batch cannot be decoded. pyarrow's other errors are ValueErrors.
         """
-        self.mapped.check()  # a moment before pyarrow looks
+        self.mapped.check()  # just before pyarrow reads the map
         if self._batches is not None:
             return self._batches[number]
         if self._offsets is not None:
@@ -203,7 +207,7 @@ class ArrowFile:
         return [self._count(self.batch(number)) for number in range(len(offsets))]
 
     def _count(self, batch: Any) -> int:
-        """Add up the nulls of a record batch, and return its number of rows."""
+        """Add the null counts of a record batch to `nulls`, and return its number of rows."""
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             self.nulls[name] += column.null_count
         return int(batch.num_rows)
@@ -215,13 +219,13 @@ class ArrowFile:
         return any(map(self._has_dictionary, inner))
 
     def _walk_stream(self, content: ReadView) -> Iterator[int]:
-        """Yield where each record batch begins: a stream has no list of them."""
+        """Yield the offset of each record batch in a stream, and check the decompressed size of each; set `is_ended`."""
         source = self._pa.BufferReader(self._buffer)
         while source.tell() < source.size():
             offset = source.tell()
             try:
                 message = self._ipc.read_message(source)
-            except EOFError:  # the stream says that it ends
+            except EOFError:  # the stream has its end mark
                 return
             stop = source.tell()
             start = stop - (message.body.size if message.body else 0)

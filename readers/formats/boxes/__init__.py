@@ -1,1 +1,1 @@
-"""The common parts of Pascal VOC, YOLO and LabelMe, which have a file of objects for each picture."""
+"""Common parts of Pascal VOC, YOLO and LabelMe, the formats with one annotation file per picture."""

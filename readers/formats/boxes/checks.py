@@ -1,4 +1,4 @@
-"""Checks of annotations and of arguments about them: boxes, the origin of their coordinates, classes, sizes, flags."""
+"""Checks of annotations and of related arguments: boxes, coordinate origin, classes, picture sizes, flags."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,22 +19,27 @@ NEEDED_FOR_CLASSES = (
     "it may name further classes, without which the numbers of the others shift: repair it, remove it, or give all "
     "names, classes=['cat', 'dog']"
 )
-"""Reason and advice for `read_if_sound` while names of classes are collected."""
+"""Value of `needed_for` in `read_if_sound` while class names are collected."""
 OTHER_NAMES = ("bbox", "bboxes", "bounding_box", "bounding_boxes")
-"""Names that other programs give to boxes; this package reads ``boxes`` alone and warns about these."""
+"""Names that other programs give to boxes. This package reads only ``boxes`` and warns about these names."""
 
 Coords = Literal["one-based", "zero-based"]
 
 _FIRST = {"one-based": 1, "zero-based": 0}  # coordinate of the first pixel
-# pandas writes whole numbers with a point where a column has gaps.
+# pandas writes integers as 1.0 if a column has missing values.
 _FLAGS = {"0": 0, "1": 1, "-1": -1, "0.0": 0, "1.0": 1, "-1.0": -1, "false": 0, "true": 1, "nan": 0}
 
 
 def class_number(numbers: Mapping[str, int], name: str, where: str) -> int:
-    """Return the number of a class.
+    """Return the class number of a class name.
+
+    Args:
+        numbers: Class number of each class name.
+        name: The class name.
+        where: Name of file and object, for errors.
 
     Raises:
-        ValueError: There is no such class.
+        ValueError: No class has this name.
     """
     if name not in numbers:
         raise ValueError(f"{where}: {name!r} is none of the classes ({few_of(numbers)})")
@@ -42,10 +47,10 @@ def class_number(numbers: Mapping[str, int], name: str, where: str) -> int:
 
 
 def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Refuse an argument that is none of its choices.
+    """Check that the value of an argument is one of its choices.
 
     Raises:
-        SourceError: The argument is none of them.
+        SourceError: The value is not one of the choices.
     """
     if value not in choices:
         raise SourceError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
@@ -60,15 +65,15 @@ def fit_box(
     raw: Sequence[float] | None = None,
     hint: str = "",
 ) -> list[float] | None:
-    """Return the part of a box that lies in its picture, None if no part of it does.
+    """Return the part of a box that lies inside its picture, None if the box lies outside.
 
     Args:
         box: Left, top, right, bottom in pixels.
         size: Height and width of the picture.
-        outside: Whether a box that leaves the picture is refused or clipped.
+        outside: "raise" refuses a box that leaves the picture, "clip" clips it.
         where: Name of file and object, for errors.
-        raw: The box as it is written, for errors.
-        hint: A likely cause, for errors.
+        raw: The box as the file states it, for errors; None if it equals `box`.
+        hint: Likely cause, appended to the error about a box that leaves the picture.
 
     Raises:
         ValueError: The box has no area, or leaves the picture and ``outside`` is "raise".
@@ -96,16 +101,16 @@ def fit_box(
 def require_stated_size(
     stated: tuple[int, int] | None, size: tuple[int, int] | None, where: str
 ) -> None:
-    """Refuse a picture whose size differs from the size that its annotations state.
+    """Check that a picture has the size that its annotation states.
 
     Args:
-        stated: Height and width, 0 for one that is not stated; None for neither.
-        size: Height and width of the picture, turned upright by its EXIF orientation; None if its header cannot be read, which
-            the decoder reports later.
+        stated: Height and width in the annotation, 0 for a missing one; None if both are missing.
+        size: Height and width of the picture after its EXIF orientation is applied; None if its header cannot be read, in
+            which case nothing is checked and the decoder reports it later.
         where: Name of the annotation, for errors.
 
     Raises:
-        ValueError: The sizes differ, so the boxes lie in another frame than the pixels.
+        ValueError: The sizes differ, so the coordinates of the boxes do not fit the pixels.
     """
     if (
         not stated
@@ -126,33 +131,33 @@ def require_stated_size(
 
 
 def stated_length(value: Any, where: str) -> int:
-    """Return a width or height that annotations state, in pixels; 0 if it is missing.
+    """Parse the width or height that an annotation states; return pixels, 0 if it is missing.
 
     Args:
-        value: A number of any type, or text, as files and tables hold it; None for a missing one.
+        value: The width or height as a number or text; None, NaN or empty text if it is missing.
         where: Name of the value, for errors.
 
     Raises:
-        ValueError: The value is no whole number of pixels.
+        ValueError: The value is not an integer number of pixels.
     """
     text = "0" if value is None else str(value).strip() or "0"
-    with suppress(ValueError):  # text that is no number at all
-        number = 0.0 if text == "nan" else float(text)  # tables of pandas have NaN for nothing
+    with suppress(ValueError):  # raised for text that is not a number
+        number = 0.0 if text == "nan" else float(text)  # pandas tables hold NaN for a missing value
         if 0 <= number < 1 << 31 and number.is_integer():
             return int(number)
     raise ValueError(f"{where} must be a number of pixels, got {shorten(value)}")
 
 
 def read_flag(value: Any, name: str, allowed: Sequence[int] = (0, 1)) -> int:
-    """Return a flag of an object, 0 if it is missing.
+    """Parse a flag of an object, such as "difficult"; return its integer value, 0 if it is missing.
 
     Args:
-        value: A number, a truth value or text, as files and tables hold it; None for a missing one.
+        value: The flag as a number, bool or text; None if it is missing.
         name: Name of the flag, for errors.
-        allowed: Allowed values; OpenImages also has -1 for unknown.
+        allowed: Allowed integer values; OpenImages also has -1 for unknown.
 
     Raises:
-        ValueError: The value is neither 0, 1, true nor false. A guessed flag would make objects vanish.
+        ValueError: The value is not allowed. (A wrongly guessed flag could drop objects.)
     """
     number = 0 if value is None else _FLAGS.get(str(value).strip().lower())
     if number is None or number not in allowed:
@@ -163,7 +168,13 @@ def read_flag(value: Any, name: str, allowed: Sequence[int] = (0, 1)) -> int:
 def same_name_warnings(
     source: object, names: Sequence[str], numbers: Iterable[object]
 ) -> list[str]:
-    """Return a warning for each name that several classes share, with their numbers in the source."""
+    """Return a warning for each class name that several classes share.
+
+    Args:
+        source: The data, for the warning.
+        names: Name of each class.
+        numbers: Number of each class in the source, for the warning.
+    """
     numbers_of: dict[str, list[str]] = {}
     for name, number in zip(names, numbers, strict=True):
         numbers_of.setdefault(name, []).append(repr(number))
@@ -176,7 +187,17 @@ def same_name_warnings(
 
 
 def unpaired_warnings(root: Path, num_images: int, num_annotations: int, ending: str) -> list[str]:
-    """Return a warning about pictures and annotations without a counterpart; none if each has one."""
+    """Return a warning with the counts of pictures without annotation and annotations without picture.
+
+    Args:
+        root: The folder, for the warning.
+        num_images: Number of pictures without an annotation.
+        num_annotations: Number of annotations without a picture.
+        ending: Ending of annotation files, such as ``.xml``.
+
+    Returns:
+        One warning; empty if both counts are 0.
+    """
     if not num_images and not num_annotations:
         return []
     return [
@@ -188,15 +209,15 @@ def unpaired_warnings(root: Path, num_images: int, num_annotations: int, ending:
 def read_each(
     objects: Iterable[Name], read: Callable[[Name], Content], name_of: Callable[[int, Name], str]
 ) -> list[Content]:
-    """Return the result of `read` for each object.
+    """Return the result of `read` for each object, with the object's name in errors.
 
     Args:
         objects: Annotations or rows.
-        read: Reads value object, or raises ValueError.
-        name_of: Returns the name of an object, by its number and itself, for errors.
+        read: Parses one object, or raises ValueError.
+        name_of: Returns the name of an object for errors; its arguments are the object's index and the object.
 
     Raises:
-        ValueError: `read` raised it; the text begins with the name of the object.
+        ValueError: `read` raised a ValueError; the object's name is put in front of its text.
     """
     results = []
     for number, value in enumerate(objects):
@@ -210,10 +231,14 @@ def read_each(
 def keypoints_to_json(
     objects: Sequence[Sequence[tuple[float, float, int]]],
 ) -> dict[str, list[Any]]:
-    """Return the fields of the keypoints of all objects in a picture, without those that are not labelled.
+    """Return the JSON entries about keypoints of a picture; keypoints that are not labelled are left out.
 
     Args:
-        objects: For each object x, y and visibility of its keypoints: 0 not labelled, 1 hidden, 2 visible.
+        objects: For each object (x, y, visibility) of its keypoints; visibility is 0 not labelled, 1 hidden, 2 visible.
+
+    Returns:
+        Four lists of equal length: ``keypoints`` holds [x, y], ``keypoint_labels`` the index of the keypoint in its object,
+        ``keypoint_visibility`` 1 or 2, and ``keypoint_objects`` the index of the object.
     """
     points = [
         (x, y, number, visibility, owner)
@@ -232,15 +257,15 @@ def keypoints_to_json(
 def read_if_sound(
     read: Callable[[Name], Content], name: Name, needed_for: str = ""
 ) -> Content | None:
-    """Return the content of a file of annotations, None if it is damaged and not needed.
+    """Return the result of `read`; None if the annotation file is damaged and may be left out.
 
     Args:
-        read: Reads the file, or raises ValueError or SourceError with a text that names it.
+        read: Reads the file, or raises a ValueError or SourceError that names it.
         name: Argument of `read`.
-        needed_for: Why the file is needed, and what to do without it; "" if it may be left out.
+        needed_for: Reason why the file is needed and advice, for the error; "" if a damaged file may be left out.
 
     Raises:
-        SourceError: The storage failed, so that the content is unknown; or the file is damaged and needed.
+        SourceError: The storage failed, so that the content is unknown; or the file is damaged and `needed_for` is given.
     """
     try:
         return read(name)
@@ -255,11 +280,11 @@ def read_if_sound(
 
 
 class Corners(NamedTuple):
-    """A box as it is written.
+    """A box with the coordinates that its file states.
 
     Attributes:
-        box: Left, top, right, bottom.
-        size: Height and width of its picture as stated, None without.
+        box: Left, top, right, bottom in pixels.
+        size: Height and width of its picture as the file states them, None if it does not.
         where: Name of the box, for messages.
     """
 
@@ -269,16 +294,19 @@ class Corners(NamedTuple):
 
 
 def choose_coords(corners: Sequence[Corners], source: object, usual: Coords) -> tuple[Coords, str]:
-    """Return whether coordinates count from 0 or from 1, and a warning about it or "".
+    """Find out from all boxes whether pixel coordinates count from 0 or from 1.
 
-    A box that begins at 0 shows that coordinates count from 0. Without one, a box that ends at the width or height of its picture
-    shows that they count from 1 with both ends included, as in Pascal VOC; in a format that usually counts from 0, a box must
-    begin at 1 as well. Otherwise the format's convention is taken, with a warning.
+    A box that begins at 0 shows that coordinates count from 0. If no box does, a box that ends at the width or height of its
+    picture shows that they count from 1 with both ends included, as in Pascal VOC; if the format usually counts from 0, a box
+    must begin at 1 as well. If the boxes show neither, the format's convention is taken, with a warning.
 
     Args:
         corners: All boxes.
         source: The data, for the warning.
         usual: Convention of the format.
+
+    Returns:
+        The convention, and a warning; the warning is "" if the boxes show the usual convention.
     """
     firsts = [min(each.box[:2]) for each in corners]
     zeros = (
@@ -301,6 +329,6 @@ def choose_coords(corners: Sequence[Corners], source: object, usual: Coords) -> 
 
 
 def _ends_at_edge(corners: Corners) -> bool:
-    """Whether the last coordinate of a box is the width or height that its picture is stated to have."""
+    """Return whether a box ends exactly at the stated width or height of its picture."""
     height, width = corners.size or (None, None)
     return corners.box[2] == width or corners.box[3] == height

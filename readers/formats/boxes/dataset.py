@@ -1,4 +1,4 @@
-"""The base of formats that have a file of annotations for each picture: finding and reading files, identity, columns."""
+"""Base classes of datasets with one annotation file per picture: finding and reading files, fingerprint, columns."""
 
 import hashlib
 import json
@@ -34,23 +34,24 @@ from readers.storage.paths import leads_back
 from readers.storage.unreadable import is_transient, refuse_folder_error
 from readers.storage.whole_files import read_head
 
-_HEAD_BYTES = 4096  # enough for the first tag or brace behind a declaration or a comment
-_ANNOTATIONS = (".xml", ".json")  # endings of one annotation per picture: Pascal VOC, LabelMe
+_HEAD_BYTES = 4096  # holds the first tag or brace, even after a declaration or a comment
+_ANNOTATIONS = (".xml", ".json")  # endings of annotation files: Pascal VOC, LabelMe
 _NUM_CONTENTS = 4096  # annotations whose bytes the fingerprint covers; reading all of a large dataset takes minutes
-_DAMAGED = b"\0damaged"  # content of an unreadable annotation in the fingerprint; an empty file has another one
+_DAMAGED = b"\0damaged"  # stands for an unreadable annotation in the fingerprint
 _PARSED_BYTES = (
     100  # memory for each byte of XML or of rows while it is parsed: 9 MB of nested XML took 900 MB
 )
 
 
 def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder below root/folder with the names of its files, sorted; hidden folders and files are skipped.
+    """Yield each folder below root/folder, with the sorted names of its files; hidden folders and files are skipped.
 
-    A folder with the name of an annotation (``1.xml``) is also listed as a file, so that it gives an unreadable annotation instead
-    of a missing one. Links to folders are followed, except to a folder that contains the link.
+    The yielded folder is relative to root and ends in a slash, or is "" for root. A folder with the name of an annotation
+    (``1.xml``) is also listed as a file, so that it counts as an unreadable annotation instead of a missing one. Links to
+    folders are followed, except to a folder that contains the link.
 
     Args:
-        root: Folder that the yielded names are relative to.
+        root: Folder that the yielded folders are relative to.
         folder: Folder to begin in, relative to the root.
 
     Raises:
@@ -69,30 +70,30 @@ def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]
 
 
 def names_below(root: Path, folder: str = "") -> Iterator[str]:
-    """Yield the files below root/folder, relative to root; see `files_below`."""
+    """Yield the name of each file below root/folder, relative to root; see `files_below`."""
     return (prefix + name for prefix, names in files_below(root, folder) for name in names)
 
 
 def stem_of(name: str) -> str:
-    """Return a file's name without its last ending: ``a.b`` of ``a.b.jpg``."""
+    """Return a file's name without its last ending: ``a.b`` for ``a.b.jpg``."""
     return name.rpartition(".")[0] or name
 
 
 def head_of(path: Path) -> bytes:
-    """Return the first 4096 bytes of a file, which tell its kind; see `readers.storage.whole_files.read_head`."""
+    """Return the first 4096 bytes of a file, enough to recognise its format; see `readers.storage.whole_files.read_head`."""
     return read_head(path, _HEAD_BYTES)
 
 
 def by_stem(names: Iterable[str], where: object, suffix: str = "") -> dict[str, str]:
-    """Return names of files by their stems.
+    """Return a dict from stem, a file name without its ending, to file name.
 
     Args:
-        names: Names with folders and endings.
-        where: What holds them, for errors.
-        suffix: Stands at the end of the stems and is taken away; names without it are left out.
+        names: Names of the files, with folders and endings.
+        where: The folder or list that holds the files, for errors.
+        suffix: Required end of the stems, such as ``_mask``, which the keys omit; files without it are left out.
 
     Raises:
-        SourceError: Two names have one stem.
+        SourceError: Two files have the same stem.
     """
     name_of: dict[str, str] = {}
     for name in names:
@@ -109,12 +110,12 @@ def by_stem(names: Iterable[str], where: object, suffix: str = "") -> dict[str, 
 
 
 class Entry(NamedTuple):
-    """A picture and its annotation.
+    """The names of one sample's picture and annotation file, and its label.
 
     Attributes:
-        key: Name of the sample.
-        image: Name of the picture below the dataset's folder, "" if only the annotation names it.
-        annotation: Name of the file of its objects, "" without one.
+        key: Key of the sample.
+        image: Name of the picture relative to the dataset's folder, "" if only the annotation names it.
+        annotation: Name of the annotation file relative to the dataset's folder, "" if there is none.
         label: Class number of the picture, -1 for none.
     """
 
@@ -125,14 +126,14 @@ class Entry(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """The content of an entry.
+    """The content of one sample: its encoded picture, targets and further fields.
 
     Attributes:
         data: Encoded bytes of the picture.
-        field: Name of its field, such as ``jpg``.
-        header: Its header.
-        targets: Content of the field ``json``, None for a sample without it.
-        fields: Further fields.
+        field: Name of the field that holds the picture, such as ``jpg``.
+        header: Parsed header of the picture.
+        targets: Content of the field ``json``; None for a sample without this field.
+        fields: Content of further fields by name.
     """
 
     data: Payload
@@ -143,12 +144,12 @@ class Picture(NamedTuple):
 
 
 class AnnotatedDataset(IndexedDataset):
-    """Pictures below a folder, each with a file of annotations; a format's class finds and reads them.
+    """Base class of datasets of pictures with one annotation file each; a subclass finds and reads the files.
 
     Args:
-        root: The folder.
-        entries: The samples.
-        class_names: Name of each class number.
+        root: The dataset's folder.
+        entries: File names and label of each sample.
+        class_names: Class names, by class number.
         options: Options that change the content of samples, as plain values, for the fingerprint.
         remarks: Warnings for the user.
     """
@@ -173,14 +174,14 @@ class AnnotatedDataset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number."""
+        """Class names, by class number."""
         return self._class_names
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the names, sizes and labels of all files, the content of up to 4096 annotations, classes and options.
+        """32 hex digits, a hash of the files' names, sizes and labels, the content of annotations, the class names and options.
 
-        These annotations are spread evenly over the samples.
+        If there are more than 4096 samples, only the annotations of 4096 evenly spread ones are hashed by content.
         """
         settings = json.dumps([self._class_names, self._options], sort_keys=True)
         digest = hashlib.sha256(f"pictures with annotations, 1: {settings}\n".encode())
@@ -195,7 +196,7 @@ class AnnotatedDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; ``num_bytes`` is -1."""
+        """Return a column; ``num_bytes`` is -1, and ``height`` and ``width`` are those that annotations state, 0 if they do not."""
         if name == "label":
             return np.array([one.label for one in self._entries], np.int64)
         if name == "num_bytes":
@@ -203,20 +204,20 @@ class AnnotatedDataset(IndexedDataset):
         return self._stated_sizes[:, 0 if name == "height" else 1].copy()
 
     def keys(self) -> list[str]:
-        """Name of every sample."""
+        """Return the key of every sample."""
         return [one.key for one in self._entries]
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read pictures and annotations, with threads if the storage is slow; see `Dataset.fetch`."""
+        """Return samples; pictures and annotations are read by threads if the storage is slow. See `Dataset.fetch`."""
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
 
     @abstractmethod
     def _read(self, entry: Entry) -> Picture:
-        """Read a picture and its objects.
+        """Read the picture and the annotation of an entry.
 
         Raises:
-            HeaderError: The picture has no header of an image.
-            ValueError: Something else is wrong; the text is a short reason that names the file.
+            HeaderError: The picture has no header of a known image format.
+            ValueError: The picture or the annotation cannot be read; the text is a short reason that names the file.
         """
 
     def _set_classes(self, names: Sequence[str]) -> None:
@@ -224,7 +225,7 @@ class AnnotatedDataset(IndexedDataset):
         self._numbers = {name: number for number, name in enumerate(self._class_names)}
 
     def _sizes_of(self, entry: Entry) -> tuple[int, int]:
-        """Return (height, width) as an annotation states it, zeros if it states none.
+        """Return (height, width) as the annotation of an entry states it, (0, 0) if it does not.
 
         Raises:
             ValueError: The annotation cannot be read.
@@ -262,20 +263,20 @@ class AnnotatedDataset(IndexedDataset):
 
 
 class AnnotationFiles(FilesBelow):
-    """Reads the files of a dataset by their names relative to its folder."""
+    """Reads annotations and pictures by their names relative to a dataset's folder."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, "the folder of the dataset")
 
     def read_annotation(self, name: str, parsed_bytes: int = _PARSED_BYTES) -> bytes:
-        """Read a file of annotations.
+        """Return the bytes of an annotation file.
 
         Args:
-            name: Name relative to the folder.
-            parsed_bytes: Most memory that a byte of the file takes while it is parsed.
+            name: Name relative to the dataset's folder.
+            parsed_bytes: Upper limit of the memory that parsing takes, in bytes per byte of the file.
 
         Raises:
-            ValueError: The file cannot be read, or takes too much memory.
+            ValueError: The file cannot be read, or parsing it would take too much memory.
         """
         [size] = self.sizes([name])
         check_bytes(parsed_bytes * size, name)
@@ -285,7 +286,7 @@ class AnnotationFiles(FilesBelow):
         """Return the bytes of a picture, the name of its field, and its header.
 
         Raises:
-            HeaderError: The file has no header of an image.
+            HeaderError: The file has no header of a known image format.
             ValueError: The file cannot be read.
         """
         data = self.read(name)
@@ -293,5 +294,5 @@ class AnnotationFiles(FilesBelow):
 
 
 def image_field(name: str) -> str:
-    """Return the name of a picture among the fields of its sample: its ending, ``jpg`` for a file without one of an image."""
+    """Return the name of the field for a picture: its file ending, or ``jpg`` if that is not one of an image format."""
     return name.rpartition(".")[2].lower() if is_image_file(name) else IMAGE_FIELDS[0]

@@ -1,4 +1,4 @@
-"""Telling by what lies in a folder that it holds pictures annotated in the manner of Pascal VOC, YOLO or LabelMe."""
+"""Detection of folders in the layout of Pascal VOC, YOLO or LabelMe, by the files in them."""
 
 import json
 import re
@@ -16,27 +16,28 @@ from readers.storage.whole_files import read_head
 
 _YEAR = re.compile("VOC20[0-9]{2}")
 _ENDINGS = (*IMAGE_FIELDS, *(name.upper() for name in IMAGE_FIELDS))
-_TRIED = 3  # files
+_TRIED = 3  # files of a folder that are opened: detection must stay fast
+# Bytes of a JSON file that are searched: imageData of several MB may precede the other entries.
 _MOST_BYTES = 64 << 20
 
 
 def is_voc(folder: Path) -> bool:
-    """Whether a folder has the folders of Pascal VOC, or such XML beside pictures in it or in folders of splits."""
+    """Return whether a folder holds Pascal VOC data: its usual folders, or its XML files next to pictures, also per split."""
     return _is_devkit(folder) or any(_holds_voc(*one) for one in _listings(folder))
 
 
 def is_yolo(folder: Path) -> bool:
-    """Whether a folder holds the YAML file of a YOLO dataset."""
+    """Return whether a folder holds the YAML file of a YOLO dataset."""
     return find_config(folder) is not None
 
 
 def is_labelme(folder: Path) -> bool:
-    """Whether LabelMe's JSON lies in a folder or in folders of splits in it."""
+    """Return whether a folder, or a folder of a split in it, holds LabelMe's JSON files."""
     return any(_holds_labelme(*one) for one in _listings(folder))
 
 
 def _listings(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yield a folder and the folders of splits in it, with the names of their files."""
+    """Yield the folder itself and each folder in it that is named like a split, with the names of their files."""
     folders, files = listed(folder)
     yield folder, files
     for name in sorted(filter(split_alone, folders)):
@@ -44,7 +45,7 @@ def _listings(folder: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 def _is_devkit(folder: Path) -> bool:
-    """Whether there are folders of pictures and of XML, or of pictures and masks, as Pascal VOC calls them."""
+    """Return whether a folder has Pascal VOC's folders: one of pictures, and one of XML files or of masks."""
     folders, _ = listed(folder)
     if not any(name in IMAGES or name == "VOCdevkit" or _YEAR.fullmatch(name) for name in folders):
         return False
@@ -60,7 +61,7 @@ def _is_devkit(folder: Path) -> bool:
 
 
 def _holds_voc(folder: Path, files: Sequence[str]) -> bool:
-    """Whether XML of this kind lies beside its picture."""
+    """Return whether a folder holds an XML file of Pascal VOC next to the picture of the same name."""
     there = {*files}
     beside = [
         name
@@ -82,7 +83,7 @@ def _holds_labelme(folder: Path, files: Sequence[str]) -> bool:
 
 
 def _is_labelme(path: Path) -> bool:
-    """Whether JSON has shapes and the path of a picture, wherever in it they stand."""
+    """Return whether a JSON file contains the names ``"shapes"`` and ``"imagePath"`` anywhere."""
     head = head_of(path)
     encoding = json.detect_encoding(head)
     if not head.decode(encoding, "ignore").lstrip().startswith("{"):

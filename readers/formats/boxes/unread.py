@@ -1,4 +1,4 @@
-"""Warnings about boxes of Pascal VOC and YOLO beside images that are read without them."""
+"""Warnings about box annotations of Pascal VOC and YOLO next to images that are opened as plain images."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _YOLO = re.compile(rb"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}
 
 
 def warn_unread_voc(root: Path, images: Sequence[Path]) -> Iterator[str]:
-    """Yield a warning about the first annotation of Pascal VOC; see `Format.warn_unread`."""
+    """Yield one warning if an image has a Pascal VOC annotation that is not read; see `Format.warn_unread`."""
     names = [
         (image, folder / f"{image.stem}.xml")
         for image in images
@@ -27,7 +27,7 @@ def warn_unread_voc(root: Path, images: Sequence[Path]) -> Iterator[str]:
 
 
 def warn_unread_yolo(root: Path, images: Sequence[Path]) -> Iterator[str]:
-    """Yield a warning about the first text file of YOLO; see `Format.warn_unread`."""
+    """Yield one warning if an image has a YOLO annotation that is not read; see `Format.warn_unread`."""
     names = [
         (image, path)
         for image in images
@@ -43,6 +43,14 @@ def warn_unread_yolo(root: Path, images: Sequence[Path]) -> Iterator[str]:
 def _first(
     pairs: Iterable[tuple[Path, Path]], fits: Callable[[bytes], object]
 ) -> list[tuple[Path, str]]:
-    """Return the first of the files beside images whose beginning fits, with the folder of both; or an empty list."""
+    """Return the first annotation file that fits, in a list of at most one.
+
+    Args:
+        pairs: Paths of an image and of the annotation file that it may have.
+        fits: Returns whether the first bytes of a file are those of an annotation.
+
+    Returns:
+        Path of the annotation, and the deepest folder that holds it and its image.
+    """
     found = (pair for pair in pairs if fits(head_of(pair[1])))
     return [(path, os.path.commonpath([image, path])) for image, path in islice(found, 1)]

@@ -1,1 +1,1 @@
-"""Delta tables: their log says which Parquet files and rows are valid."""
+"""Delta tables: Parquet files, of which the table's log lists the valid ones."""

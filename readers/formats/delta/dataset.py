@@ -1,4 +1,4 @@
-"""Delta tables: the files and rows of a version, by deltalake, which replays the log; they are read as Parquet files.
+"""Datasets of Delta tables: deltalake finds the files and rows of a version, which are read as Parquet files.
 
 Protocol: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
@@ -20,7 +20,7 @@ from readers.formats.tables.columns import one_line
 from readers.sample import PathLike, SourceError
 
 _MAPPING = "delta.columnMapping.mode"
-# Features that do not change how the rows of a file are read, and features that are handled here.
+# Table features that are handled here, or that do not change how the rows of a file are read.
 _READ = {
     *("deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping"),
     *("typeWidening", "typeWidening-preview", "variantType", "variantType-preview"),
@@ -29,14 +29,14 @@ _READ = {
 
 
 def read_version(root: str, version: int | None) -> tuple[int, list[TableFile]]:
-    """Return the number of a version, and its files, sorted by name.
+    """Resolve a version of a Delta table; return its number, and its files sorted by name.
 
     Args:
         root: Folder of the table.
-        version: Which one; None is the newest.
+        version: Version number; None for the newest version.
 
     Raises:
-        SourceError: It is no table, has no such version, or needs a feature that is not read.
+        SourceError: The folder is no Delta table, or the table has no such version or needs an unsupported feature.
     """
     table = _open(root, version)
     _refuse_features(root, table)
@@ -102,7 +102,7 @@ def _refuse_features(root: str, table: Any) -> None:
 
 
 def _valid_rows(root: str, table: Any) -> dict[str, NDArray[np.bool_]]:
-    """Return the valid rows of each file with a deletion vector, bool [rows]."""
+    """Return for each file with a deletion vector, by name, which rows are not deleted, bool [rows]."""
     pa = require("pyarrow", extra="delta")
     try:
         vectors = pa.table(table.deletion_vectors())
@@ -123,22 +123,22 @@ class DeltaDataset(TableDataset):
     """Rows of a Delta table at one version.
 
     deltalake resolves the version when the table is opened; the rows are then read like those of Parquet files (see
-    `readers.formats.parquet.dataset.ParquetDataset`). Files that were removed are never read, and rows that a
-    deletion vector takes out are left out. The values of partition columns, which are not in the files, become
-    fields. The order is that of the files' names.
+    `readers.formats.parquet.dataset.ParquetDataset`). Removed files and rows that a deletion vector deletes are left
+    out. Partition columns, whose values are in the log instead of the files, become fields too. Samples follow the
+    order of the files' names.
 
     Args:
-        source: The folder that holds ``_delta_log``.
-        version: Number of the version; None is the newest.
-        image: Column of the image; None looks for the usual names, then for the only column of bytes.
-        label: Column of the class number, also of a partition; None looks for the usual names.
-        key: Column that names the samples; None looks for the usual names, then counts rows.
-        columns: Which columns become fields; None for all.
-        decoded_bytes: As for `ParquetDataset`.
+        source: Path of the folder that holds ``_delta_log``.
+        version: Version number; None for the newest version.
+        image: Column of the image; if None, the first usual name that exists, or else the only column of bytes.
+        label: Column of the class number, which may be a partition column; if None, the first usual name that exists.
+        key: Column of the keys; if None, the first usual name that exists, or else the row's index.
+        columns: Names of the columns that become fields; None for all.
+        decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
 
     Raises:
-        SourceError: It is no Delta table, has no such version, needs a feature that is not read (column mapping), or
-            as for `ParquetDataset`.
+        SourceError: The folder is no Delta table; the table has no such version, or needs an unsupported feature such as
+            column mapping; or `ParquetDataset` would raise it for the files.
     """
 
     _kind = "delta"

@@ -1,1 +1,1 @@
-"""WebDataset shards that Megatron-Energon prepared."""
+"""WebDataset shards with the metadata of Megatron-Energon."""

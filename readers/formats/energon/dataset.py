@@ -1,4 +1,4 @@
-"""WebDataset shards that Megatron-Energon prepared, with its splits, exclusions and names of fields."""
+"""Datasets of WebDataset shards with Megatron-Energon's splits, exclusions and field names."""
 
 import hashlib
 import os
@@ -19,24 +19,25 @@ from readers.plural import counted
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError
 from readers.storage.whole_files import read_whole
 
-_END = bytes(1024)  # two blocks of zeros end a tar
+_END = bytes(1024)  # a tar archive ends with two blocks of zeros
 _AT_ONCE = 1024  # samples whose labels are read in one call
 
 
 class EnergonDataset(Subset):
     """Samples of a folder with ``.nv-meta``, as Megatron-Energon yields them.
 
-    The shards are those of the split, without the excluded samples. If ``dataset.yaml`` has a ``field_map``, the part named image
-    (or video) is the image, the part named label is the label, and the other parts become further fields under their names, such
-    as ``caption``. All stored fields stay. Code that ``dataset.yaml`` names is never run. This package indexes the shards itself
-    and compares them with what ``energon prepare`` recorded.
+    The samples are those in the shards of the split, without the excluded ones. If ``dataset.yaml`` has a ``field_map``, the
+    field mapped to image (or video) is the image, the one mapped to label is the label, and the others become further fields
+    under their mapped names, such as ``caption``. All stored fields stay available. Code that ``dataset.yaml`` names is never run.
+    This package indexes the shards itself, and warns if they differ from what ``energon prepare`` recorded.
 
     Args:
-        source: The folder.
-        split: Name of the split; None for the only one.
+        source: Path of the folder.
+        split: Name of the split; None if there is only one.
 
     Raises:
-        SourceError: The metadata is damaged, holds several splits or not this one, or excludes a sample that does not exist.
+        SourceError: The metadata is damaged, lacks the split, has several splits but `split` is None, or excludes a sample that
+            does not exist.
     """
 
     def __init__(self, source: PathLike, *, split: str | None = None) -> None:
@@ -56,13 +57,13 @@ class EnergonDataset(Subset):
         self.unlabelled = self._of_whole() if self._fields.label in ("", "cls") else None
 
     def __repr__(self) -> str:
-        """The numbers of samples and shards."""
+        """Show the counts of samples and shards."""
         shards = counted(len(self._metadata.shards), "shard")
         return f"EnergonDataset({counted(len(self), 'sample')} in {shards})"
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the shards, the samples that are not excluded, and the names of fields."""
+        """32 hex digits, a hash of the shards' fingerprint, the samples that are not excluded, and the field map."""
         text = f"energon 1 {self.whole.fingerprint} {self._picked.identity} {self._fields.identity}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -82,7 +83,7 @@ class EnergonDataset(Subset):
         return tuple(sentences)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; labels of parts that only the field_map names are read with their samples."""
+        """Return a column; labels that only the field_map defines are read from all samples on each call."""
         if name == "num_bytes" and self._fields.adds_fields:
             return np.full(len(self), -1, np.int64)
         if name != "label" or self._fields.label in ("", "cls"):
@@ -96,12 +97,15 @@ class EnergonDataset(Subset):
         return self._readable(result)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read samples; see `Dataset.fetch`."""
+        """Return samples, with the fields that the field map names; see `Dataset.fetch`."""
         return [self._fields.apply(sample) for sample in super().fetch(indices)]
 
 
 def _is_as_prepared(shard: Path, num_samples: int, count: int) -> bool:
-    """Whether a shard has the number of samples that was recorded, and its .idx (if there is one) names its end."""
+    """Return whether a shard is unchanged since ``energon prepare``.
+
+    Its sample count must be the recorded one, and its .idx file, if there is one, must end where the shard ends.
+    """
     index = shard.with_name(f"{shard.name}.idx")
     if num_samples != count:
         return False

@@ -1,4 +1,4 @@
-"""Datasets of files that are samples of their own, with the files that belong to each."""
+"""Datasets in which each sample is one file, with the files that belong to it."""
 
 from readers.formats.files.dataset import FileDataset, Sidecars
 from readers.formats.files.packed import Names

@@ -1,4 +1,4 @@
-"""Datasets in which each sample is a file of its own, and reading many files at a time."""
+"""The base class of datasets in which each sample is a file, and reading many files in parallel."""
 
 import hashlib
 import time
@@ -27,23 +27,23 @@ from readers.storage.whole_files import read_whole
 # of 2900 (4: 6300, 16: 8400). Files in the page cache come at 12,000 per second from one thread, and more threads only add
 # work, so they start when reading turns out to be slow.
 _NUM_THREADS = 8
-_PROBE = 4  # files that are read between two looks at the clock
+_PROBE = 4  # files that are read between two checks of the time
 _SLOW_SECONDS = 2e-4  # per file; a file in the page cache takes less than half
 _FEW = 16  # files; fewer are not worth a thread
 
 Sidecars = dict[str, tuple[tuple[str, str], ...]]
-"""For a file, the files that belong to its sample: (field, name)."""
+"""Dict from the name of a file to the further files of its sample, each as (field, name)."""
 
 
 class FileDataset(IndexedDataset):
-    """Files below one folder; a format's class finds them.
+    """Base class of datasets in which each sample is one file below a folder; a subclass finds the files.
 
     Args:
         root: The folder.
         names: Names of the files, relative to the folder.
         labels: Class number of each file, -1 for none.
-        class_names: Name of each class number.
-        sidecars: The files that belong to each file.
+        class_names: Class names, by class number; empty without classes.
+        sidecars: Further files of the samples, by name of the file; None if there are none.
         remarks: Warnings for the user.
     """
 
@@ -70,12 +70,12 @@ class FileDataset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number; empty without classes."""
+        """Class names, by class number; empty without classes."""
         return self._class_names
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over names, sizes and labels; the first call reads the size of every file."""
+        """32 hex digits, a hash of the files' names, sizes and labels; the first access reads the size of every file."""
         digest = hashlib.sha256()
         for index, (name, label) in enumerate(zip(self._names, self._labels, strict=True)):
             line = f"{name}\0{self._sizes[index]}\0{label}\n"
@@ -86,7 +86,7 @@ class FileDataset(IndexedDataset):
 
     @cached_property
     def cache_identity(self) -> str:
-        """Identity of the folder and the file names, which is known without opening a file."""
+        """32 hex digits, a hash of the folder's path and the file names; no file is opened for it."""
         digest = hashlib.sha256(
             f"files {Path(self._prefix).absolute()}\n".encode("utf-8", "surrogateescape")
         )
@@ -111,11 +111,11 @@ class FileDataset(IndexedDataset):
         return [*self._keys]
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read files, with threads if the storage is slow; see `Dataset.fetch`."""
+        """Return samples; their files are read by threads if the storage is slow. See `Dataset.fetch`."""
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """Return where images lie in files; None if a sample has several files, which only `fetch` checks."""
+        """Return the paths of the files of samples. Samples with several files are not located; use `fetch` for these."""
         del reads
         own = checked_indices(indices, len(self))
         paths, path_starts, is_located = self._names.paths(self._prefix, np.asarray(own, np.int64))
@@ -139,7 +139,12 @@ class FileDataset(IndexedDataset):
         )
 
     def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:
-        """Make one sample of the bytes of its file, which are read unless they are given."""
+        """Return one sample.
+
+        Args:
+            index: Index of the sample.
+            data: Content of its file; None reads the file.
+        """
         name = self._names[index]
         try:
             if data is None:
@@ -153,14 +158,14 @@ class FileDataset(IndexedDataset):
         return Sample(index, name, fields, int(self._labels[index]))
 
     def _field(self, name: str) -> str:
-        """Return the name of a file among the fields of its sample."""
+        """Return the name of the field that holds a file's content."""
         return name.rpartition(".")[2].lower()
 
     def _payload(self, path: str) -> Payload:
         return read_whole(path)
 
     def _extra(self, index: int) -> str:
-        """Return text that tells a sample from others of the same file, for the fingerprint."""
+        """Return further text for the fingerprint about a sample, beyond the file's name, size and label."""
         del index
         return ""
 
@@ -174,10 +179,10 @@ Fetch = Callable[[int], Sample | BadSample]
 
 
 def fetch_each(fetch: Fetch, indices: list[int]) -> list[Sample | BadSample]:
-    """Return the samples with the given indices; threads read them as soon as the storage turns out to be slow.
+    """Return the samples with the given indices; read them by threads as soon as reading turns out to be slow.
 
     Args:
-        fetch: Reads one sample, in any thread.
+        fetch: Returns the sample with an index; may be called in any thread.
         indices: Indices of the samples.
     """
     entries: list[Sample | BadSample] = []

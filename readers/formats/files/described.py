@@ -1,4 +1,4 @@
-"""Files below one folder that a description names, and datasets whose samples one indexed file describes."""
+"""Datasets described by one indexed file, such as a manifest, whose entries name files below one folder."""
 
 import hashlib
 import os
@@ -34,23 +34,23 @@ from readers.storage.unreadable import (
 )
 from readers.storage.whole_files import map_whole, read_whole
 
-_NUM_SIZES = 4096  # files whose sizes the fingerprint covers; those of 10 million on a network disk take hours
+_NUM_SIZES = 4096  # files whose sizes the fingerprint covers; the sizes of 10 million files on a network disk take hours
 _PIECE_BYTES = 1 << 20  # bytes that are searched for line feeds at a time
 
 
 class FilesBelow:
-    """Reads files below one folder and nowhere else, by their names relative to it. Links in it are followed.
+    """Reads files by their names relative to a folder, and refuses names that lead out of it. Links are followed.
 
     Args:
         root: The folder.
-        what: Words for it in errors: "the folder of the manifest".
+        what: What errors call the folder, such as "the folder of the manifest".
     """
 
     def __init__(self, root: Path, what: str) -> None:
         self._prefix, self._what = f"{str(root).rstrip('/')}/", what
 
     def name(self, written: str) -> str:
-        """Return a name relative to the folder; an absolute path must lie below it.
+        """Return a path, relative to the folder or absolute, as a normalised name relative to the folder.
 
         Raises:
             ValueError: The name leaves the folder, or no file can have it.
@@ -65,7 +65,11 @@ class FilesBelow:
         return name
 
     def read(self, written: str, *, mapped: bool = False) -> Payload:
-        """Return the content of a file, read or mapped.
+        """Return the content of a file.
+
+        Args:
+            written: Path of the file, relative to the folder or absolute.
+            mapped: Whether to map the file into memory instead of reading it.
 
         Raises:
             ValueError: The name leaves the folder, or the file cannot be read; the text is a short reason.
@@ -77,7 +81,7 @@ class FilesBelow:
             raise ValueError(f"the file {name} cannot be read: {error.strerror}") from None
 
     def sizes(self, names: Iterable[str]) -> list[int]:
-        """Return the sizes of files in bytes, -1 for one that does not exist or whose name leaves the folder.
+        """Return the sizes of files in bytes, -1 for a file that does not exist or whose name leads out of the folder.
 
         Raises:
             SourceError: The storage failed, so that it is unknown whether a file exists.
@@ -92,22 +96,22 @@ class FilesBelow:
 
 
 def _last_part(written: str) -> str:
-    """Return the last part of an absolute path for messages: the rest of it belongs to one machine."""
+    """Return a path for messages; of an absolute path only the last part, since the rest differs between machines."""
     return f".../{written.rpartition('/')[2]}" if written.startswith("/") else written
 
 
 class DescribedFiles(IndexedDataset):
-    """Samples described by the entries of one indexed file, each of which names a file below one folder.
+    """Base class of datasets described by one indexed file; each of its entries names a file below a folder.
 
-    A subclass sets `_files` and makes the samples.
+    A subclass sets `_files` and turns entries into samples.
 
     Args:
-        source: The indexed file.
-        scan: Finds its entries.
-        options: Arguments with which another process opens the indexed file.
+        source: Path of the indexed file.
+        scan: The scan that finds its entries.
+        options: Arguments of the subclass, to open the dataset again after unpickling.
 
     Attributes:
-        _files: The files that the entries name.
+        _files: Reads the files that the entries name.
     """
 
     _files: FilesBelow
@@ -117,7 +121,7 @@ class DescribedFiles(IndexedDataset):
         self._source = Path(self._stored.shards[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path and the options; another process opens the file itself."""
+        """Pickle the path and the options; the process that unpickles opens the file again."""
         return partial(type(self), **self._options), (str(self._source),)
 
     def __len__(self) -> int:
@@ -125,15 +129,15 @@ class DescribedFiles(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the indexed file's name and content, the sizes of up to 4096 files, and the options.
+        """32 hex digits, a hash of the indexed file's name and content, the sizes of up to 4096 files, and the options.
 
-        See `pin_content` for the content. The files are spread evenly over the entries.
+        The content is hashed by `pin_content`. If there are more than 4096 entries, the files of 4096 evenly spread ones count.
         """
         digest = hashlib.sha256(self._stored.fingerprint.encode())
         with oserror_as_source_error(str(self._source)):
             digest.update(pin_content(open_blob(str(self._source))).encode())
         rows = spread_evenly(len(self), _NUM_SIZES)
-        # An entry that cannot be read at the moment must not become part of an identity.
+        # A transient read error must not enter the fingerprint, so `lasting` raises it.
         entries = lasting(self._stored.fetch(rows))
         names = [name for entry in entries if (name := self._name_of(entry)) is not None]
         digest.update(repr(self._files.sizes(names)).encode() + self._identity())
@@ -146,7 +150,7 @@ class DescribedFiles(IndexedDataset):
         return self._stored.column(name)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read entries and the files that they name; see `Dataset.fetch`."""
+        """Return the samples of entries, with the content of the files that they name; see `Dataset.fetch`."""
         return [
             entry if isinstance(entry, BadSample) else self._read_or_bad(entry)
             for entry in self._stored.fetch(indices)
@@ -162,15 +166,15 @@ class DescribedFiles(IndexedDataset):
 
     @abstractmethod
     def _read(self, entry: Sample) -> Sample:
-        """Return the sample of an entry.
+        """Read the file that an entry names, and return the sample.
 
         Raises:
-            ValueError: The sample cannot be read; the text is a short reason. SourceError, HeaderError and OverflowError mean the same.
+            ValueError, OverflowError, HeaderError, SourceError: The sample cannot be read; the text is a short reason.
         """
 
     @abstractmethod
     def _name_of(self, entry: Sample | BadSample) -> str | None:
-        """Return the name of an entry's file, None without one."""
+        """Return the name of the file that an entry names, None if it names none."""
 
     @abstractmethod
     def _identity(self) -> bytes:
@@ -178,13 +182,13 @@ class DescribedFiles(IndexedDataset):
 
 
 def spread_evenly(length: int, most: int) -> list[int]:
-    """Return up to ``most`` of the numbers 0 to length - 1, ascending, the first and the last among them."""
+    """Return up to `most` evenly spread indices from 0 to length - 1, ascending, including the first and the last."""
     rows = np.linspace(0, length - 1, min(length, most)).astype(np.int64)
     return list(np.unique(rows).tolist())
 
 
 def lines_of(content: Content) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of the beginning and the end of each line, without the line feed and a byte order mark.
+    """Yield the start and end offset of each line in bytes, without its line feed and without a byte order mark.
 
     Raises:
         TooLargeError: A line exceeds the limit of a sample.
@@ -205,16 +209,16 @@ def lines_of(content: Content) -> Iterator[tuple[int, int]]:
 def folder_with(
     source: Path, around: Sequence[Path], folders: Sequence[str], names: Sequence[str]
 ) -> Path:
-    """Return the first of the usual folders that holds one of some images.
+    """Return the first usual folder that holds at least one of the given images.
 
     Args:
-        source: The file that names the images.
-        around: Folders in which folders of images usually lie.
-        folders: Usual names of these. The folder of the file itself is tried last.
-        names: Names of images.
+        source: Path of the file that names the images.
+        around: Folders in which an image folder may lie.
+        folders: Usual names of image folders. The folder of `source` itself is tried last.
+        names: Names of some images, relative to the image folder.
 
     Raises:
-        SourceError: No folder holds one.
+        SourceError: No folder holds any of the images.
     """
     for folder in [*(place / name for name in folders for place in around), source.parent]:
         if max(FilesBelow(folder, "the folder").sizes(names)) >= 0:

@@ -1,4 +1,4 @@
-"""Many short byte strings or file names in one piece of memory."""
+"""Lists of short byte strings or file names, packed into NumPy arrays that processes share."""
 
 import os
 from array import array
@@ -13,16 +13,16 @@ _BLOCK = 1 << 12
 
 
 class Packed:
-    """Byte strings by number, one behind the other, with 8 bytes more for each.
+    """A read-only list of byte strings in one block of memory, with 8 bytes of overhead for each.
 
-    They lie in two NumPy arrays, which processes share; lists of bytes would be copied into each helper process.
+    The strings lie in NumPy arrays, which forked processes share; a list of bytes objects would be copied into each process.
 
     Args:
-        values: The byte strings, None for a missing one.
+        values: The byte strings; None for a missing value.
 
     Attributes:
-        data: uint8, all bytes.
-        ends: int64 [n + 1], a zero and the end of each string in `data`.
+        data: All strings, one after the other, uint8.
+        ends: Offsets in `data`, int64 [n + 1]: 0, then the end of each string.
     """
 
     def __init__(self, values: Iterable[bytes | None]) -> None:
@@ -42,23 +42,25 @@ class Packed:
         return self.data[start:end].tobytes()
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return the number of bytes of each, int64 [n]."""
+        """Return the length of each string in bytes, int64 [n]."""
         return np.diff(self.ends)
 
     @property
     def identity(self) -> bytes:
-        """Bytes that no other values have."""
+        """All content as bytes, for fingerprints; different lists give different bytes."""
         missing = b"" if self._missing is None else self._missing.tobytes()
         return self.ends.astype("<i8").tobytes() + missing + self.data.tobytes()
 
 
 class Names(Sequence[str]):
-    """Names of files in the operating system's encoding, each followed by a zero byte, in one piece of memory.
+    """A read-only sequence of file names, packed into one block of memory.
+
+    A name is stored in the operating system's encoding, followed by a zero byte.
 
     One million names of 30 characters take 39 MB, which helper processes share; a list of str takes 88 MB in each process.
 
     Args:
-        names: The names; iterated once.
+        names: The file names; the iterable is read once.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -80,7 +82,7 @@ class Names(Sequence[str]):
             yield from self.take(np.arange(start, min(start + _BLOCK, len(self))))
 
     def take(self, numbers: Sequence[int] | NDArray[np.int64]) -> list[str]:
-        """Return the names with the given numbers."""
+        """Return the names with the given indices."""
         data, lengths = self._gather(np.asarray(numbers, np.int64))
         names = data.decode("utf-8", "surrogateescape").split("\0")[:-1]
         for row in np.flatnonzero(lengths == 1).tolist():
@@ -93,11 +95,12 @@ class Names(Sequence[str]):
         """Return paths in the operating system's encoding, each followed by a zero byte.
 
         Args:
-            folder: The folder of all files, which ends in a slash.
-            numbers: int64 [n], numbers of the files.
+            folder: Path of the folder of all files, ending in a slash.
+            numbers: Indices of the files, int64 [n].
 
         Returns:
-            The paths; int64 [n], the beginning of each; and bool [n], False for a path that no file can have.
+            All paths in one bytes object; the offset of each path, int64 [n]; and bool [n], False for a path that compiled
+            code cannot open, so that its bytes must not be used.
         """
         data, lengths = self._gather(numbers)
         before = _encode(folder)[:-1]
@@ -106,7 +109,10 @@ class Names(Sequence[str]):
         return paths, ends - lengths - len(before), (lengths > 1) & (before[0] != 0)
 
     def _gather(self, numbers: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
-        """Return some names and the length of each; of names behind a zero byte only that byte."""
+        """Return the encoded names in one bytes object, and the length of each, int64 [n].
+
+        A name that `_encode` escapes is only a zero byte here.
+        """
         data, starts = self._packed.data, self._packed.ends[numbers]
         lengths = np.where(data[starts] == 0, 1, self._packed.ends[numbers + 1] - starts)
         # NumPy indexing by byte takes half the time, but releases the interpreter lock and then waits for it.
@@ -117,8 +123,8 @@ class Names(Sequence[str]):
 def _encode(name: str) -> bytes:
     """Encode a name for `Names`.
 
-    Compiled code cannot open a name that holds a zero byte, or whose bytes on this file system are not UTF-8 that decodes to the
-    name: such a name is written behind a zero byte.
+    The result ends with a zero byte. Compiled code cannot open a name that holds a zero byte, or whose bytes on this file
+    system do not decode from UTF-8 to the name; such a name is escaped by a zero byte in front of it.
     """
     if name.isascii() and "\0" not in name:
         return name.encode() + b"\0"

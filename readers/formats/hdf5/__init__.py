@@ -1,1 +1,1 @@
-"""HDF5 files."""
+"""HDF5 files, whose datasets of equal length are the columns of samples."""

@@ -1,8 +1,8 @@
-"""Chunks of an HDF5 dataset that filters compressed: their decompressed size and content.
+"""Compressed chunks of an HDF5 dataset: checks of their decompressed size, and their content.
 
-HDF5's library decompresses whatever deflate makes of a chunk, also what is a thousand times as long as the
-chunk, and follows the offsets that rows of variable length tell. So the one is looked at first, and the other
-is undone without the rows.
+The HDF5 library decompresses a chunk without a limit, although deflate can expand it a thousand times, and it follows the
+offsets stored in rows of variable length without checks. So the decompressed size is checked here first, and chunks with
+rows of variable length are decompressed without following these offsets.
 """
 
 import zlib
@@ -18,24 +18,24 @@ from readers.sample import Payload
 from readers.storage.blob.mapped import ReadView
 from readers.storage.limits import TooLargeError, check_bytes, max_sample_bytes
 
-_ROW_BYTES = 16  # of a reference to a row of variable length, by the specification of HDF5
-_MOST_EXPANSION = 1032  # of deflate
-_PIECE_BYTES = 1 << 20  # decompressed at a time, so that a bomb never lies in memory as a whole
-_SPARE_BYTES = 1 << 16  # that filters may add to what they cannot compress
+_ROW_BYTES = 16  # size of the reference to a row of variable length, by the specification of HDF5
+_MOST_EXPANSION = 1032  # largest ratio by which deflate can compress
+_PIECE_BYTES = 1 << 20  # decompressed at a time, so that a bomb never fills the memory
+_SPARE_BYTES = 1 << 16  # bytes by which a filter may enlarge a chunk that it cannot compress
 
 
 def has_filters(dataset: Any) -> bool:
-    """Return whether the chunks of a dataset are compressed or checked."""
+    """Return whether a dataset has filters, such as compression or checksums."""
     return bool(dataset.id.get_create_plist().get_nfilters())
 
 
 def row_bytes(dataset: Any) -> int:
-    """Return the size in bytes of a row of a dataset whose rows have one length, by its shape and type."""
+    """Return the size in bytes of one row of a dataset whose rows have a fixed length."""
     return int(prod(dataset.shape[1:]) * dataset.dtype.itemsize)
 
 
 def chunk_refusal(h5py: ModuleType, dataset: Any) -> str:
-    """Return why chunks of a dataset must not be read, a sentence without a subject; "" where they may."""
+    """Return why chunks of a dataset must not be read, as a sentence without its subject; "" if they may be read."""
     try:
         check_bytes(_chunk_bytes(dataset), f"a chunk of {dataset.name}")
     except TooLargeError as error:
@@ -50,21 +50,21 @@ def _chunk_bytes(dataset: Any) -> int:
 
 
 def _filters(dataset: Any) -> list[int]:
-    """Return the codes of the filters, in the order in which they are used on writing."""
+    """Return the codes of a dataset's filters, in the order in which they are applied on writing."""
     plan = dataset.id.get_create_plist()
     return [plan.get_filter(number)[0] for number in range(plan.get_nfilters())]
 
 
 class ChunkCheck:
-    """A check that chunks decompress to no more than they claim. Each chunk is checked once.
+    """Checks that no chunk decompresses to more bytes than its shape needs. Each chunk is checked once.
 
     Args:
-        h5py: The library.
-        dataset: An open dataset that is chunked.
-        file_bytes: Length of its file.
+        h5py: The module h5py.
+        dataset: An open, chunked dataset.
+        file_bytes: Length of its file in bytes.
 
     Raises:
-        ValueError: There is a `chunk_refusal`.
+        ValueError: The chunks must not be read; see `chunk_refusal`.
     """
 
     def __init__(self, h5py: ModuleType, dataset: Any, file_bytes: int) -> None:
@@ -77,7 +77,7 @@ class ChunkCheck:
         self._deflate = codes.index(deflate) if deflate in codes else None
 
     def check(self, rows: Sequence[int]) -> None:
-        """Check that the library may read these rows.
+        """Check the chunks that hold the given rows, before HDF5's library reads them.
 
         Raises:
             OSError: A chunk is damaged.
@@ -96,7 +96,7 @@ class ChunkCheck:
     def _check(self, corner: tuple[int, ...]) -> None:
         info = self._dataset.id.get_chunk_info_by_coord(corner)
         if info.byte_offset is None or not info.size:
-            return  # was never written
+            return  # the chunk was never written
         if info.byte_offset + info.size > self._file_bytes:
             raise OSError("a chunk leads out of the file")
         if info.size > self._chunk_bytes + self._chunk_bytes // 64 + _SPARE_BYTES:
@@ -117,7 +117,7 @@ class ChunkCheck:
 
 
 def _inflated_bytes(stored: bytes, most: int) -> int:
-    """Return the length of what deflate makes of bytes, or a number above ``most``."""
+    """Return the decompressed length of deflated bytes; some number above ``most`` if it exceeds ``most``."""
     stream, total = zlib.decompressobj(), 0
     try:
         while stored and not stream.eof and total <= most:
@@ -129,17 +129,18 @@ def _inflated_bytes(stored: bytes, most: int) -> int:
 
 
 class Chunks:
-    """The 16 bytes of each row of a dataset of variable length, whose chunks are compressed.
+    """Reads the 16-byte row references of a compressed dataset whose rows have a variable length.
 
-    A chunk is copied as it is into a dataset in memory with the same filters, whose rows are plain bytes.
+    A compressed chunk is copied into an in-memory dataset with the same filters, whose rows are opaque bytes, so that
+    HDF5 decompresses it without following the references.
 
     Args:
-        h5py: The library.
-        dataset: A dataset of one dimension.
-        content: All of the file.
+        h5py: The module h5py.
+        dataset: An open dataset of one dimension.
+        content: All bytes of the file.
 
     Raises:
-        ValueError: There is a `chunk_refusal`.
+        ValueError: The chunks must not be read; see `chunk_refusal`.
     """
 
     def __init__(self, h5py: ModuleType, dataset: Any, content: ReadView) -> None:
@@ -165,10 +166,10 @@ class Chunks:
         dataset.id.chunk_iter(note)
 
     def row(self, row: int) -> Payload:
-        """Return the 16 bytes of a row, zeros where it was never written.
+        """Return the 16-byte reference of a row, zeros if the row was never written.
 
         Raises:
-            OSError: Its chunk is damaged.
+            OSError: The chunk of the row is damaged.
         """
         number, inside = divmod(row, self._num_rows)
         if number not in self._spans:

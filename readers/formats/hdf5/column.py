@@ -1,4 +1,4 @@
-"""One dataset of an HDF5 file as a column: the type of its rows, and reading several at once."""
+"""HDF5 datasets as columns: which of them can be columns, and reading their rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,17 +18,18 @@ from readers.storage.blob.mmap_pages import map_file
 from readers.storage.blob.rows import FileRows
 from readers.storage.limits import TooLargeError, check_bytes
 
-_MAX_ENTRIES = 10_000  # of all groups: hard links may lead in circles
-_ONE_EACH = ((), (1,))  # [N], and [N, 1] as Keras and Matlab write class numbers
+_MAX_ENTRIES = 10_000  # entries of all groups that are visited: hard links may form cycles
+# Shapes of a row with one number: of [N], and of [N, 1] as Keras and Matlab write class numbers.
+_ONE_EACH = ((), (1,))
 
 
 class ColumnCandidates:
     """The datasets of a file that may be columns.
 
     Attributes:
-        lengths: Name -> number of rows.
-        integers: Names of those that have one whole number in each row.
-        refused: Name -> why it can be none, a sentence without a subject.
+        lengths: Number of rows, by name of a dataset that can be a column.
+        integers: Names of the datasets with one integer in each row.
+        refused: Reason, as a sentence without its subject, by name of a dataset that cannot be a column.
     """
 
     def __init__(self, h5py: ModuleType, file: Any) -> None:
@@ -39,10 +40,10 @@ class ColumnCandidates:
         self._walk(file, "")
 
     def check(self, name: str, source: Path) -> None:
-        """Check that a dataset can be a column.
+        """Check that the dataset of this name can be a column.
 
         Raises:
-            SourceError: It cannot.
+            SourceError: There is no such dataset, or it cannot be a column.
         """
         if name in self.refused:
             raise SourceError(f"{source}: {name} {self.refused[name]}")
@@ -76,17 +77,17 @@ class ColumnCandidates:
 
 
 class Column:
-    """Reads rows of one dataset.
+    """Reads rows of one dataset, and converts them to fields, keys and labels.
 
     Args:
-        h5py: The library.
+        h5py: The module h5py.
         dataset: An open dataset that `ColumnCandidates` lists.
         path: Path of its file.
 
     Attributes:
-        file: What makes files of its rows, where they have two dimensions or more; else None.
-        is_encoded: Whether its rows are bytes.
-        num_chunk_rows: Rows that lie in one chunk, 1 without chunks.
+        file: Converts a row of two or more dimensions to an image or .npy file; None for other rows.
+        is_encoded: Whether the rows are bytes or text.
+        num_chunk_rows: Number of rows in a chunk, 1 if the dataset is not chunked.
     """
 
     def __init__(self, h5py: ModuleType, dataset: Any, path: Path) -> None:
@@ -108,10 +109,13 @@ class Column:
         self._check = ChunkCheck(h5py, dataset, path.stat().st_size) if is_chunked else None
 
     def read(self, rows: NDArray[np.int64]) -> Sequence[Any] | NDArray[Any]:
-        """Read rows, which are sorted and unlike: one value of NumPy, bytes or array for each.
+        """Return the values of rows: for each row a NumPy scalar or array, or bytes.
+
+        Args:
+            rows: Row indices, int64 [n], ascending and without repetitions.
 
         Raises:
-            OSError: The file is damaged there, or has shrunk.
+            OSError: The file is damaged at a row, or has shrunk.
         """
         if self._mapped is not None:
             return [self._mapped[row] for row in rows.tolist()]
@@ -128,15 +132,15 @@ class Column:
         return values
 
     def _of_heap(self, row: Payload) -> Any:
-        if self._is_text:  # as h5py does: text ends at a zero byte
+        if self._is_text:  # text ends at a zero byte, as in h5py
             return bytes(row).partition(b"\0")[0]
         return row if self.is_encoded else np.frombuffer(row, self._inner)
 
     def labels(self, start: int, stop: int) -> NDArray[np.int64] | None:
-        """Return `readers.formats.columns.to_labels` of rows; None where they are not one number each.
+        """Return the labels of rows start to stop - 1, int64, `UNREADABLE` for a bad one; None if rows are not single numbers.
 
         Raises:
-            OSError: The file is damaged there.
+            OSError: The file is damaged at a row.
         """
         if not self._has_numbers:
             return None
@@ -148,7 +152,7 @@ class Column:
         return labels
 
     def payload(self, value: Any) -> Payload:
-        """Return the bytes of a row."""
+        """Return the content of the field for a row's value."""
         if self.file is not None:
             return self.file.of(value)
         if self.is_encoded:
@@ -156,17 +160,20 @@ class Column:
         return to_payload(value.tolist())
 
     def plain(self, value: Any) -> Any:
-        """Return a row as text, number or list."""
+        """Return a row's value as a str, number or list."""
         if self.is_encoded:
             return bytes(self.payload(value)).decode("utf-8", "surrogateescape")
         return value.tolist()
 
     def label(self, value: Any) -> Any:
-        """Return a row as `plain` does, but one number of a row of [N, 1] without its list."""
+        """Return a row's value as a str, number or list; a row of shape [1] becomes a number instead of a list."""
         return value.item() if self._has_numbers else self.plain(value)
 
     def _read_points(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Read rows of one dimension in half the time of h5py's indexing by a list, a quarter of that row by row."""
+        """Return rows of a one-dimensional dataset.
+
+        This takes half the time of h5py's indexing by a list, and a quarter of the time of reading row by row.
+        """
         stored = self._dataset.id.get_space()
         stored.select_elements(rows.astype(np.uint64).reshape(-1, 1))
         values = np.empty(len(rows), self._dataset.dtype)
@@ -174,7 +181,10 @@ class Column:
         return values
 
     def _read_runs(self, rows: NDArray[np.int64]) -> list[Any]:
-        """Read what lies in one chunk, or side by side, together: a chunk is decompressed whole."""
+        """Return rows, reading those of one chunk in one call, since a chunk is decompressed as a whole.
+
+        Without chunks, neighbouring rows are read in one call.
+        """
         together = rows // self.num_chunk_rows
         if self.num_chunk_rows == 1:
             together = rows - np.arange(len(rows))
@@ -186,7 +196,7 @@ class Column:
 
 
 def _refusal(h5py: ModuleType, dataset: Any) -> str:
-    """Return why a dataset can be no column; "" where it can."""
+    """Return why a dataset cannot be a column, as a sentence without its subject; "" if it can."""
     if dataset.external:
         return "keeps its rows in other files: write them into this one"
     if dataset.is_virtual and any(part.file_name != "." for part in dataset.virtual_sources()):
@@ -226,16 +236,19 @@ def _type_refusal(h5py: ModuleType, dataset: Any) -> str:
 
 
 def _row_type(h5py: ModuleType, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Return of what the rows of variable length are; None where they are text or of one length."""
+    """Return the dtype of the elements of variable-length rows; None for rows of text or of a fixed length."""
     inner = h5py.check_vlen_dtype(dtype)
     return inner if isinstance(inner, np.dtype) else None
 
 
 def _open_rows(h5py: ModuleType, dataset: Any, path: Path) -> tuple[HeapRows | None, bool]:
-    """Return the rows of a dataset of variable length, and whether their bytes are the values in memory.
+    """Return a reader of variable-length rows, and whether the stored bytes are the values in memory.
+
+    Returns:
+        (None, False) if rows have a fixed length or there are none.
 
     Raises:
-        SourceError: They lie where they cannot be looked at before the library follows them.
+        SourceError: The storage layout does not allow to check the rows before HDF5's library follows their references.
     """
     if dataset.dtype.kind != "O" or not len(dataset):
         return None, False
@@ -252,7 +265,7 @@ def _open_rows(h5py: ModuleType, dataset: Any, path: Path) -> tuple[HeapRows | N
 
 
 def _map(h5py: ModuleType, dataset: Any, path: Path) -> FileRows | None:
-    """Return the rows of a dataset that is stored in one piece and as in memory, None for other datasets."""
+    """Return the memory-mapped rows of a dataset; None if it is not contiguous, or its stored bytes are not the values."""
     layout = dataset.id.get_create_plist().get_layout()
     offset = dataset.id.get_offset()
     if (
@@ -266,7 +279,7 @@ def _map(h5py: ModuleType, dataset: Any, path: Path) -> FileRows | None:
         mapped = FileRows(path, dataset.dtype, offset, dataset.shape)
     except (OSError, ValueError):
         return None
-    # NumPy only approximates some types of HDF5, whose bytes in the file differ.
+    # NumPy only approximates some HDF5 types, and the bytes in the file then differ from the values.
     ends = (0, len(dataset) - 1)
     same = all(np.asarray(dataset[row]).tobytes() == mapped[row].tobytes() for row in ends)
     return mapped if same else None

@@ -1,4 +1,4 @@
-"""Datasets of equal length in an HDF5 file, as the columns of samples."""
+"""Samples of HDF5 files: datasets of equal length are the columns."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,37 +42,36 @@ from readers.storage.per_process import PerProcess
 from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
 Rows = Sequence[Any] | NDArray[Any]
-_LABELS_AT_ONCE = 1 << 16  # so that labels of any number of rows need little memory
-# What h5py raises at damage.
+_LABELS_AT_ONCE = 1 << 16  # rows whose labels are read in one call, to limit memory
+# Exceptions that h5py raises for damaged files.
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError, OverflowError)
 
 
 class Hdf5Dataset(IndexedDataset):
-    """The rows of the datasets in an HDF5 file that are as long as the one of the images.
+    """Samples of an HDF5 file: the columns are the dataset of images and all datasets with as many rows.
 
-    A dataset in groups has their names in front: ``train/images``. Images are encoded files (rows of bytes
-    of variable length, opaque rows, or text) under the name of their dataset, or pixels, uint8
-    [N, H, W, 3] or [N, H, W], which become the field ``ppm`` or ``pgm``. Of the other datasets numbers and
-    lists of numbers become JSON, text UTF-8, bytes stay as they are, and rows of two dimensions or more
+    The name of a dataset includes its groups: ``train/images``. Images are either encoded files (rows of bytes
+    of variable length, opaque rows, or text), whose field has the name of the dataset, or pixels, uint8
+    [N, H, W, 3] or [N, H, W], which become the field ``ppm`` or ``pgm``. In the other datasets, numbers and
+    lists of numbers become JSON, text becomes UTF-8, bytes stay unchanged, and rows of two or more dimensions
     become ``.npy`` files.
 
-    Datasets that are stored in one piece without compression, and bytes of variable length, are read where they
-    lie in the file, all others by h5py, which serves one thread at a time. Nothing may write into the file while
-    it is in use; rows that it lost because it was shortened in place are BadSamples. Only what lies in
-    the file itself is read: links to other files and storage in other files are refused if the caller
-    names them, and else passed over.
+    Contiguous uncompressed datasets, and bytes of variable length, are read through a memory map; all others are
+    read by h5py, which serves one thread at a time. No program may write to the file while
+    it is in use; rows that it loses because it is shortened in place become BadSamples. Links to other files, and
+    datasets stored in other files, are refused if the caller names them, and otherwise ignored.
 
     Args:
-        file: The HDF5 file.
-        image: Dataset of the images, or of encoded videos; None takes the first of the usual names.
-        label: Dataset of the class numbers; None takes the first of the usual names.
-        key: Dataset that names the samples; None takes the first of the usual names, else the numbers of rows.
-        columns: Which datasets become fields, None for all that are as long as the images.
+        file: Path of the HDF5 file.
+        image: Name of the dataset of images or encoded videos; if None, the first usual name that exists.
+        label: Name of the dataset of class numbers; if None, the first usual name that exists.
+        key: Name of the dataset of keys; if None, the first usual name that exists, or else the row's index.
+        columns: Names of the datasets that become fields; None for all with as many rows as the images.
 
     Raises:
-        SourceError: The file is missing, no HDF5 or cut off; there is no dataset of images, or it is empty;
-            a dataset is missing, has another length, or a type of which no samples are made; or a dataset with a usual name
-            of labels has such a type, and neither label nor columns name another one.
+        SourceError: The file is missing, truncated or not HDF5; there is no dataset of images, or it is empty;
+            a named dataset is missing, or has another length or an unsupported type; or a dataset with a usual name of
+            labels has an unsupported type, and neither label nor columns name another one.
     """
 
     def __init__(
@@ -124,13 +123,13 @@ class Hdf5Dataset(IndexedDataset):
         self._columns_read = [name for name in names if name is not None]
         self._pixels = pixels.file
         self._num_chunk_rows = pixels.num_chunk_rows
-        # HDF5 keeps its state in memory that a fork copies.
+        # Each process opens the file: HDF5's state in memory must not be shared by a fork.
         self._file = PerProcess(
             partial(_open, self._h5py, self._path, self._stamp, self._columns_read)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the file itself."""
+        """Pickle the path and the options; the process that unpickles opens the file again."""
         options: dict[str, Any] = {**asdict(self._roles), "columns": self._fields}
         return partial(type(self), **options), (self._path,)
 
@@ -138,7 +137,7 @@ class Hdf5Dataset(IndexedDataset):
         return self._length
 
     def _other_labels(self, candidates: ColumnCandidates) -> tuple[str, ...]:
-        """Return warnings about datasets of labels whose number of rows is not that of the images."""
+        """Return warnings about label datasets that are ignored because they have another number of rows than the images."""
         return tuple(
             f"{self._path}: {name} has {candidates.lengths[name]} rows and {self._roles.image} has {self._length}, so it is not taken "
             "for the labels, and there are none: write a label for each image"
@@ -148,25 +147,23 @@ class Hdf5Dataset(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the file's name and content, and which datasets are read; see `pin_content`."""
+        """32 hex digits, a hash of the file's name, its content (by `pin_content`) and the names of the datasets that are read."""
         image, label, key = self._roles.image, self._roles.label, self._roles.key
-        roles = (
-            f"Roles({image=}, {label=}, {key=})"  # these words stay, whatever the class is called
-        )
+        roles = f"Roles({image=}, {label=}, {key=})"  # part of stored fingerprints: must not change if the class is renamed
         with oserror_as_source_error(str(self._path)):
             content = pin_content(open_blob(self._path))
         return fingerprint_of(f"{self._path.name!r} {roles} {self._fields}\n", content)
 
     @property
     def block_size(self) -> int:
-        """Rows in a chunk of the images."""
+        """Number of rows in a chunk of the images; if chunks hold one row, the default of all datasets."""
         return self._num_chunk_rows if self._num_chunk_rows > 1 else super().block_size
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; only labels are known.
+        """Return a column; ``height`` and ``width`` are known for images stored as pixels, and ``num_bytes`` is -1.
 
         Raises:
-            SourceError: The file is gone or has changed, or a label cannot be read.
+            SourceError: The file was removed or has changed, or a label cannot be read.
         """
         label = self._roles.label
         if name != "label" or label is None:
@@ -192,7 +189,7 @@ class Hdf5Dataset(IndexedDataset):
         return self._readable(labels)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the rows in the order in which they are stored; see `Dataset.fetch`."""
+        """Return samples; rows are read in stored order. See `Dataset.fetch`."""
         wanted = np.asarray(checked_indices(indices, self._length), np.int64)
         rows, inverse = np.unique(wanted, return_inverse=True)
         try:
@@ -237,10 +234,10 @@ class Hdf5Dataset(IndexedDataset):
     def _read(
         self, names: Sequence[str], rows: NDArray[np.int64]
     ) -> tuple[Mapping[str, Column], dict[str, Rows]]:
-        """Read rows of some datasets; an OSError stands for a row that is damaged.
+        """Return the columns, and the values of rows of some datasets by name; a damaged row has an OSError as value.
 
         Raises:
-            SourceError: See `_open`.
+            SourceError: The file cannot be opened; see `_open`.
         """
         opened = self._file.get()
         with opened.lock:
@@ -248,7 +245,7 @@ class Hdf5Dataset(IndexedDataset):
 
 
 class _OpenFile:
-    """A file in use by one process."""
+    """The open HDF5 file of one process, its columns, and the lock that calls of h5py need."""
 
     def __init__(self, h5py: ModuleType, path: Path, names: Sequence[str]) -> None:
         self.lock = threading.Lock()
@@ -257,10 +254,16 @@ class _OpenFile:
 
 
 def _open(h5py: ModuleType, path: Path, stamp: str, names: Sequence[str]) -> _OpenFile:
-    """Open a file again.
+    """Open the file in this process.
+
+    Args:
+        h5py: The module h5py.
+        path: Path of the file.
+        stamp: Stamp of the file when the dataset was opened.
+        names: Names of the datasets to read.
 
     Raises:
-        SourceError: The file is missing, has changed since it had the stamp, or is damaged as a whole.
+        SourceError: The file is missing, has another stamp, or cannot be opened.
     """
     with _damage(path):
         if not path.is_file() or LocalBlob(path).stamp != stamp:
@@ -270,7 +273,7 @@ def _open(h5py: ModuleType, path: Path, stamp: str, names: Sequence[str]) -> _Op
 
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
-    """Raise a SourceError for whatever h5py raises at damage in a file."""
+    """Turn exceptions that h5py raises in the with block into a SourceError that names the file."""
     try:
         yield
     except ReadersError:
@@ -285,7 +288,7 @@ def _damage(path: Path) -> Iterator[None]:
 def _choose(
     candidates: ColumnCandidates, options: ColumnOptions, path: Path
 ) -> tuple[Roles, tuple[str, ...]]:
-    """Return the datasets by role, and those that become fields."""
+    """Return the names of the datasets for the roles, and of those that become fields."""
     filled = [name for name, length in candidates.lengths.items() if length]
     image = options.image or first_of(HDF5_IMAGE_NAMES, filled)
     if image is None or not candidates.lengths[image]:
@@ -329,7 +332,7 @@ def _read_one(column: Column, row: int) -> Any:
 
 
 def _checked(value: Any) -> Any:
-    """Return a value, or raise the OSError that stands for it."""
+    """Return a value; if it is the OSError of a damaged row, raise it."""
     if isinstance(value, OSError):
         raise value
     return value

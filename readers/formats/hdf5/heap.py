@@ -1,9 +1,8 @@
-"""Rows of variable length, read at their offsets in an HDF5 file: h5py takes 50 to 100 us for each.
+"""Variable-length rows of HDF5 files, read directly at their offsets: h5py takes 50 to 100 us for each row.
 
-Such a row is stored as 16 bytes that say where in the file a heap lies, which holds the bytes of one row or
-several. The format is that of HDF5's specification, version 3; nothing in the file is trusted. HDF5's own
-library is never asked for such rows before the heap was looked at here: on a damaged one it loops for ever,
-or ends the process.
+A row is stored as a reference of 16 bytes to a heap, a block of the file that holds the bytes of one or more
+rows. The format is HDF5's specification, version 3. All offsets and sizes in the file are checked. A heap is always
+checked here before HDF5's own library reads it, because the library loops forever or ends the process on a damaged heap.
 """
 
 import struct
@@ -21,22 +20,22 @@ from readers.sample import Payload
 from readers.storage.blob.mapped import MappedFile, ReadView, mapped_file
 from readers.storage.blob.mmap_pages import map_file
 
-_ROW = struct.Struct("<IQI")  # length in elements, address of the heap, number of the object in it
-_HEAP = struct.Struct("<4sB3xQ")  # signature, version, size with this header
-_OBJECT = struct.Struct("<HHIQ")  # number, references, reserved, size
-_MOST_OBJECTS = 1 << 16  # they are numbered in 16 bits
-_FEW_OBJECTS = 4  # are walked over again each time
-_MOST_KEPT = 1 << 20  # objects whose spans are kept, in 16 MB
+_ROW = struct.Struct("<IQI")  # length in elements, address of the heap, index of the object in it
+_HEAP = struct.Struct("<4sB3xQ")  # signature, version, size including this header
+_OBJECT = struct.Struct("<HHIQ")  # index, references, reserved, size
+_MOST_OBJECTS = 1 << 16  # the index of an object has 16 bits
+_FEW_OBJECTS = 4  # smaller heaps are walked again for each row instead of being cached
+_MOST_KEPT = 1 << 20  # objects whose spans are cached, in 16 MB
 
 
 class HeapRows:
-    """The rows of one dataset whose rows have different lengths.
+    """Reads the rows of one dataset whose rows have a variable length.
 
     Args:
-        file: The file.
-        chunks: Where the 16 bytes of each row lie.
-        base: Where the addresses in the file begin.
-        element_bytes: Size of one element.
+        file: The memory-mapped file.
+        chunks: Reads the 16-byte reference of each row.
+        base: Offset in the file to which all addresses are relative.
+        element_bytes: Size of one element of a row in bytes.
     """
 
     def __init__(
@@ -45,23 +44,23 @@ class HeapRows:
         self._file, self._base = file, base
         self._content = ReadView(file, 0, file.size_bytes)
         self._chunks, self._element_bytes = chunks, element_bytes
-        self._spans: dict[int, tuple[array[int], int]] = {}  # of the objects in heaps of many
+        self._spans: dict[int, tuple[array[int], int]] = {}  # of large heaps, by their offset
         self._num_kept = 0
 
     def read(self, row: int) -> Payload:
-        """Return a row.
+        """Return the bytes of a row.
 
         Raises:
-            OSError: The file is damaged there, or has shrunk.
+            OSError: The file is damaged at the row, or has shrunk.
         """
         found = self._locate(row)
         return self._find(*found) if found else b""
 
     def check(self, row: int) -> None:
-        """Check that HDF5's own library can read a row.
+        """Check that HDF5's own library can read a row safely.
 
         Raises:
-            OSError: The file is damaged there.
+            OSError: The file is damaged at the row.
         """
         found = self._locate(row)
         if found:
@@ -69,7 +68,7 @@ class HeapRows:
             self._walk_all(found[0])
 
     def _locate(self, row: int) -> tuple[int, int, int] | None:
-        """Return where the heap of a row lies, the number of its object there, and its length."""
+        """Return the offset of a row's heap, the object's index in it, and the row's length in bytes; None for an empty row."""
         try:
             length, address, number = _ROW.unpack(self._chunks.row(row))
         except struct.error:
@@ -97,10 +96,14 @@ class HeapRows:
         raise OSError(f"the heap at byte {offset} lacks the object {number}")
 
     def _keep(self, offset: int) -> "tuple[array[int], int]":
-        """Return the first byte and the size of each object of a heap, size 0 for unused numbers, and keep them."""
+        """Find the objects of a heap, and cache and return their spans.
+
+        Returns:
+            Offset and size of each object, one pair for each index and size 0 for an unused index; and the heap's end.
+        """
         objects = list(self._objects(offset))
         spans = array("q", bytes(16 * (1 + max(each[0] for each in objects))))
-        for number, start, size, _ in reversed(objects):  # of two the first counts
+        for number, start, size, _ in reversed(objects):  # of two with one index the first counts
             spans[2 * number], spans[2 * number + 1] = start, min(size, 1 << 62)
         if self._num_kept > _MOST_KEPT:
             self._spans.clear()
@@ -114,12 +117,12 @@ class HeapRows:
         for last, start, size, end in self._objects(offset):
             if start - _OBJECT.size + size > end if last == 0 else start + size > end:
                 raise OSError(f"an object of the heap at byte {offset} leads out of it")
-        # What the library does not get past: free space that takes no space.
+        # HDF5's library loops forever on free space that is smaller than its header.
         if last == 0 and size < _OBJECT.size:
             raise OSError(f"the free space of the heap at byte {offset} has {size} bytes")
 
     def _objects(self, offset: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield number, first byte and size of each object of a heap, and the heap's end; 0 is the free space."""
+        """Yield (index, offset, size, end of the heap) of each object of a heap; the index 0 stands for free space."""
         try:
             signature, version, size = _HEAP.unpack(self._content[offset : offset + _HEAP.size])
         except struct.error:
@@ -141,19 +144,19 @@ class HeapRows:
 
 
 class Spans:
-    """The raw 16-byte reference of each row.
+    """Reads the 16-byte row references of an uncompressed dataset.
 
     Args:
-        content: All of the file.
-        starts: Where the first row of each chunk lies, -1 if the chunk was never written.
-        num_chunk_rows: Rows of a chunk.
+        content: All bytes of the file.
+        starts: Offset of each chunk in the file, -1 if the chunk was never written.
+        num_chunk_rows: Number of rows in a chunk.
     """
 
     def __init__(self, content: ReadView, starts: NDArray[np.int64], num_chunk_rows: int) -> None:
         self._content, self._starts, self._num_chunk_rows = content, starts, num_chunk_rows
 
     def row(self, row: int) -> Payload:
-        """Return the 16 bytes of a row, fewer where the file is cut off; zeros where it was never written."""
+        """Return the 16-byte reference of a row: zeros if it was never written, fewer bytes if the file is truncated."""
         chunk, inside = divmod(row, self._num_chunk_rows)
         start = int(self._starts[chunk])
         if start < 0:
@@ -163,13 +166,20 @@ class Spans:
 
 
 def open_heap(h5py: ModuleType, dataset: Any, path: Path, element_bytes: int) -> HeapRows | None:
-    """Open a dataset of one dimension whose rows have elements of this size.
+    """Return a reader of a one-dimensional dataset whose rows have a variable length.
 
-    None where its rows lie in a way that this module does not read.
+    Args:
+        h5py: The module h5py.
+        dataset: The open dataset.
+        path: Path of its file.
+        element_bytes: Size of one element of a row in bytes.
+
+    Returns:
+        None if the file's address size or the dataset's storage layout is not supported here.
 
     Raises:
-        TooLargeError: A chunk of it would take too much memory.
-        ValueError: It is compressed twice by deflate.
+        TooLargeError: A chunk would take too much memory.
+        ValueError: The chunks must not be read; see `chunk_refusal`.
     """
     plan = dataset.id.get_create_plist()
     if dataset.file.id.get_create_plist().get_sizes() != (8, 8):

@@ -1,1 +1,1 @@
-"""Dataset repositories of the Hugging Face Hub: downloaded into its cache, or given as folders."""
+"""Dataset repositories of the Hugging Face Hub, downloaded into its cache or given as a local folder."""

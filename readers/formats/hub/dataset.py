@@ -1,4 +1,4 @@
-"""Opening the files of a split in a repository, with the names of classes in its card."""
+"""Opening the files of a split in a Hugging Face repository, with the class names in its card (README.md)."""
 
 import hashlib
 import os
@@ -22,12 +22,12 @@ Open = Callable[..., IndexedDataset]
 
 
 class HubDataset(Subset):
-    """All samples in files of a repository.
+    """The samples in files of a Hugging Face repository, with class names from its card.
 
     Attributes:
-        whole: The files, opened as a dataset of their format.
-        repository: ``NAMESPACE/NAME``, "" if unknown.
-        commit: Commit of the files, 40 hex digits, "" if unknown.
+        whole: The dataset of the files, opened in their own format.
+        repository: Name of the repository, ``NAMESPACE/NAME``; "" if unknown.
+        commit: Commit of the files, 40 hex digits; "" if unknown.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class HubDataset(Subset):
         self.repository, self.commit, self._class_names = repository, commit, class_names
 
     def __repr__(self) -> str:
-        """The repository, its commit and the dataset of the files."""
+        """Show the repository, its commit and the dataset of the files."""
         name = self.repository or "a repository"
         return f"HubDataset({name}{f'@{self.commit[:7]}' if self.commit else ''}: {self.whole!r})"
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the files and classes, the repository and its commit."""
+        """32 hex digits, a hash of the files' fingerprint, the class names, the repository and its commit."""
         text = (
             f"hub 1 {self.repository} {self.commit} {self._class_names!r} {self.whole.fingerprint}"
         )
@@ -52,7 +52,7 @@ class HubDataset(Subset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of classes in the files, or in the card if the files have none."""
+        """Class names, by class number: those in the files, or those in the card if the files have none."""
         return self._class_names
 
     @property
@@ -67,20 +67,21 @@ def open_repository(
     options: dict[str, Any],
     opened: Open,
 ) -> IndexedDataset | None:
-    """Open the files of a split.
+    """Open the files of one split of a repository as a dataset.
 
     Args:
         repository: The repository.
-        split: Name of the split; None for the only one.
-        config: Name of a configuration in the card; None for the default one.
+        split: Name of the split; None if there is only one.
+        config: Name of a configuration in the card; None for the default configuration.
         options: Options of the files' format.
-        opened: Opens paths of this machine, as `readers.open_dataset` does.
+        opened: Opens local paths, as `readers.open_dataset` does.
 
     Returns:
-        None for a folder without files of many samples each, which is opened like any other folder.
+        The dataset; None for a local folder without shards, which the caller opens like any other folder.
 
     Raises:
-        SourceError: There is no such split or configuration, there are several splits, or files are missing.
+        SourceError: The split or configuration does not exist, there are several splits but `split` is None, or files are
+            missing.
     """
     settings = choose_config(repository.configs(), config, repository.shown)
     names = _choose(repository, settings, split)
@@ -122,7 +123,10 @@ def _holds_many(name: str) -> bool:
 def _open_table(
     paths: Sequence[str], settings: Config, options: dict[str, Any], opened: Open
 ) -> IndexedDataset:
-    """Open shards; without a label of a usual name, take the only column for which the card has classes."""
+    """Open shards as a dataset.
+
+    If no column has a usual name of labels, the only column for which the card lists class names becomes the label.
+    """
     whole = opened(list(paths), **options)
     classes = list(settings.class_names)
     if not isinstance(whole, ParquetDataset) or whole.label_column or len(classes) != 1:
@@ -133,10 +137,10 @@ def _open_table(
 
 
 def _common_folder(repository: Repository, names: Sequence[str]) -> str:
-    """Return the folder that holds the given files, which are no shards, and no others; "" for the repository itself.
+    """Return the deepest folder that holds the given files, which are not shards; "" for the repository itself.
 
     Raises:
-        SourceError: Other files lie in that folder.
+        SourceError: The folder holds other files as well.
     """
     if not names:
         return ""
@@ -153,7 +157,7 @@ def _common_folder(repository: Repository, names: Sequence[str]) -> str:
 
 
 def _names_of(whole: IndexedDataset, settings: Config) -> tuple[str, ...]:
-    """Return the names of the classes: those of the files, or those of the card without any."""
+    """Return the class names in the files, or those in the card if the files have none; warn if both exist and differ."""
     column = whole.label_column if isinstance(whole, ParquetDataset) else None
     of_card = settings.class_names.get(column or "", ())
     if whole.class_names and of_card and whole.class_names != of_card:

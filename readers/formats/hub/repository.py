@@ -1,4 +1,4 @@
-"""A repository and its files: a folder of this machine, or a repository of the Hub at one commit."""
+"""Hugging Face repositories and their files: a local folder, or a repository of the Hub at one commit."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from readers.storage.unreadable import reason_of, refuse_folder_error
 from readers.storage.whole_files import read_whole
 
 _PART = re.compile(r"(.*)-([0-9]{5})-of-([0-9]{5})(.*)", re.DOTALL)
-_THREADS = 8  # for downloads, as huggingface_hub has by default
+_THREADS = 8  # parallel downloads, the default of huggingface_hub
 # Folders in the Hub's cache: datasets--NAMESPACE--NAME/snapshots/COMMIT.
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _FOLDER = re.compile(r"datasets--(.+)")
@@ -27,7 +27,7 @@ _ACCESS = "log in (hf auth login) or set HF_TOKEN where it is private"
 _NOT_THERE = f"there is no such dataset, or you may not see it: correct the name, or {_ACCESS}"
 _HOW_TO_GET = "unset HF_HUB_OFFLINE to download, or get it with hf download --repo-type dataset"
 _NOT_CACHED = f"it is not in the cache: {_HOW_TO_GET}"
-# Keyed by the names of the classes, so that the library need not be imported.
+# Keyed by the names of exception classes, so that the library need not be imported.
 _REASONS = {
     "GatedRepoError": f"its owner must let you in: ask for access on its page, and {_ACCESS}",
     "RepositoryNotFoundError": _NOT_THERE,
@@ -38,20 +38,20 @@ _REASONS = {
     "OfflineModeIsEnabled": _NOT_CACHED,
     "HFValidationError": "this is no name of a dataset: write hf://datasets/NAMESPACE/NAME",
 }
-"""What errors of the Hub's library mean to the user."""
+"""Reason and advice for the user, by the name of an exception class of huggingface_hub."""
 
 
 def match_files(patterns: Iterable[str], names: Sequence[str], shown: str) -> list[str]:
-    """Return the files that match patterns, each once, sorted within a pattern.
+    """Return the names of the files that match any pattern, in the order of the patterns, each name once.
 
     ``*`` and ``?`` match characters other than a slash, ``**`` matches any, and a folder matches all files below it.
     Names that begin with a dot, and folders whose names begin with two underscores, match only if they are
     written out.
 
     Args:
-        patterns: Relative to the repository.
-        names: Its files, with slashes.
-        shown: The repository, for errors.
+        patterns: Patterns of names relative to the repository.
+        names: Names of all files in the repository, with slashes.
+        shown: Name of the repository, for errors.
 
     Raises:
         SourceError: A pattern leads out of the repository, or matches no file.
@@ -70,15 +70,18 @@ def match_files(patterns: Iterable[str], names: Sequence[str], shown: str) -> li
 
 
 def visible_names(names: Iterable[str]) -> list[str]:
-    """Return the names that patterns can match, sorted: no part begins with a dot, no folder with two underscores."""
+    """Return all names that are not hidden, sorted.
+
+    A name is hidden if the file or one of its folders begins with a dot, or a folder begins with two underscores.
+    """
     return sorted(name for name in names if not _is_hidden(name))
 
 
 def require_all_parts(names: Sequence[str], shown: str) -> None:
-    """Refuse files whose names count them (``train-00000-of-00002``) if some are missing.
+    """Check that no file of a numbered series (``train-00000-of-00002``) is missing.
 
     Raises:
-        SourceError: Files are missing.
+        SourceError: A file is missing.
     """
     parts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for name in names:
@@ -103,7 +106,7 @@ def _fitting(pattern: str, names: Sequence[str]) -> list[str]:
 
 
 def _translated(pattern: str) -> str:
-    """Return a regular expression for a pattern."""
+    """Return the regular expression that matches the same names as a pattern."""
     pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^\]]+\])", pattern)
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     return "".join(
@@ -119,17 +122,17 @@ def _is_hidden(name: str) -> bool:
 
 
 class Repository:
-    """A repository and the names of its files.
+    """A Hugging Face repository and the names of its files.
 
     Attributes:
         shown: Name of the repository in messages.
-        root: Its folder on this machine.
-        name: ``NAMESPACE/NAME``, "" if unknown.
-        commit: 40 hex digits, "" if unknown.
-        path: The file, folder or pattern to open, "" for all files.
-        files: Names of all its files, with slashes.
-        is_local: Whether it was given as a folder.
-        is_all: Whether the Hub listed the files; else only those in the cache are known.
+        root: Local folder of the repository.
+        name: Name on the Hub, ``NAMESPACE/NAME``; "" if unknown.
+        commit: Commit on the Hub, 40 hex digits; "" if unknown.
+        path: File, folder or pattern to open, relative to the repository; "" for all files.
+        files: Names of the files in the repository, with slashes.
+        is_local: Whether the caller gave a local folder.
+        is_all: Whether `files` is the complete list from the Hub; if not, it may list only the files in the cache.
     """
 
     def __init__(
@@ -148,14 +151,14 @@ class Repository:
         self.path, self.files, self.is_local, self.is_all = path, files, is_local, is_all
 
     def configs(self) -> dict[str, Config]:
-        """Return the configurations in its card; see `read_card`."""
+        """Return the configurations in the repository's card by name; see `read_card`."""
         if NAME not in self.files:
             return {}
         [card] = self.fetch([NAME])
         return read_card(read_whole(card).decode("utf-8", "replace"), self.shown)
 
     def fetch(self, names: Sequence[str]) -> list[str]:
-        """Return the paths of files; missing files are downloaded into the Hub's cache.
+        """Return the local paths of files, after downloading missing ones into the Hub's cache.
 
         Raises:
             SourceError: A file cannot be downloaded.
@@ -196,7 +199,7 @@ def find_repository(sources: Sequence[str], format: str | None) -> Repository | 
         format: Format that the caller gave; a folder of a given format is no repository.
 
     Raises:
-        SourceError: The repository is neither on the Hub nor in its cache, or there are several.
+        SourceError: The repository is neither on the Hub nor in its cache, or sources has more entries than the repository.
     """
     if any(one.startswith(SCHEME) for one in sources):
         if len(sources) > 1:
@@ -212,7 +215,10 @@ def find_repository(sources: Sequence[str], format: str | None) -> Repository | 
 
 
 def _in_folder(root: Path) -> Repository | None:
-    """Return the repository in a folder that is a snapshot in the Hub's cache or has a card with configurations, else None."""
+    """Return the repository in a local folder, None if the folder is no repository.
+
+    A repository is a snapshot in the Hub's cache, or a folder with a card that lists configurations or class names.
+    """
     root = root.absolute()
     name = commit = ""
     owner = _FOLDER.fullmatch(root.parent.parent.name)
@@ -270,7 +276,7 @@ def _hub() -> ModuleType:
 
 
 def _describe_error(error: Exception) -> str:
-    """Return what went wrong and what to do, by the class of an error of the Hub's library."""
+    """Return reason and advice for an exception of huggingface_hub."""
     kind = type(error).__name__
     if kind in _REASONS:
         return _REASONS[kind]

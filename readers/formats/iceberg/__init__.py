@@ -1,1 +1,1 @@
-"""Iceberg tables: their metadata says which Parquet files are valid."""
+"""Iceberg tables: Parquet files, of which the table's metadata lists the valid ones."""

@@ -1,6 +1,6 @@
-"""Columns of Iceberg tables, which the table knows by number and the files by name.
+"""Matching of an Iceberg table's columns to those of its files: the table identifies a column by field id, not by name.
 
-Files have names that Avro allows: what writes them stores ``mask.png`` as ``mask_x2Epng``.
+Files hold only names that Avro allows: writers store the column ``mask.png`` as ``mask_x2Epng``.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,22 @@ def columns_of(
     files: Sequence[TableFile],
     columns: Sequence[str] | None,
 ) -> tuple[Sequence[str] | None, dict[str, str]]:
-    """Return the columns to read, and the names of those that files call otherwise, by the files' names.
-
-    The columns are those that the caller wants, without those that the table has dropped.
+    """Find out which columns of a snapshot to read, and their names in the files.
 
     Args:
         root: Folder of the table.
-        metadata: A pyiceberg.table.metadata.TableMetadata.
-        snapshot: Number of the snapshot.
-        files: Its files.
-        columns: As the caller gave them.
+        metadata: The table's pyiceberg.table.metadata.TableMetadata.
+        snapshot: Id of the snapshot.
+        files: Files of the snapshot.
+        columns: Names of the columns that the caller wants, None for all.
+
+    Returns:
+        Names of the columns to read, without columns that the table has dropped, None for all; and a dict from a column's
+        name in the files to its name in the table, for columns whose names differ.
 
     Raises:
-        SourceError: A file has a column under another name than the table, or files do not agree on it.
+        SourceError: A column was renamed or replaced since a file was written, has a default value for old files, or has
+            different names in the files.
     """
     numbers = {field.name: field.field_id for field in _schema(metadata, snapshot).fields}
     for field in _schema(metadata, snapshot).fields:
@@ -60,7 +63,7 @@ def columns_of(
 
 
 def _in_files(name: str) -> str:
-    """Return the name that writers of Iceberg give a column in files."""
+    """Return the name under which Iceberg writers store a column in files."""
     made = require("pyiceberg.schema", extra="iceberg").make_compatible_name(name)
     return str(made)
 
@@ -74,9 +77,16 @@ def _schema(metadata: Any, snapshot: int) -> Any:
 
 
 def _check(root: str, file: TableFile, numbers: dict[str, int], *, by_name: bool) -> dict[str, str]:
-    """Return the table's names of the columns of a file by the file's, after a look at whether they are the same.
+    """Return a dict from the name of each column in a file to its name in the table.
 
-    With ``by_name``, columns without a number are those of their names.
+    Args:
+        root: Folder of the table, for errors.
+        file: The file.
+        numbers: Field id of each column of the table, by name.
+        by_name: Whether a column that has no field id in the file is matched by its name.
+
+    Raises:
+        SourceError: The file cannot be read, or a column was renamed or replaced since it was written.
     """
     parquet = require("pyarrow.parquet", extra="iceberg")
     try:

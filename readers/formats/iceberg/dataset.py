@@ -1,4 +1,4 @@
-"""Iceberg tables: the Parquet files of one snapshot."""
+"""Datasets of Iceberg tables: the Parquet files of one snapshot."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,25 +13,25 @@ class IcebergDataset(TableDataset):
     """Rows of an Iceberg table at one snapshot.
 
     pyiceberg resolves the snapshot when the table is opened, without a catalog; the rows are then read like those of
-    Parquet files (see `readers.formats.parquet.dataset.ParquetDataset`). The table may have been moved as a whole:
-    paths are taken from its location on. Rows that position delete files take out are left out; deletion vectors and
-    equality deletes are refused by name. Columns are called as in the table, where writers change names for its files
-    (``mask.png``). Without a catalog the newest metadata is the one of the highest number. The
-    order is that of the files' names.
+    Parquet files (see `readers.formats.parquet.dataset.ParquetDataset`). The table may have been moved as a
+    whole: paths in its metadata are resolved relative to its folder. Rows deleted by position delete files are left out;
+    deletion vectors and equality deletes are refused. Columns have their names in the table, even if writers change them in
+    the files (``mask.png``). Without a catalog, the metadata file with the highest number is the newest. Samples follow
+    the order of the files' names.
 
     Args:
-        source: The folder that holds ``metadata``, or a ``.metadata.json`` in it, such as a catalog's
-            ``table.metadata_location``.
-        snapshot: Number of the snapshot; None is the current one.
-        image: Column of the image; None looks for the usual names, then for the only column of bytes.
-        label: Column of the class number; None looks for the usual names.
-        key: Column that names the samples; None looks for the usual names, then counts rows.
-        columns: Which columns become fields; None for all.
-        decoded_bytes: As for `ParquetDataset`.
+        source: Path of the folder that holds ``metadata``, or of a ``.metadata.json`` file in ``metadata``, such as a
+            catalog's ``table.metadata_location``.
+        snapshot: Id of the snapshot; None for the current one.
+        image: Column of the image; if None, the first usual name that exists, or else the only column of bytes.
+        label: Column of the class number; if None, the first usual name that exists.
+        key: Column of the keys; if None, the first usual name that exists, or else the row's index.
+        columns: Names of the columns that become fields; None for all.
+        decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
 
     Raises:
-        SourceError: It is no Iceberg table, has no such snapshot, deletes rows in a way that is not read, renamed a
-            column since a file was written, or as for `ParquetDataset`.
+        SourceError: The source is no Iceberg table; the table has no such snapshot, deletes rows in an unsupported way, or
+            renamed a column since a file was written; or `ParquetDataset` would raise it for the files.
     """
 
     _kind, _number_is = "iceberg", "snapshot"

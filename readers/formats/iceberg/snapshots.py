@@ -1,7 +1,7 @@
-"""The metadata of an Iceberg table, read by pyiceberg: which files and rows make up a snapshot.
+"""The files and valid rows of an Iceberg table's snapshot, found in its metadata by pyiceberg.
 
-It holds whole URLs, which are taken from the table's location on. So a table can be copied, and no table names a file outside of
-its folder.
+The metadata holds complete URLs. They are resolved relative to the table's folder, so that a table can be copied, and cannot
+name a file outside of its folder.
 
 Specification: https://iceberg.apache.org/spec/
 """
@@ -33,11 +33,11 @@ _REWRITE = (
 
 
 class MovedFiles:
-    """A FileIO of pyiceberg that reads a table where it lies now.
+    """A pyiceberg FileIO that reads files in the table's present folder instead of its original location.
 
     Args:
-        root: Folder of the table.
-        location: URL or path where it was written.
+        root: Present folder of the table.
+        location: URL or path of the folder to which the table was written.
     """
 
     def __init__(self, root: str, location: str) -> None:
@@ -45,10 +45,13 @@ class MovedFiles:
         self.properties: dict[str, str] = {}
 
     def name_of(self, url: str) -> str:
-        """Return the name of a file below the folder.
+        """Return the name of a file relative to the table's folder.
+
+        Args:
+            url: URL or path of the file in the metadata.
 
         Raises:
-            SourceError: It lies outside.
+            SourceError: The file lies outside of the table's location.
         """
         if not url.startswith(f"{self._location}/"):
             raise SourceError(
@@ -58,24 +61,24 @@ class MovedFiles:
         return inside(self._root, url.removeprefix(f"{self._location}/"))
 
     def path_of(self, url: str) -> str:
-        """Return the path of a file; see `name_of`."""
+        """Return the present path of a file that the metadata names by URL; see `name_of`."""
         return f"{self._root}/{self.name_of(url)}"
 
     def new_input(self, location: str) -> "MovedFile":
-        """See pyiceberg.io.FileIO."""
+        """Return a reader of the file with this URL, as pyiceberg.io.FileIO requires."""
         return MovedFile(self.path_of(location), location)
 
     def new_output(self, location: str) -> Any:
-        """Refuse to write."""
+        """Raise a PermissionError: tables are never written to."""
         raise PermissionError(location)
 
     def delete(self, location: Any) -> None:
-        """Refuse to delete."""
+        """Raise a PermissionError: files of tables are never deleted."""
         raise PermissionError(location)
 
 
 class MovedFile:
-    """An InputFile of pyiceberg."""
+    """A file of a table, as a pyiceberg InputFile."""
 
     def __init__(self, path: str, location: str) -> None:
         self._path, self.location = path, location
@@ -88,24 +91,26 @@ class MovedFile:
         return Path(self._path).is_file()
 
     def open(self, seekable: bool = True) -> BinaryIO:  # noqa: ARG002
-        """Open it."""
+        """Open the file for reading bytes."""
         return Path(self._path).open("rb")
 
 
 def read_snapshot(
     source: PathLike, snapshot: int | None, columns: Sequence[str] | None
 ) -> tuple[str, int, list[TableFile], Sequence[str] | None, dict[str, str]]:
-    """Return the folder of a table, the number of a snapshot, its files sorted by name, and the columns to read.
-
-    Last come the names of columns that are called otherwise in the files, by those in the files.
+    """Resolve a snapshot of an Iceberg table to files and columns.
 
     Args:
-        source: The folder, or a metadata file in it.
-        snapshot: Number of the snapshot; None is the current one.
-        columns: Which columns the caller wants, None for all.
+        source: Path of the table's folder, or of a metadata file in it.
+        snapshot: Id of the snapshot; None for the current one.
+        columns: Names of the columns that the caller wants, None for all.
+
+    Returns:
+        (folder of the table, id of the snapshot, files sorted by name, names of the columns to read or None for all, dict from
+        a column's name in the files to its name in the table for those that differ).
 
     Raises:
-        SourceError: It is no table, has no such snapshot, or needs a feature that is not read.
+        SourceError: The source is no Iceberg table, or the table has no such snapshot or needs an unsupported feature.
     """
     given = Path(os.fspath(source)).absolute()
     file = given if given.name.endswith(".metadata.json") else _newest_metadata(given)
@@ -165,7 +170,7 @@ def _open(root: str, file: Path) -> Any:
         raise
     except Exception as error:  # noqa: BLE001
         raise SourceError(f"{file} is no metadata of an Iceberg table: {one_line(error)}") from None
-    # Not by StaticTable, which imports what the table's own properties name.
+    # Not StaticTable: it imports modules that the table's own properties name.
     return tables.Table(
         ("table",),
         metadata=metadata,
@@ -207,7 +212,7 @@ def _file_of(root: str, table: Any, task: Any, moved: MovedFiles) -> TableFile:
 
 
 def _as_stored(files: list[TableFile], names: dict[str, str]) -> list[TableFile]:
-    """Return the files with partition columns called as in them."""
+    """Return the files with their partition columns renamed to the names that columns have in the files."""
     stored = {name: column for column, name in names.items()}
     if not any(stored.keys() & file.location.partitions.keys() for file in files):
         return files
@@ -219,7 +224,7 @@ def _as_stored(files: list[TableFile], names: dict[str, str]) -> list[TableFile]
 
 
 def _valid_rows(root: str, name: str, task: Any, moved: MovedFiles) -> NDArray[np.bool_]:
-    """Return the rows of a file that its delete files leave, bool [rows]; these files have the columns file_path and pos."""
+    """Return which rows of a file are not deleted, bool [rows], by its delete files with the columns file_path and pos."""
     parquet = require("pyarrow.parquet", extra="iceberg")
     keeps = np.ones(int(task.file.record_count), bool)
     for deletes in task.delete_files:

@@ -1,1 +1,1 @@
-"""ImageNet (ILSVRC 2012) with its development kit, or in the form of Kaggle."""
+"""ImageNet (ILSVRC 2012) with its development kit, or in Kaggle's layout."""

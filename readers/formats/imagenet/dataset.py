@@ -1,4 +1,4 @@
-"""ImageNet's images with the classes that its development kit or Kaggle's files give them."""
+"""Datasets of ImageNet's images, whose classes come from the development kit or from Kaggle's files."""
 
 import csv
 import re
@@ -15,20 +15,20 @@ from readers.sample import IMAGE_FIELDS, PathLike, SourceError
 from readers.storage.whole_files import read_text, read_whole
 
 KAGGLE_CLASSES = "LOC_synset_mapping.txt"
-_VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})\.\w+")  # the number is that of a line of _TRUTH
+_VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})\.\w+")  # the digits are the line number in _TRUTH
 _META, _TRUTH = "meta.mat", "ILSVRC2012_validation_ground_truth.txt"
-_LINE = re.compile(r"(n\d{8}) (\S.*)")  # of KAGGLE_CLASSES
+_LINE = re.compile(r"(n\d{8}) (\S.*)")  # a line of KAGGLE_CLASSES
 _IMAGES = FileKind("images", IMAGE_FIELDS)
 _KAGGLE_IMAGES = "ILSVRC/Data/CLS-LOC"
 
 
 class Classes(NamedTuple):
-    """The classes, and those of the validation images.
+    """The classes of ImageNet, and the class of each validation image.
 
     Attributes:
-        words: WordNet id -> words, sorted by id; this order numbers the classes.
-        truth: Class of each validation image, in the order of their numbers; None if there is a solution.
-        solution: Class by the name of a validation image, without its ending.
+        words: Words of a class by its WordNet id, sorted by id; this order gives the class numbers.
+        truth: Class number of each validation image, in the order of the images' numbers; None for Kaggle's layout.
+        solution: Class number by the name of a validation image without its ending; None without Kaggle's solution file.
     """
 
     words: Mapping[str, str]
@@ -36,13 +36,13 @@ class Classes(NamedTuple):
     solution: Mapping[str, int] | None = None
 
     def of_validation(self, names: Sequence[str]) -> list[int]:
-        """Return the classes of validation images.
+        """Return the class number of each validation image.
 
         Args:
-            names: Names of the files, without folders, sorted.
+            names: Names of the image files, without folders, sorted.
 
         Raises:
-            SourceError: An image has no class, or its name does not tell its line.
+            SourceError: An image has no known class, or cannot be assigned to a line of the ground truth.
         """
         if self.solution is not None:
             missing = [name for name in names if name.rpartition(".")[0] not in self.solution]
@@ -70,7 +70,11 @@ class Classes(NamedTuple):
 
 
 def find_devkit(folder: Path) -> Path | None:
-    """Return the folder with the files of a development kit: a folder, its folder data, or a kit in it; None without one."""
+    """Return the folder that holds the development kit's meta.mat, None if there is none.
+
+    Args:
+        folder: The kit, its folder ``data``, or a folder that holds the kit.
+    """
     inside = sorted(folder.glob("*devkit*")) if folder.is_dir() else []
     for one in (folder, folder / "data", *inside, *(path / "data" for path in inside)):
         if (one / _META).is_file():
@@ -79,13 +83,13 @@ def find_devkit(folder: Path) -> Path | None:
 
 
 def read_devkit(folder: Path) -> Classes:
-    """Read ``meta.mat`` and the classes of the validation images.
+    """Return the classes that the development kit's files define.
 
     Args:
         folder: The kit, its folder ``data``, or a folder that holds it.
 
     Raises:
-        SourceError: Files are missing or damaged.
+        SourceError: A file of the kit is missing or damaged.
     """
     kit_folder = find_devkit(folder)
     if kit_folder is None:
@@ -107,7 +111,7 @@ def read_devkit(folder: Path) -> Classes:
 
 
 def read_kaggle(folder: Path) -> Classes:
-    """Read ``LOC_synset_mapping.txt`` and, if it exists, ``LOC_val_solution.csv``.
+    """Return the classes in ``LOC_synset_mapping.txt`` and, if the file exists, in ``LOC_val_solution.csv``.
 
     Raises:
         SourceError: A file is damaged.
@@ -126,7 +130,7 @@ def read_kaggle(folder: Path) -> Classes:
 
 
 def _read_solution(path: Path, class_of: Mapping[str, int]) -> dict[str, int]:
-    """Return the class of each image; an image may have several boxes, of one class."""
+    """Return the class number of each image in Kaggle's solution file; an image may have several boxes of one class."""
     solution = {}
     try:
         rows = list(csv.DictReader(read_text(path, "a table of classes").splitlines()))
@@ -144,7 +148,7 @@ def _read_solution(path: Path, class_of: Mapping[str, int]) -> dict[str, int]:
 
 
 def _read_meta(path: Path) -> dict[int, tuple[str, str]]:
-    """Return WordNet id and words of the classes without subclasses, by their numbers in the kit."""
+    """Return (WordNet id, words) of each class without subclasses, by the class's number in the kit."""
     try:
         rows = read_structures(read_whole(path), "synsets")
         leaves = [row for row in rows if int(row["num_children"]) == 0]
@@ -159,11 +163,11 @@ def _read_meta(path: Path) -> dict[int, tuple[str, str]]:
 
 
 class ImageNetDataset(FileDataset):
-    """Images of ILSVRC 2012, whose classes count from 0 in the order of their WordNet ids.
+    """Images of ILSVRC 2012, with class numbers in the order of the WordNet ids.
 
-    These are the class numbers of torchvision's ImageNet, and of a folder of all 1000 class folders. `class_names` are the
-    WordNet ids, since two words name two classes each; `words` are the words. Validation images in one folder get their classes
-    from the development kit or from Kaggle's ``LOC_val_solution.csv``, images in class folders from the folder. Test images have
+    torchvision's ImageNet and a folder of all 1000 class folders have equal class numbers. `class_names` are the
+    WordNet ids, since two pairs of classes have equal words; `words` are the words. Validation images in one folder get their
+    classes from the development kit or from Kaggle's ``LOC_val_solution.csv``, images in class folders from the folder. Test images have
     the label -1.
 
     Args:
@@ -171,12 +175,12 @@ class ImageNetDataset(FileDataset):
             a folder of images, ``ILSVRC2012_img_val``, or of class folders, with ``devkit``,
             a folder that holds the kit, ``train`` and ``val``,
             Kaggle's folder, which holds ``LOC_synset_mapping.txt`` and ``ILSVRC``.
-        split: Name of the split, in the last two.
-        devkit: The folder that ILSVRC2012_devkit_t12.tar.gz unpacks to.
+        split: Name of the split, if root holds folders of splits.
+        devkit: Path of the folder that ILSVRC2012_devkit_t12.tar.gz unpacks to.
 
     Raises:
-        SourceError: Kit or images are missing, there are several splits, a class folder is no class, or the numbers of images
-            and lines do not fit.
+        SourceError: The kit or the images are missing; there are several splits but `split` is None; a class folder is none of
+            the classes; or the counts of validation images and of their classes differ.
     """
 
     def __init__(
@@ -194,12 +198,12 @@ class ImageNetDataset(FileDataset):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of each class, such as "tench, Tinca tinca"."""
+        """Words of each class, such as "tench, Tinca tinca", by class number."""
         return self._words
 
 
 def fits(folder: Path) -> bool:
-    """Whether a folder is Kaggle's, or holds the development kit beside images."""
+    """Return whether a folder has Kaggle's layout, or holds the development kit next to folders of splits."""
     has_splits = any(split_alone(path.name) for path in folder.iterdir())
     is_kaggle = (folder / KAGGLE_CLASSES).is_file() and (folder / _KAGGLE_IMAGES).is_dir()
     return is_kaggle or (has_splits and find_devkit(folder) is not None)
@@ -217,7 +221,7 @@ def _folder_of(root: Path, split: str | None) -> Path:
 
 
 def _in_class_folders(folder: Path, classes: Classes) -> FilesFound | None:
-    """Return the images in class folders; None without folders."""
+    """Return the images in class folders, None if there are no folders."""
     inside = [path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
     if not inside:
         return None

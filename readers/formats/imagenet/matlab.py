@@ -1,6 +1,6 @@
-"""Reading tables of structures in MATLAB's files of version 5, such as the classes in ImageNet's development kit.
+"""Parser of structure arrays in MATLAB 5 files, such as the classes in ImageNet's development kit.
 
-SciPy reads them too, but damaged bytes can crash its process.
+SciPy also reads such files, but damaged bytes can crash the process there.
 
 Source: MATLAB, MAT-File Format, for level 5.
 """
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _HEADER_BYTES = 128
-_MAX_BYTES = 1 << 28  # of decompressed data and of values of a matrix; meta.mat has less than 1 MB
-_MAX_DEPTH = 8  # of matrices in each other; meta.mat has 2
-# Numbers of types and classes in the format. Types of elements:
+_MAX_BYTES = 1 << 28  # of decompressed data, and values of a matrix; meta.mat has less than 1 MB
+_MAX_DEPTH = 8  # of nested matrices; meta.mat has 2
+# Codes of the format. Types of elements:
 _MATRIX, _COMPRESSED = 14, 15
 _STRUCTURES, _TEXT = 2, 4  # classes of matrices
 _NUMBERS = {
@@ -36,24 +36,24 @@ _NUMERIC_CLASSES = range(6, 16)
 
 
 class _Element(NamedTuple):
-    """One element: the number of its type, and its content."""
+    """An element of the file: the code of its type, and its content."""
 
     kind: int
     content: bytes
 
 
 def read_structures(data: bytes, name: str) -> list[dict[str, Any]]:
-    """Read a table of structures.
+    """Return the structures in an array of a MATLAB 5 file.
 
     Args:
-        data: A whole file.
-        name: The variable that holds the table.
+        data: Content of the file.
+        name: Name of the variable that holds the structure array.
 
     Returns:
-        The values of each structure by field: text, a number, or None for anything else.
+        For each structure a dict from field name to value: a str, a number, or None for a value of another type.
 
     Raises:
-        ValueError: The data are no such file, are damaged, or hold no such variable.
+        ValueError: The data is no MATLAB 5 file, is damaged, or has no structure array of this name.
     """
     if len(data) < _HEADER_BYTES or data[126:128] not in (b"IM", b"MI"):
         raise ValueError("it is no MATLAB file of version 5")
@@ -82,14 +82,14 @@ def _inflated(element: _Element, order: str) -> Iterator[_Element]:
 
 
 def _elements(data: bytes, order: str) -> Iterator[_Element]:
-    """Yield the elements of some bytes, one behind the other."""
+    """Yield the elements stored one after the other in `data`; `order` is the byte order, "<" or ">"."""
     position, tag = 0, struct.Struct(f"{order}II")
     while position < len(data):
         if position + tag.size > len(data):
             raise ValueError("it ends within an element")
         kind, length = tag.unpack_from(data, position)
         start = position + 8
-        if kind >> 16:  # up to four bytes stand in the tag itself
+        if kind >> 16:  # a short element holds up to four bytes in the tag itself
             kind, length, start = kind & 0xFFFF, kind >> 16, position + 4
         stop = start + length
         if stop > len(data):
@@ -99,7 +99,7 @@ def _elements(data: bytes, order: str) -> Iterator[_Element]:
 
 
 def _matrix(content: bytes, order: str, depth: int) -> tuple[str, Any]:
-    """Return the name and value of a matrix: a list of structures, a text, a number, or None for anything else."""
+    """Return the name and value of a matrix: a list of structures, a str, a number, or None for another type."""
     if depth > _MAX_DEPTH:
         raise ValueError("it is nested too deeply")
     parts = _elements(content, order)

@@ -1,1 +1,1 @@
-"""LabelMe's annotations: a JSON file of shapes for each picture."""
+"""LabelMe's annotations: one JSON file of shapes per picture."""

@@ -1,4 +1,4 @@
-"""LabelMe: pictures with a JSON file of shapes each."""
+"""Datasets of LabelMe annotations: pictures with one JSON file of shapes each."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,37 +44,37 @@ from readers.sample import PathLike, Payload, SourceError, is_image_file
 from readers.storage.limits import check_bytes
 from readers.storage.unreadable import oserror_as_source_error
 
-_READ_BYTES = 2  # memory for each byte of a file as text
+_READ_BYTES = 2  # memory for each byte of a file that is decoded to text
 _VALUE_BYTES = 100  # memory for each JSON value
 _FIELDS = {"jpeg": "jpg", "tiff": "tif"}  # names of fields that differ from those of image formats
 
 
 class LabelMeDataset(AnnotatedDataset):
-    """The pictures of LabelMe's files, sorted by the names of the files, at any depth of a folder.
+    """One sample per LabelMe file at any depth of a folder, sorted by file name.
 
-    Each sample has the picture and the field ``json``, in which the loader looks for targets:
+    Each sample has the picture and the field ``json``, from which the loader reads targets:
 
     - ``boxes``, ``labels``: the extent and the class number of each object that has an area: rectangles, polygons,
-      circles, turned rectangles and masks. Shapes of one label and one ``group_id`` are one object;
-    - ``keypoints``, ``keypoint_labels``: points, and their class numbers; ``keypoint_objects`` is the number of the box with the
-      same ``group_id``, -1 if none or several have it;
-    - ``shapes``, ``flags``: as written, without the pixels of masks. Lines, which have no area, appear only here: LabelMe's own
-      exporters disagree about them. A warning counts them if all files are read for their labels.
+      circles, rotated rectangles and masks. Shapes with equal label and ``group_id`` are one object;
+    - ``keypoints``, ``keypoint_labels``: points, and their class numbers; ``keypoint_objects`` is the index of the box with the
+      point's ``group_id``, -1 if no box or several boxes have it;
+    - ``shapes``, ``flags``: as in the file, without the pixels of masks. Lines, which have no area, appear only here, since
+      LabelMe's own exporters disagree about them. If ``classes`` is None, a warning states their count.
 
-    Coordinates are pixels of the upright picture (turned by its EXIF tag). A picture stored in the file is preferred to the
-    one that the file names. A picture whose size differs from the stated one makes the sample bad.
+    Coordinates are pixels of the upright picture (after its EXIF orientation is applied). A picture embedded in the JSON file
+    is preferred to the picture file that it names. A picture whose size differs from the stated one makes the sample bad.
 
     Args:
         root: The folder.
         split: Name of a split, if folders in root are named like splits.
-        classes: Names of the classes in the order of their numbers, or a text file with one per line. None takes the labels of
-            all files (of all splits), sorted, with a warning. All files are read for it, and an unreadable file is refused.
-        masks: Whether the mask of each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 inside the
-            object, else 0. Masks may overlap. Needs the package pycocotools (the extra ``coco``).
+        classes: Names of the classes in the order of their numbers, or a text file with one per line. If None, the labels in
+            all files of all splits, sorted, are the classes, with a warning; an unreadable file is then an error.
+        masks: Whether each object's mask is a field, ``mask.0.png`` and so on in the order of the boxes, with 1 inside the
+            object and 0 elsewhere. Masks may overlap. Needs the package pycocotools (the extra ``coco``).
         outside: "raise" makes a sample bad if a box leaves its picture, "clip" clips the box.
 
     Raises:
-        SourceError: There are no such files, several splits and none is asked for, or no such split.
+        SourceError: There are no JSON files, several splits but `split` is None, or no such split.
 
     Example:
         >>> import json
@@ -133,7 +133,7 @@ class LabelMeDataset(AnnotatedDataset):
     def _targets(
         self, document: Document, size: tuple[int, int], name: str
     ) -> tuple[list[Instance], dict[str, Any]]:
-        """Return the objects that have a box, and the content of the field json."""
+        """Return the objects that have a box inside the picture, and the content of the field json."""
         for number, shape in enumerate(document.shapes, start=1):
             class_number(self._numbers, shape.label, f"{name} shape {number}")
         outside = self._options["outside"]
@@ -168,15 +168,15 @@ class LabelMeDataset(AnnotatedDataset):
         content = self._files.read_annotation(name, _READ_BYTES)
         num_values = sum(
             map(content.count, (b"[", b"{", b","))
-        )  # base64 of a picture has none of these
+        )  # base64 text holds none of these characters
         check_bytes(_READ_BYTES * len(content) + _VALUE_BYTES * num_values, name)
         return content
 
     def _labels(self, everything: Sequence[str]) -> list[tuple[str, str]]:
-        """Return label and type of the shapes of all files.
+        """Return (label, type) of every shape in the given files.
 
         Raises:
-            SourceError: A file cannot be read, or there are no shapes.
+            SourceError: A file cannot be read, or no file has a shape.
         """
         of_files = (
             read_if_sound(
@@ -197,7 +197,7 @@ class LabelMeDataset(AnnotatedDataset):
 
 
 def _find_entries(root: Path, split: str | None) -> tuple[list[Entry], list[str], int]:
-    """Return the samples of a split, the files of all splits, and the number of pictures without a file."""
+    """Return the entries of a split, the names of the JSON files of all splits, and the split's count of pictures without one."""
     names = list(names_below(root))
     images = {stem_of(name): name for name in filter(is_image_file, names)}
     files = [name for name in names if name.lower().endswith(".json")]
@@ -212,7 +212,7 @@ def _find_entries(root: Path, split: str | None) -> tuple[list[Entry], list[str]
 
 
 def _owner(shape: Shape, instances: Sequence[Instance]) -> int:
-    """Return the number of the only object in a point's group, -1 for none or several."""
+    """Return the index of the object in a point's group, -1 if the group has no object or several."""
     if shape.group_id is None:
         return -1
     numbers = [

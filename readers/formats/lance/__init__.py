@@ -1,1 +1,1 @@
-"""Lance datasets, read by their own library at one version."""
+"""Lance datasets, read at one version by the package lance."""

@@ -1,4 +1,4 @@
-"""Lance datasets: rows at one version, read at random."""
+"""Datasets of the rows of a Lance dataset at one version, with random access."""
 
 import json
 import os
@@ -36,26 +36,27 @@ _Values = dict[str, Sequence[Any]]
 class LanceDataset(IndexedDataset):
     """Rows of a Lance dataset at one version.
 
-    The version is settled when the dataset is opened: what others commit later changes nothing here, in other
-    processes neither. Indices count the rows that are not deleted, in the order of a scan. Rows of a batch are read
-    in one go. Columns of blobs (``lance.blob_field``, or the mark ``lance-encoding:blob``) are read whole; only
-    these have a size that is checked before they are read (see `readers.storage.limits`).
+    The version is fixed when the dataset is opened: later commits change nothing, also in processes that unpickle the
+    dataset. Indices count the rows that are not deleted, in the order of a scan. The rows of a batch are read in one call.
+    Values of blob columns (``lance.blob_field``, or the mark ``lance-encoding:blob``) are read completely; only their
+    size is checked before reading (see `readers.storage.limits`).
 
-    lance keeps threads, which a fork leaves behind: a forked process is refused, start processes with spawn.
+    lance runs threads, which a fork does not copy, so that reading in a forked process raises an error; start processes
+    with spawn.
 
     Args:
-        source: The folder, such as ``photos.lance``.
-        version: Number or tag of the version; None is the newest one.
-        image: Column of the image; None looks for the usual names, then for the only column of bytes.
-        label: Column of the class number, whole numbers or digits; None looks for the usual names.
-        key: Column that names the samples; None looks for the usual names, then counts rows.
-        columns: Which columns become fields; None for all. Others are not read.
+        source: Path of the folder, such as ``photos.lance``.
+        version: Version number or tag; None for the newest version.
+        image: Column of the image; if None, the first usual name that exists, or else the only column of bytes.
+        label: Column of the class number, integers or text of digits; if None, the first usual name that exists.
+        key: Column of the keys; if None, the first usual name that exists, or else the row's index.
+        columns: Names of the columns that become fields; None for all. Other columns are not read.
 
     Attributes:
-        version: Number of the version that is open.
+        version: Version number that was opened.
 
     Raises:
-        SourceError: It is no Lance dataset, or has no such version or column, or no rows.
+        SourceError: The folder is no Lance dataset, or the dataset has no such version or column, or no rows.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class LanceDataset(IndexedDataset):
             self.unlabelled = count, fields, self._layout.unread_label
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the same version itself."""
+        """Pickle the path, version and options; the process that unpickles opens this version again."""
         options = {**asdict(self._options), "version": self.version}
         return _reopen, (type(self), self._path, options, self.fingerprint)
 
     def __repr__(self) -> str:
-        """As of other datasets, with the version."""
+        """Show the sample count, the classes and the version."""
         return f"{super().__repr__()[:-1]}, version {self.version})"
 
     def __len__(self) -> int:
@@ -98,7 +99,7 @@ class LanceDataset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """From Hugging Face's ClassLabel, where the schema holds it; else empty."""
+        """Class names in a ClassLabel of Hugging Face in the schema, by class number; empty if the schema has none."""
         return self._layout.class_names
 
     @property
@@ -107,17 +108,16 @@ class LanceDataset(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the columns that are read, and the files and deletions that make up the version.
+        """32 hex digits, a hash of the columns that are read, and of the files and deletions that make up the version.
 
-        Names of Lance's files are drawn at random when they are written and never used again, so they stand for their
-        content. The number of the version is no part of it: a commit that changes no rows, such as a new index, makes
-        a new number for the same samples.
+        Lance gives each file a random name that is never used again, so that the name stands for the content. The version
+        number is not hashed, since a commit that changes no rows, such as a new index, leaves the samples unchanged.
         """
         fragments = (json.dumps(one, sort_keys=True) for one in fragments_of(self._lance))
         return fingerprint_of(f"lance 1 {self._layout.identity}", *fragments)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; labels are read from theirs, and sizes are not known.
+        """Return a column; labels are read from the label column, and sizes are unknown.
 
         Raises:
             SourceError: The labels cannot be read.
@@ -134,7 +134,7 @@ class LanceDataset(IndexedDataset):
         return self._readable(column_of(self._layout, label, table.column(label)).labels())
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the rows in one go; see `Dataset.fetch`.
+        """Return samples, whose rows are read in one call; see `Dataset.fetch`.
 
         Raises:
             SourceError: This process was forked from the one that opened the dataset.
@@ -159,7 +159,10 @@ class LanceDataset(IndexedDataset):
         return find_layout(schema, self._options, self._path)
 
     def _read(self, rows: list[int]) -> _Values:
-        """Return one value per row for each column. A failed read is repeated row by row, so that only bad rows are lost."""
+        """Return one value per row for each column, by name; values of an unreadable row are `UnreadableValue`s.
+
+        A failed read is repeated row by row, so that only bad rows are lost.
+        """
         try:
             return self._take(rows)
         except LanceError as error:
@@ -186,7 +189,7 @@ class LanceDataset(IndexedDataset):
 
 
 def _content(blob: Any) -> "bytes | UnreadableValue | None":
-    """Return the content of a lance.BlobFile, None for a null value."""
+    """Return the content of a lance.BlobFile; None for a null value, an `UnreadableValue` if it is too large."""
     if blob is None:
         return None
     try:

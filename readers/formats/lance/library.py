@@ -1,4 +1,4 @@
-"""Calls of the package lance: opening a version, errors in one line, and no calls in forked processes."""
+"""Access to the package lance: opening a version, one-line errors, and refusal in forked processes."""
 
 import os
 import sys
@@ -12,20 +12,20 @@ from readers.detect.registry import require
 from readers.sample import SourceError
 
 _BLOB_MARK, _BLOB_TYPE = b"lance-encoding:blob", "lance.blob.v2"
-_MAX_REASON = 160  # characters; the reason has to fit a line
+_MAX_REASON = 160  # characters of a reason, which has to fit one line
 _is_inherited = False
 
 
 class LanceError(OSError):
-    """An error of lance; the text is its reason in one line."""
+    """Raised in place of an error of lance; the text is its reason in one line."""
 
 
 def lance() -> ModuleType:
-    """Return the package.
+    """Return the module lance.
 
     Raises:
-        SourceError: It is not installed, or this process was forked from one that has used it: its threads have
-            stayed behind.
+        SourceError: lance is not installed, or this process was forked from one that had imported it, so that its
+            threads are missing.
     """
     if _is_inherited:
         raise SourceError(
@@ -37,10 +37,10 @@ def lance() -> ModuleType:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn whatever lance raises into a LanceError, its panics among them.
+    """Turn exceptions and panics of lance in the with block into a LanceError.
 
     Raises:
-        LanceError: It raised something.
+        LanceError: lance raised an exception.
     """
     try:
         yield
@@ -50,20 +50,20 @@ def one_line_errors() -> Iterator[None]:
         is_panic = type(error).__name__ == "PanicException"
         if not is_panic and not isinstance(error, Exception):
             raise
-        # Behind the reason stands the line of lance's own source code.
+        # lance appends the position in its own source code to the reason.
         text = str(error).partition("\n")[0].partition(", /")[0].partition(", rust/")[0]
         raise LanceError(text[:_MAX_REASON].strip(" :,") or type(error).__name__) from None
 
 
 def open_version(path: str, version: int | str | None) -> Any:
-    """Open a folder at a version.
+    """Open a Lance dataset at a version.
 
     Args:
-        path: The folder.
-        version: Number or tag; None is the newest.
+        path: Path of the folder.
+        version: Version number or tag; None for the newest version.
 
     Returns:
-        A lance.LanceDataset, which stays at this version.
+        A lance.LanceDataset that is fixed at this version.
 
     Raises:
         SourceError: There is no such dataset or version.
@@ -88,10 +88,10 @@ def open_version(path: str, version: int | str | None) -> Any:
 
 
 def blob_columns(schema: Any) -> frozenset[str]:
-    """Return the names of the columns that are stored as blobs, by either way of marking them.
+    """Return the names of the columns that are stored as blobs, marked by a field's metadata or by its type.
 
     Args:
-        schema: A pyarrow.Schema of lance.
+        schema: The pyarrow.Schema of a Lance dataset.
     """
     return frozenset(
         field.name
@@ -102,7 +102,7 @@ def blob_columns(schema: Any) -> frozenset[str]:
 
 
 def fragments_of(dataset: Any) -> list[dict[str, Any]]:
-    """Return the fragments of a version: files, number of rows, and which rows are deleted."""
+    """Return for each fragment of a version a JSON-compatible dict of its files, row count, deletion file and overlays."""
     found = []
     for fragment in dataset.get_fragments():
         metadata = fragment.metadata.to_json()

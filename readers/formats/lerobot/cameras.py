@@ -1,4 +1,4 @@
-"""The cameras of a LeRobot dataset: the pictures of a frame in videos or tables."""
+"""Cameras of a LeRobot dataset, which find the pictures of a frame in videos or tables."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
 
-_NOW = np.zeros(1, np.int64)  # the offsets of a camera without delta_timestamps
+_NOW = np.zeros(1, np.int64)  # offsets of a camera without delta_timestamps: the current frame only
 
 
 class Shown(NamedTuple):
-    """The pictures of one camera that belong to a frame.
+    """The pictures of one camera that belong to a sample.
 
     Attributes:
-        info: Their video; for pictures in tables their episode, as a video of the codec `FRAMES_CODEC`.
-        frames: int64 [T], their numbers in the video or episode.
+        info: Metadata of the video; if pictures lie in tables, of the episode as a video of the codec `FRAMES_CODEC`.
+        frames: Indices of the pictures in the video or episode, int64 [T].
     """
 
     info: VideoInfo
@@ -38,11 +38,11 @@ class Shown(NamedTuple):
 
 
 class Camera(ABC):
-    """One camera.
+    """Base class of cameras; a camera is one feature of pictures in the dataset.
 
     Args:
-        feature: Its description in meta/info.json.
-        offsets: int64 [T], offsets of the frames whose pictures belong to a frame; None for its own picture only.
+        feature: Description of the camera in meta/info.json.
+        offsets: Offsets, in frames, of the pictures that belong to a sample, int64 [T]; None for the current frame only.
     """
 
     def __init__(self, feature: Feature, offsets: NDArray[np.int64] | None) -> None:
@@ -51,25 +51,25 @@ class Camera(ABC):
 
     @abstractmethod
     def video(self, place: Place) -> int:
-        """Return the number of the video or episode that holds the pictures of a frame."""
+        """Return the index of the video, or of the episode in tables, that holds the pictures of a sample."""
 
     @abstractmethod
     def info(self, place: Place) -> VideoInfo | VideoError:
-        """Return the metadata of that video or episode."""
+        """Return the metadata of the video or episode that holds the pictures of a sample; a VideoError if it cannot be read."""
 
     @abstractmethod
     def shown(self, place: Place) -> Shown:
-        """Return the pictures of a frame.
+        """Return which pictures belong to a sample.
 
         Raises:
             SourceError: The tables cannot be read.
-            VideoError: The video cannot be read, or has no frame at a time stamp.
+            VideoError: The video cannot be read, or has no frame at a time stamp of the sample.
             OSError: A file cannot be read.
         """
 
     @abstractmethod
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
-        """Return name and content of the field for pictures: the complete video, mapped, or the first picture.
+        """Return name and content of the sample's field for pictures: the complete video, mapped, or the first picture.
 
         Raises:
             SourceError: The pictures cannot be read.
@@ -77,7 +77,11 @@ class Camera(ABC):
         """
 
     def pictures(self, place: Place, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
-        """Return encoded pictures of an episode in tables."""
+        """Return the encoded pictures of an episode in tables, by their indices in the episode.
+
+        Raises:
+            TypeError: The pictures lie in a video.
+        """
         raise TypeError(f"the pictures of {self.name} at {place.key} {frames} lie in a video")
 
     def _rows(self, place: Place) -> NDArray[np.int64]:
@@ -88,12 +92,12 @@ class VideoCamera(Camera):
     """A camera whose pictures are frames of videos.
 
     Args:
-        feature: See Camera.
-        offsets: See Camera.
-        episodes: All episodes.
-        videos: All videos.
-        frames: Values of frames, for their time stamps.
-        tolerance_s: Largest difference of the time stamps of a frame and its picture, in seconds.
+        feature: See `Camera`.
+        offsets: See `Camera`.
+        episodes: All episodes of the dataset.
+        videos: All videos of the dataset.
+        frames: Reads the time stamps of frames.
+        tolerance_s: Largest allowed difference between the time stamps of a frame and its picture, in seconds.
     """
 
     def __init__(
@@ -111,17 +115,17 @@ class VideoCamera(Camera):
         self._videos, self._frames, self._tolerance_s = videos, frames, tolerance_s
 
     def video(self, place: Place) -> int:
-        """See Camera."""
+        """Return the index of the video that holds the pictures of a sample."""
         return int(self._numbers[place.episode])
 
     def info(self, place: Place) -> VideoInfo | VideoError:
-        """See Camera."""
+        """Return the metadata of the video that holds the pictures of a sample; a VideoError if it cannot be read."""
         return self._videos.info(self.video(place))
 
     def shown(self, place: Place) -> Shown:
-        """See Camera."""
+        """Return the video frames that are shown at a sample's time stamps; see `Camera.shown` for errors."""
         stamps = self._frames.values(place.table, TIME, self._rows(place))
-        # Rounding 4000 s to float32 is as large as the usual tolerance.
+        # The rounding error of 4000 s in float32 is as large as the usual tolerance, so it is added.
         tolerance = self._tolerance_s + np.spacing(np.abs(stamps)).astype(np.float64)
         seconds = float(self._starts[place.episode]) + stamps.astype(np.float64)
         try:
@@ -130,7 +134,7 @@ class VideoCamera(Camera):
             raise VideoError(f"{self._videos.files.name(self.video(place))}: {error}") from None
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
-        """See Camera."""
+        """Return name and content of the field for the complete video, mapped; see `Camera.payload` for errors."""
         del shown
         return f"{self.name}.mp4", map_whole(self._videos.files.path(self.video(place)))
 
@@ -139,12 +143,12 @@ class TableCamera(Camera):
     """A camera whose pictures lie in the tables.
 
     Args:
-        feature: See Camera.
-        offsets: See Camera.
+        feature: See `Camera`.
+        offsets: See `Camera`.
         places: The episodes and their tables.
         root: The folder of the dataset.
         fps: Frames per second.
-        decoded_bytes: Maximum size of decoded values kept in memory.
+        decoded_bytes: Maximum size in bytes of the decoded values that stay in memory.
     """
 
     def __init__(
@@ -166,26 +170,26 @@ class TableCamera(Camera):
         self._time_base = 1 / Fraction(fps).limit_denominator(100_000)
 
     def video(self, place: Place) -> int:
-        """See Camera."""
+        """Return the index of the episode that holds the pictures of a sample."""
         return place.episode
 
     def info(self, place: Place) -> VideoInfo:
-        """See Camera."""
+        """Return the metadata of the episode of a sample, in the form of a video."""
         return _still_info(place.stop - place.start, self.size, self._time_base)
 
     def shown(self, place: Place) -> Shown:
-        """See Camera."""
+        """Return the pictures of an episode that belong to a sample; see `Camera.shown` for errors."""
         return Shown(self.info(place), self._rows(place) - place.start)
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
-        """See Camera."""
+        """Return name and content of the field for a sample's first picture; see `Camera.payload` for errors."""
         [picture] = self.pictures(place, shown.frames[:1])
         if isinstance(picture, BadSample):
             raise SourceError(picture.reason)
         return f"{self.name}.{picture_ending(picture)}", picture
 
     def pictures(self, place: Place, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
-        """See Camera."""
+        """Return the encoded pictures of an episode by their indices in it, a BadSample for one that cannot be read."""
         rows = self._places.in_tables(place.table, place.start + frames)
         samples = self._table.fetch(rows)
         return [one if isinstance(one, BadSample) else one.fields[self.name] for one in samples]

@@ -1,4 +1,4 @@
-"""A LeRobot dataset: a sample per frame, or per window of frames, of the episodes that are taken."""
+"""Datasets of LeRobot episodes, with one sample per frame and the values of neighbouring frames on request."""
 
 import hashlib
 import json
@@ -42,47 +42,49 @@ from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import VideoInfo
 
-_NOW = np.zeros(1, np.int64)  # the offsets of a feature without delta_timestamps
+_NOW = np.zeros(1, np.int64)  # offsets of a feature without delta_timestamps
 
 
 class LeRobotDataset(IndexedDataset):
     """The frames of a LeRobot dataset of version 3.0, in the order of episodes and frames.
 
-    A sample is a frame with the neighbouring values that `delta_timestamps` asks for. Its key is ``episode_000003#17``, its
-    label the number of its task (`class_names` has the texts), and its fields are
+    A sample is a frame, with values of the neighbouring frames that `delta_timestamps` names. Its key is
+    ``episode_000003#17``, its label the number of its task (`class_names` has the texts), and its fields are
 
-    - each feature of numbers under its name, as the bytes of an .npy file: ``[*shape]``, a single number for the shape
+    - each feature of numbers under its name, as an .npy file: ``[*shape]``, a single number for the shape
       [1]; with `delta_timestamps` ``[T, *shape]``, and ``NAME_is_pad``, bool [T];
-    - ``task`` (and ``subtask``), looked up by number; features of text; with `delta_timestamps` a JSON list;
-    - ``CAMERA.frames``, int64 [T]: the numbers of frames in its video, in the order of presentation, or in its episode
+    - each feature of text under its name, as text; with `delta_timestamps` as a JSON list;
+    - ``task`` (and ``subtask``), the text that meta/tasks.parquet has for the frame's number;
+    - ``CAMERA.frames``, int64 [T]: the indices of frames in its video, in the order of presentation, or in its episode
       if the tables hold pictures; and ``CAMERA.mp4``, the complete video, mapped, or ``CAMERA.png``, the first
       picture.
 
-    A frame outside the episode is replaced by the first or last frame, and ``NAME_is_pad`` is true there.
-    The frames of a video are those shown at ``from_timestamp + timestamp``, in float64. A `Loader` decodes
-    them; `camera` gives access to them without a Loader.
+    A frame outside the episode is replaced by the episode's first or last frame, and ``NAME_is_pad`` is true there.
+    The video frame of a table row is the one shown at ``from_timestamp + timestamp``, computed in float64. A `Loader` decodes
+    video frames; `camera` gives access to them without a Loader.
 
-    Tables are read by row groups, and some of these stay decoded in memory. Videos are indexed when the first
-    sample is fetched, see `readers.video.VideoIndex`.
+    Tables are read by row groups, which stay decoded in memory up to `decoded_bytes`. Videos are indexed when the first
+    sample is fetched; see `readers.video.VideoIndex`.
 
     Args:
-        root: The folder, with meta/, data/ and, for pictures in videos, videos/.
-        split: Name of a split in meta/info.json; or give `episodes`.
-        episodes: Numbers of the episodes to take, in any order; None takes all.
-        cameras: Names of the features of pictures to take, or one name; None takes all.
-        delta_timestamps: For each feature seconds from the current frame, multiples of 1 / fps. Features without
-            an entry have the value of the current frame.
-        tolerance_s: Largest difference in seconds of these from a multiple, and of a frame's time stamp from that in its video.
-        decoded_bytes: Maximum size of decoded row groups kept in memory.
+        root: Path of the folder that holds meta/, data/ and, for pictures in videos, videos/.
+        split: Name of a split in meta/info.json; None if `episodes` is given or there is only one split.
+        episodes: Numbers of the episodes to take, in any order; None for all.
+        cameras: Names of the picture features to take, or one name; None for all.
+        delta_timestamps: Offsets from the current frame in seconds, multiples of 1 / fps, by feature name. Features without
+            an entry have only the value of the current frame.
+        tolerance_s: Largest allowed difference in seconds, of an offset from a multiple of 1 / fps and of a frame's time
+            stamp from that of its picture in the video.
+        decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
 
     Attributes:
-        root: The folder.
-        info: The content of meta/info.json.
-        cameras: Names of the cameras that are taken, in their order.
-        num_frames: For each camera the number T of its pictures in a sample.
+        root: Path of the dataset's folder.
+        info: Content of meta/info.json.
+        cameras: Names of the cameras that are read.
+        num_frames: Number T of a camera's pictures in a sample, by name of the camera.
 
     Raises:
-        SourceError: The dataset is missing, of another version or contradictory, or has no such episode or feature.
+        SourceError: The dataset is missing, of another version or inconsistent, or has no such split, episode or feature.
 
     Example:
         >>> robot = open_dataset("robot/", episodes=[0, 2], delta_timestamps={"action": [0.0, 0.1]})
@@ -136,14 +138,14 @@ class LeRobotDataset(IndexedDataset):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path and the options; another process opens the files itself."""
+        """Pickle the path and the options; the process that unpickles opens the files again."""
         return partial(type(self), **self._options), (self.root,)
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __repr__(self) -> str:
-        """The numbers of frames and episodes, the cameras, and `delta_timestamps`."""
+        """Show the counts of frames and episodes, the cameras, and `delta_timestamps`."""
         episodes = counted(len(self._places.taken), "episode")
         windows = {name: self._options["delta_timestamps"][name] for name in self._offsets}
         shown = f", delta_timestamps={windows}" if windows else ""
@@ -154,14 +156,14 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The texts of the tasks by their numbers; empty if these do not count from 0."""
+        """Texts of the tasks, by task number; empty if the numbers do not count from 0."""
         texts = self._texts.get("task", {})
         counted = range(len(texts))
         return tuple(texts[number] for number in counted) if set(texts) == set(counted) else ()
 
     @property
     def field_types(self) -> FieldTypes:
-        """Types and shapes of all fields of numbers."""
+        """(dtype, shape) of each field that holds numbers, by field name."""
         types: dict[str, tuple[str, tuple[int, ...]]] = {}
         for name, feature in self.info.features.items():
             window = (len(self._offsets[name]),) if name in self._offsets else ()
@@ -183,12 +185,12 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """Number of frames in the median episode."""
+        """Number of samples in the median episode, the unit of block shuffling."""
         return max(1, int(np.median(self._places.lengths)))
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the features, the episodes, the tables' footers, the videos' names and sizes, and the options."""
+        """32 hex digits, a hash of the features, episodes, table footers, names and sizes of the videos, and options."""
         info, episodes, taken = self.info, self._episodes, self._places.taken
         features = [[one.name, one.kind, one.dtype, one.shape] for one in info.features.values()]
         offsets = {name: self._offsets[name].tolist() for name in sorted(self._offsets)}
@@ -219,7 +221,7 @@ class LeRobotDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; ``height`` and ``width`` are those of the first camera in meta/info.json."""
+        """Return a column; ``height`` and ``width`` are those of the first camera, and ``num_bytes`` is -1."""
         if name == "label" and "task_index" in self.info.features:
             tables = range(len(self._places.tables))
             return self._places.gather([self._frames.whole(n, "task_index") for n in tables])
@@ -229,21 +231,24 @@ class LeRobotDataset(IndexedDataset):
         return np.full(len(self), -1, np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read frames; see `Dataset.fetch`.
+        """Return samples; see `Dataset.fetch`.
 
         Raises:
-            SourceError: The videos have no index yet, and PyAV is not installed.
-            IndexFileError: No folder for their index can be written to.
+            SourceError: The videos have no index yet, and PyAV, which makes it, is not installed.
+            IndexFileError: No folder for the index of the videos can be written to.
         """
         self.videos.open()
         return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
 
     def video_files(self) -> Dataset:
-        """Return the videos that hold the frames."""
+        """Return a dataset whose samples are all video files."""
         return self.videos.files
 
     def inspect_sample(self, sample: Sample, checks: Checks | None) -> SampleFacts:
-        """Inspect a sample; the sizes of its videos are left out, because samples share videos."""
+        """Return facts about a sample: field sizes, header and decoding error.
+
+        The sizes of its videos are left out, because samples share videos.
+        """
         sizes = {
             name: len(data) for name, data in sample.fields.items() if not name.endswith(".mp4")
         }
@@ -255,7 +260,7 @@ class LeRobotDataset(IndexedDataset):
         return SampleFacts(sizes, header, error=error)
 
     def _decoding_error(self, sample: Sample, place: Place, checks: Checks) -> str:
-        """Decode the pictures of all cameras, and return the error, "" if there is none."""
+        """Decode the pictures of all cameras; return the first error, "" if there is none."""
         for camera in self._cameras:
             try:
                 info, frames = camera.shown(place)
@@ -273,19 +278,23 @@ class LeRobotDataset(IndexedDataset):
         return ""
 
     def place(self, index: int) -> Place:
-        """Return the episode and frame of a sample."""
+        """Return the location of a sample: its episode, table and row."""
         return self._places.of(index)
 
     def episode(self, number: int) -> Place:
-        """Return the first frame of an episode, by the number of the episode, which must be taken."""
+        """Return the location of the first frame of an episode.
+
+        Args:
+            number: Number of the episode, which must be one of those that are read.
+        """
         return self._places.first_of(number)
 
     def camera(self, number: int) -> Camera:
-        """Return the camera with a number in `cameras`."""
+        """Return the camera with the given index in `cameras`."""
         return self._cameras[number]
 
     def episodes_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each sample's episode, int64 [n]."""
+        """Return the episode number of each sample, int64 [n]."""
         return self._places.episodes_of(indices)
 
     def _fetch_one(self, index: int) -> Sample | BadSample:

@@ -1,4 +1,4 @@
-"""The episodes of a LeRobot dataset: their rows in tables, their beginnings in videos, and the frame of each sample."""
+"""Episodes of a LeRobot dataset: their rows in tables, their start in videos, and the location of each sample."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from readers.plural import counted
 from readers.sample import SourceError
 
 FOLDER = "meta/episodes"
-# Columns of the table of episodes.
+# Columns of the episode tables.
 _OWN = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
 _DATA = ("data/chunk_index", "data/file_index")
-_MOST_SHOWN = 5  # numbers that an error quotes
+_MOST_SHOWN = 5  # episode numbers that an error quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Episodes:
     """All E episodes of a dataset, in the order of their numbers.
 
     Attributes:
-        numbers: int64 [E], ascending.
-        lengths: int64 [E], in frames.
-        table_names: Names of the tables of frames.
-        tables: int64 [E], number of the table of each episode.
-        first_rows: int64 [E], row of the first frame in that table.
+        numbers: Number of each episode, int64 [E], ascending.
+        lengths: Number of frames of each episode, int64 [E].
+        table_names: Names of the tables that hold the frames.
+        tables: Index in `table_names` of each episode's table, int64 [E].
+        first_rows: Row of each episode's first frame in its table, int64 [E].
         video_names: Names of the videos of all cameras.
-        videos: int64 [E] by camera, number of the video of each episode.
-        starts: float64 [E] by camera, seconds at which the episode begins in that video.
+        videos: By camera, the index in `video_names` of each episode's video, int64 [E].
+        starts: By camera, the time in seconds at which each episode begins in its video, float64 [E].
     """
 
     numbers: NDArray[np.int64]
@@ -51,15 +51,15 @@ class Episodes:
         return len(self.numbers)
 
     def rows_of_table(self, table: int) -> int:
-        """Return the number of rows that a table must have."""
+        """Return the number of rows that the table with this index must have: the frames of all its episodes."""
         return int(self.lengths[self.tables == table].sum())
 
 
 def read_episodes(root: Path, info: Info) -> Episodes:
-    """Return the episodes in the tables of episodes; their statistics are not read.
+    """Return all episodes that the tables in meta/episodes list.
 
     Raises:
-        SourceError: There is no table, a column is missing, or the tables are contradictory.
+        SourceError: There is no episode table, a column is missing, or values contradict each other.
     """
     cameras = [name for name, one in info.features.items() if one.kind == "video"]
     columns = [*_OWN, *_DATA]
@@ -135,7 +135,13 @@ def _check(stored: dict[str, NDArray[Any]]) -> None:
 def _first_rows(
     firsts: NDArray[np.int64], lengths: NDArray[np.int64], table_of: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the row of each episode's first frame in its table, in which episodes follow one another."""
+    """Return the row of each episode's first frame in its table, int64 [E].
+
+    Args:
+        firsts: Index of each episode's first frame in the dataset, int64 [E].
+        lengths: Number of frames of each episode, int64 [E].
+        table_of: Index of each episode's table, int64 [E]; a table holds its episodes one after the other.
+    """
     order = np.lexsort((firsts, table_of))
     before = np.cumsum(lengths[order]) - lengths[order]
     tables = table_of[order]
@@ -146,22 +152,22 @@ def _first_rows(
 
 
 def _numbered(names: Iterable[str]) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the number of each name, and the different names in the order of their first appearance."""
+    """Return the unique names in the order of their first appearance, preceded by the index of each given name in them."""
     numbers: dict[str, int] = {}
     of_each = [numbers.setdefault(name, len(numbers)) for name in names]
     return np.array(of_each, np.int64), list(numbers)
 
 
 class Place(NamedTuple):
-    """The location of a frame.
+    """The location of a frame in episodes and tables.
 
     Attributes:
-        episode: Index of its episode in `Episodes`.
+        episode: Index of the episode in `Episodes`.
         number: Number of the episode.
-        table: Number of its table among the opened tables.
-        row: Its row in the table.
-        start: Row of the first frame of its episode.
-        stop: Row behind the last frame of its episode.
+        table: Index of the table in `Places.tables`.
+        row: Row of the frame in the table.
+        start: Row of the episode's first frame in the table.
+        stop: Row after the episode's last frame in the table.
     """
 
     episode: int
@@ -173,21 +179,21 @@ class Place(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Name of the frame for people."""
+        """Key of the sample: the episode's number and the frame's index in the episode."""
         return f"episode_{self.number:06d}#{self.row - self.start}"
 
 
 class Places:
-    """The frames of the episodes that are taken, one after the other.
+    """Locations of all samples: the frames of the selected episodes, one after the other.
 
     Args:
         root: Folder of the dataset.
         episodes: All episodes.
-        wanted: Numbers of those that are taken; None takes all.
+        wanted: Numbers of the selected episodes; None for all.
 
     Attributes:
-        taken: int64 [n], indices of the episodes in `Episodes`, ascending.
-        tables: The opened tables that hold them.
+        taken: Indices of the selected episodes in `Episodes`, int64 [n], ascending.
+        tables: The opened tables that hold these episodes.
 
     Raises:
         SourceError: There is no such episode, or a table is missing or has another number of rows.
@@ -207,11 +213,11 @@ class Places:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Number of frames in each episode that is taken, int64 [n]."""
+        """Number of frames of each selected episode, int64 [n]."""
         return np.diff(self._firsts)
 
     def of(self, index: int) -> Place:
-        """Return the location of a sample."""
+        """Return the location of the sample with this index."""
         at = int(np.searchsorted(self._firsts, index, side="right")) - 1
         episode = int(self.taken[at])
         start = int(self._episodes.first_rows[episode])
@@ -221,25 +227,28 @@ class Places:
         return Place(episode, number, int(self._table_of[at]), row, start, stop)
 
     def first_of(self, number: int) -> Place:
-        """Return the location of an episode's first frame, by its number; the episode must be taken."""
+        """Return the location of the first frame of the episode with this number, which must be a selected one."""
         at = int(np.searchsorted(self._episodes.numbers[self.taken], number))
         return self.of(int(self._firsts[at]))
 
     def episodes_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each sample's episode, int64 [n]."""
+        """Return the episode number of each sample, int64 [n]."""
         at = np.searchsorted(self._firsts, indices, side="right") - 1
         numbers: NDArray[np.int64] = self._episodes.numbers[self.taken[at]]
         return numbers
 
     def in_tables(self, table: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return rows of a table as rows of all opened tables together."""
+        """Convert rows of one table to rows in the concatenation of all opened tables."""
         return rows + int(self._table_starts[table])
 
     def gather(self, values: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Return one value per sample.
+        """Select the values of the samples from the values of all table rows.
 
         Args:
-            values: For each table one value per row.
+            values: For each opened table one value per row, int64 [rows].
+
+        Returns:
+            One value per sample, int64 [samples].
         """
         result = np.empty(len(self), np.int64)
         for at, episode in enumerate(self.taken.tolist()):
@@ -252,10 +261,11 @@ class Places:
 def episodes_of_split(
     root: Path, info: Info, split: str | None, episodes: Iterable[int] | None
 ) -> Iterable[int] | None:
-    """Return the numbers of the episodes to take, None for all.
+    """Return the numbers of the episodes that the caller selects by split or by number, None for all.
 
     Raises:
-        SourceError: Both are given, there is no such split, or there are several and none is asked for.
+        SourceError: `split` and `episodes` are both given, there is no such split, or there are several splits and both are
+            None.
     """
     if episodes is not None and split is not None:
         raise SourceError("split= and episodes= both say which episodes to take: give one of them")

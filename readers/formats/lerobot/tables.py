@@ -1,4 +1,4 @@
-"""The tables of a LeRobot dataset: columns as NumPy arrays, and values of frames from row groups that are cached decoded."""
+"""Tables of a LeRobot dataset, read as NumPy arrays; decoded row groups are cached."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,23 +17,23 @@ from readers.sample import SourceError
 from readers.storage.limits import check_bytes
 from readers.storage.lru_cache import Recent
 
-_FOOTERS_BYTES = 64 << 20  # of cached footers; one has some 100 kB
+_FOOTERS_BYTES = 64 << 20  # limit of cached footers; one takes some 100 kB
 
 
 class Table:
-    """One Parquet file, opened.
+    """One open Parquet file of a LeRobot dataset.
 
     Args:
         root: Folder of the dataset.
-        name: Name of the file below it.
+        name: Name of the file, relative to the folder.
 
     Attributes:
-        name: As given.
+        name: Name of the file, as given.
         rows: Number of rows of each row group, int64 [groups].
-        digest: Over its footer.
+        digest: Hash of the file's footer, 64 hex digits.
 
     Raises:
-        SourceError: The file is missing, not Parquet, cut off or encrypted.
+        SourceError: The file is missing, truncated, encrypted or not Parquet.
     """
 
     def __init__(self, root: Path, name: str) -> None:
@@ -43,7 +43,7 @@ class Table:
         self.rows, self.digest = self._file.rows, self._file.digest
 
     def footer(self) -> Footer:
-        """Return its footer, read again."""
+        """Read the file's footer again, and return it."""
         return self._file.footer(self._location)
 
     def read(self, group: int, names: Sequence[str], footer: Footer | None = None) -> Any:
@@ -79,7 +79,7 @@ class Table:
         return table
 
     def groups(self, names: Sequence[str]) -> Iterator[Any]:
-        """Yield some columns, one row group at a time; see `Table.read`."""
+        """Yield some columns of each row group in turn, as pyarrow.Tables; see `Table.read` for errors."""
         footer = self.footer()
         for group in range(len(self.rows)):
             yield self.read(group, names, footer)
@@ -88,10 +88,10 @@ class Table:
 def to_array_with_gaps(
     column: Any, feature: Feature, where: str
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return a column with missing values as an array; see `to_array`.
+    """Return a column that may have nulls as an array, and where the nulls are; see `to_array` for the arguments.
 
     Returns:
-        The array, 0 or "" for missing values; and bool [rows], true for these, None without any.
+        The array, with 0 or "" in place of nulls; and bool [rows], true for nulls, or None if there are none.
     """
     if not column.null_count:
         return to_array(column, feature, where), None
@@ -104,18 +104,18 @@ def to_array_with_gaps(
 
 
 def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
-    """Return a column as an array.
+    """Return a column without nulls as a NumPy array.
 
     Args:
-        column: A pyarrow.ChunkedArray of numbers, of lists of numbers, or of texts.
-        feature: Expected type and shape.
+        column: The column, a pyarrow.ChunkedArray of numbers, of nested lists of numbers, or of text.
+        feature: Feature with the expected dtype and shape.
         where: Name of the table, for errors.
 
     Returns:
-        [rows, *shape] of the feature's type; texts as an array of objects.
+        Array [rows, *shape] of the feature's dtype; for text an object array of str.
 
     Raises:
-        SourceError: The column has another type or shape, or a value is missing.
+        SourceError: The column has another dtype or shape, or holds a null.
     """
     pa = require("pyarrow", extra="arrow")
     num_rows = len(column)
@@ -142,12 +142,14 @@ def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
 
 
 class Frames:
-    """Reads the values of frames, except pictures. Safe in several threads and in a forked process.
+    """Reads the values of frames, except pictures, and caches decoded row groups.
+
+    It may be used by several threads and after a fork.
 
     Args:
-        tables: The tables of frames.
+        tables: The tables that hold the frames.
         features: The features to read.
-        decoded_bytes: Maximum size of decoded row groups kept in memory.
+        decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
     """
 
     def __init__(
@@ -159,19 +161,19 @@ class Frames:
         self._live = _ProcessState(decoded_bytes)
 
     def values(self, table: int, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Return a feature of some frames.
+        """Return the values of one feature for some frames.
 
         Args:
-            table: Number of the table.
+            table: Index of the table.
             name: Name of the feature.
-            rows: int64 [T], in any order, with repetitions.
+            rows: Rows of the frames in the table, int64 [T], in any order and possibly repeated.
 
         Returns:
-            [T, *shape]; texts as an array of objects.
+            Array [T, *shape]; for text an object array of str.
 
         Raises:
             SourceError: The values cannot be read.
-            OSError: The file is gone or has changed.
+            OSError: The file was removed or has changed.
         """
         starts = self._starts[table]
         groups = np.searchsorted(starts, rows, side="right") - 1
@@ -186,7 +188,7 @@ class Frames:
         return values
 
     def whole(self, table: int, name: str) -> NDArray[Any]:
-        """Return a feature of all frames in a table, without caching it."""
+        """Return the values of one feature for all rows of a table, without caching them."""
         feature, one = self._features[name], self._tables[table]
         parts = [to_array(group.column(name), feature, one.name) for group in one.groups([name])]
         return np.concatenate(parts) if parts else np.empty(0, feature.dtype or object)
@@ -214,7 +216,7 @@ class Frames:
 
 
 class _ProcessState:
-    """The caches of one process."""
+    """The footers and decoded row groups that one process has cached."""
 
     def __init__(self, decoded_bytes: int) -> None:
         self.pid = os.getpid()
@@ -223,17 +225,21 @@ class _ProcessState:
 
 
 class _Arrays(dict[str, NDArray[Any]]):
-    """The features of a row group; `gaps` has bool [rows] for features with missing values, true for these."""
+    """The decoded features of a row group, by name.
+
+    Attributes:
+        gaps: For each feature with nulls, by name, bool [rows] that is true for nulls.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.gaps: dict[str, NDArray[np.bool_]] = {}
 
     def take(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Return a feature of some rows.
+        """Return the values of one feature for some rows of the row group.
 
         Raises:
-            SourceError: A row has no value.
+            SourceError: A value is null.
         """
         if name in self.gaps and self.gaps[name][rows].any():
             raise SourceError(f"a row of its window has no {name!r}")

@@ -1,4 +1,4 @@
-"""The values of a frame as fields: numbers, texts, and those of the window around it; pictures are elsewhere."""
+"""Fields of a LeRobot sample: numbers and texts of its frame and of neighbouring frames (pictures: see cameras.py)."""
 
 import io
 import json
@@ -17,28 +17,28 @@ from readers.formats.lerobot.tables import Frames, Table, to_array
 from readers.sample import Payload, SourceError
 
 DeltaTimestamps = Mapping[str, Sequence[float]]
-"""Seconds from the current frame, by the name of a feature."""
+"""Offsets from the current frame in seconds, by feature name."""
 _PNG = b"\x89PNG"
-_WORDS = ("task", "subtask")  # tables of texts: meta/tasks.parquet, meta/subtasks.parquet
-_TEXT_COLUMNS = ("__index_level_0__",)  # pandas' name of an index without a name
+_WORDS = ("task", "subtask")  # what meta/tasks.parquet and meta/subtasks.parquet hold texts of
+_TEXT_COLUMNS = ("__index_level_0__",)  # column name that pandas writes for an index without a name
 
 
 def frame_offsets(
     deltas: DeltaTimestamps, fps: float, tolerance_s: float, known: Sequence[str]
 ) -> dict[str, NDArray[np.int64]]:
-    """Return the offsets in frames for offsets in seconds.
+    """Convert offsets in seconds to offsets in frames.
 
     Args:
-        deltas: Seconds by feature, multiples of 1 / fps.
+        deltas: Offsets in seconds by feature name, multiples of 1 / fps.
         fps: Frames per second.
-        tolerance_s: Largest difference from a multiple, in seconds.
-        known: Features that may have offsets.
+        tolerance_s: Largest allowed difference from a multiple of 1 / fps, in seconds.
+        known: Names of the features that may have offsets.
 
     Returns:
-        int64 [T] by feature.
+        Offsets in frames by feature name, int64 [T].
 
     Raises:
-        SourceError: A feature is unknown or has no seconds, or seconds are no multiple of 1 / fps.
+        SourceError: A feature is unknown or has no offsets, or an offset is no multiple of 1 / fps.
     """
     if not isinstance(deltas, Mapping):
         raise SourceError(
@@ -78,26 +78,32 @@ def _offsets(
 def clamp_rows(
     row: int, start: int, stop: int, offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return rows around a row, moved into the episode, and bool [T] for those that were moved.
+    """Return the rows at given offsets from a row, clamped to the episode.
 
     Args:
-        row: The row, start <= row < stop.
+        row: Row of the current frame, start <= row < stop.
         start: First row of the episode.
-        stop: The row behind its last row.
-        offsets: int64 [T], offsets from the row.
+        stop: Row after the last row of the episode.
+        offsets: Offsets from the current row, int64 [T].
+
+    Returns:
+        The clamped rows, int64 [T]; and bool [T], true for rows that lay outside the episode.
     """
     rows = row + offsets
     return np.clip(rows, start, stop - 1), (rows < start) | (rows >= stop)
 
 
 def to_npy(values: NDArray[Any]) -> bytes:
-    """Return values as the bytes of an .npy file."""
+    """Return an array as the bytes of an .npy file."""
     return _header(values.dtype.str, values.shape) + values.tobytes()
 
 
 @cache
 def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """Return the header of an .npy file, cached: a dataset has few of them, and NumPy takes 20 us to write one."""
+    """Return the header of an .npy file.
+
+    Headers are cached: a dataset needs few different ones, and NumPy takes 20 us to write one.
+    """
     file = io.BytesIO()
     fields = {"descr": dtype, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, fields)
@@ -105,31 +111,36 @@ def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
 
 
 def to_text(values: NDArray[Any], *, single: bool) -> bytes:
-    """Return one text, or a JSON list of several."""
+    """Return texts as the bytes of a field: the first one if `single` is true, otherwise a JSON list of all."""
     return (values[0] if single else json.dumps(values.tolist(), ensure_ascii=False)).encode()
 
 
 def picture_ending(picture: Payload) -> str:
-    """Return the file ending of an encoded picture, by its first bytes."""
+    """Return the file ending of an encoded picture by its first bytes: "png", or "jpg" for all others."""
     return "png" if bytes(picture[:4]) == _PNG else "jpg"
 
 
 def read_all_texts(root: Path, info: Info) -> dict[str, dict[int, str]]:
-    """Return the texts that features refer to by number, by word: "task", "subtask"; see `read_texts`."""
+    """Return the texts of tasks and subtasks, if frames refer to them.
+
+    Returns:
+        A dict with the keys "task" and "subtask", as far as there is such an index feature; the values are dicts from
+        number to text, see `read_texts`.
+    """
     return {word: read_texts(root, word) for word in _WORDS if f"{word}_index" in info.features}
 
 
 def read_texts(root: Path, word: str) -> dict[int, str]:
-    """Return number -> text from meta/tasks.parquet or meta/subtasks.parquet.
+    """Return the texts in meta/tasks.parquet or meta/subtasks.parquet, by number.
 
-    The text is the table's index; its column is named by the word or by pandas. Rows may come in any order.
+    The texts are the index of a pandas table, whose column has the name `word` or pandas' default name.
 
     Args:
         root: Folder of the dataset.
         word: "task" or "subtask".
 
     Raises:
-        SourceError: The table is missing, or has no such columns.
+        SourceError: The table or a column is missing, or a number has two texts.
     """
     name = f"meta/{word}s.parquet"
     if not (root / name).is_file():
@@ -154,14 +165,14 @@ def read_texts(root: Path, word: str) -> dict[int, str]:
 
 
 class Values:
-    """Reads the values of frames.
+    """Makes the fields of samples from the values of frames.
 
     Args:
-        frames: The tables.
-        info: The features.
+        frames: Reads values of frames in the tables.
+        info: Content of meta/info.json with the features.
         tables: Names of the tables, for errors.
-        offsets: By feature, int64 [T], offsets of the neighbouring frames whose values belong to a frame.
-        texts: By word ("task"), the text for each number.
+        offsets: Offsets, in frames, of the values that belong to a sample, int64 [T], by feature name.
+        texts: Texts by number, for the keys "task" and "subtask"; see `read_all_texts`.
     """
 
     def __init__(
@@ -176,11 +187,11 @@ class Values:
         self._offsets, self._texts = offsets, texts
 
     def read(self, place: Place) -> dict[str, Payload]:
-        """Return the fields of a frame.
+        """Return the fields of a sample without pictures, tasks and subtasks.
 
         Raises:
-            SourceError: Its row is that of another frame, or cannot be read.
-            OSError: The file is gone or has changed.
+            SourceError: The row cannot be read, or states another episode or frame.
+            OSError: The file was removed or has changed.
         """
         numbers = [self._at(place, name) for name in (EPISODE, FRAME)]
         if numbers != [place.number, place.row - place.start]:
@@ -205,10 +216,10 @@ class Values:
         return fields
 
     def add_texts(self, fields: dict[str, Payload], place: Place) -> int:
-        """Add the texts of a frame to its fields; return the number of its task, -1 for none.
+        """Add the fields ``task`` and ``subtask`` to a sample's fields; return the number of its task, -1 without tasks.
 
         Raises:
-            SourceError: A number has no text.
+            SourceError: The number of a task or subtask has no text.
         """
         numbers = {word: self._at(place, f"{word}_index") for word in self._texts}
         for word, number in numbers.items():

@@ -1,4 +1,4 @@
-"""The videos of a LeRobot dataset, and their frames at given time stamps."""
+"""Videos of a LeRobot dataset, and lookup of their frames by time stamp."""
 
 import threading
 from collections import OrderedDict
@@ -22,10 +22,10 @@ _MOST_KNOWN = 64  # videos whose time stamps stay in memory: 8 bytes per frame
 
 
 class VideoFiles(FileDataset):
-    """The videos of all cameras, each a sample.
+    """A dataset whose samples are the video files of all cameras.
 
     Attributes:
-        source: The folder ``videos``; the index lies next to it.
+        source: Path of the folder ``videos``; the index lies next to it.
     """
 
     def __init__(self, root: Path, names: Sequence[str]) -> None:
@@ -33,11 +33,11 @@ class VideoFiles(FileDataset):
         super().__init__(root, names, [-1] * len(names))
 
     def name(self, number: int) -> str:
-        """Return the name of a video, relative to the dataset's folder."""
+        """Return the name of the video with this index, relative to the dataset's folder."""
         return str(self._names[number])
 
     def path(self, number: int) -> str:
-        """Return the path of a video."""
+        """Return the path of the video with this index."""
         return self._prefix + self.name(number)
 
     def _payload(self, path: str) -> Payload:
@@ -45,11 +45,11 @@ class VideoFiles(FileDataset):
 
 
 class Videos:
-    """Some videos of a dataset, by their numbers among all videos; they are indexed on first use.
+    """Metadata and time stamps of the videos in use, which are indexed on first use.
 
     Args:
-        files: All videos.
-        wanted: int64 [W], numbers of the videos in use, ascending.
+        files: All videos of the dataset.
+        wanted: Indices in `files` of the videos in use, int64 [W], ascending.
     """
 
     def __init__(self, files: VideoFiles, wanted: NDArray[np.int64]) -> None:
@@ -65,8 +65,14 @@ class Videos:
     ) -> Self:
         """Return the videos of some episodes and cameras.
 
+        Args:
+            root: Folder of the dataset.
+            episodes: All episodes.
+            taken: Indices of the episodes in use, int64 [n].
+            cameras: Names of the cameras in use.
+
         Raises:
-            SourceError: The name of a video leaves the dataset.
+            SourceError: The name of a video leads out of the dataset's folder.
         """
         numbers = [episodes.videos[one][taken] for one in cameras if one in episodes.videos]
         wanted = np.unique(np.concatenate([np.empty(0, np.int64), *numbers]))
@@ -79,7 +85,7 @@ class Videos:
 
     @property
     def index(self) -> VideoIndex:
-        """The index of the videos; see `VideoIndex.open`."""
+        """The index of the videos in use, made at the first access; see `VideoIndex.open` for errors."""
         with self._lock:
             if self._index is None:
                 every = len(self._wanted) == len(self.files)
@@ -89,35 +95,35 @@ class Videos:
             return self._index
 
     def open(self) -> None:
-        """Index the videos unless that was done before; see `VideoIndex.open` for errors."""
+        """Index the videos in use unless they are indexed; see `VideoIndex.open` for errors."""
         if len(self._wanted):
             _ = self.index
 
     @property
     def peculiar(self) -> dict[str, int]:
-        """Numbers of videos that users should know about, see `VideoIndex.peculiar`."""
+        """Counts of videos with peculiarities that users should know; see `VideoIndex.peculiar`."""
         return self.index.peculiar if len(self._wanted) else dict.fromkeys(WORDS, 0)
 
     def info(self, video: int) -> VideoInfo | VideoError:
-        """Return the metadata of a video, or the reason why the file is none."""
+        """Return the metadata of the video with this index, or a VideoError if the file is no readable video."""
         known = self._look(video)
         return known if isinstance(known, VideoError) else known[0]
 
     def frames_at(
         self, video: int, seconds: NDArray[np.float64], tolerance: NDArray[np.float64]
     ) -> tuple[VideoInfo, NDArray[np.int64]]:
-        """Return the frames that are shown at given times.
+        """Return the frames of a video whose time stamps are nearest to given times.
 
         Args:
-            video: Number of the video.
-            seconds: float64 [T], in the time of its container.
-            tolerance: float64 [T], largest difference from the time stamp of a frame, in seconds.
+            video: Index of the video in `files`.
+            seconds: Times in the video's container, float64 [T], in seconds.
+            tolerance: Largest allowed difference from the time stamp of a frame, float64 [T], in seconds.
 
         Returns:
-            The video's metadata; and int64 [T], numbers in the order of presentation.
+            The video's metadata; and the indices of the frames in the order of presentation, int64 [T].
 
         Raises:
-            VideoError: No frame is shown at one of the times, or the file is no video.
+            VideoError: No frame lies within the tolerance of a time, or the file is no readable video.
         """
         known = self._look(video)
         if isinstance(known, VideoError):

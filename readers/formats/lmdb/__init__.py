@@ -1,1 +1,1 @@
-"""LMDB environments, read without the library of that name."""
+"""LMDB environments, read without the package lmdb."""

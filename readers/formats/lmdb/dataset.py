@@ -1,7 +1,7 @@
-"""LMDB environments: keys and values in a B+tree; values are read at their offsets in the file.
+"""Datasets of LMDB environments, whose values are read directly at their offsets in the file.
 
-LMDB's own library copies every value, or keeps a transaction open while a value is in use. Here the tree is
-walked once, and the offsets of the values are stored in an index, as for tar shards.
+LMDB's own library copies every value, or keeps a transaction open while a value is in use. Here the B+tree of keys is
+walked once, and the offsets of the values are stored in an index file, as for tar shards.
 """
 
 import re
@@ -42,7 +42,7 @@ Layout = Literal["files", "values", "numbered", "datum"]
 
 _KEY_AND_FIELD = re.compile(rb"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)  # as in a tar shard
 _NUMBERED = re.compile(rb"image-([0-9]{1,18})")
-_FIRST_LABELS = 64  # enough to tell words, some of which are years, from class numbers
+_FIRST_LABELS = 64  # labels that are checked to tell words, such as years, from class numbers
 _NO_SAMPLES = re.compile(rb"__.*|num[-_ ]?samples|length|len|meta|metadata|keys", re.DOTALL)
 _NUMBERING_FIELDS = {
     "cls",
@@ -50,7 +50,7 @@ _NUMBERING_FIELDS = {
     "data",
     "ppm",
     "pgm",
-}  # of samples that bring their class number
+}  # fields of samples with a class number of their own, so that folders are no classes
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _MSGPACK = re.compile(rb"[\x82-\x8f\x92-\x9f][\xa1-\xbf\xc4-\xc6\xd9-\xdb]")
 
@@ -58,33 +58,33 @@ _MSGPACK = re.compile(rb"[\x82-\x8f\x92-\x9f][\xa1-\xbf\xc4-\xc6\xd9-\xdb]")
 class LmdbDataset(ShardDataset):
     """Samples in an LMDB environment, in the order of the keys.
 
-    The layouts, which the first keys and values tell apart:
+    The layouts, which are recognised by the first keys and values:
 
-    - ``files``: keys are file names, ``n01/10026.jpg`` and ``n01/10026.cls``, and are put together as in a
-      tar shard (see `TarDataset`).
-    - ``values``: each value is an encoded image (LSUN, BasicSR), the field ``image``. Keys that begin with
-      two underscores, and ``num-samples``, ``length`` and the like, are passed over.
-    - ``numbered``: ``image-000000001`` and ``label-000000001`` (text recognition), the fields ``image`` and
-      ``label``. If half or more of the first labels are text, they hold the words in the images and not
-      classes: they are fields, and each label is -1.
-    - ``datum``: each value is a Datum of Caffe, whatever its key (``convert_imageset`` writes
-      ``00000000_photo.jpg``). An encoded image is the field ``data``, raw pixels become the field ``ppm`` or
-      ``pgm``, in RGB.
+    - ``files``: keys are file names, such as ``n01/10026.jpg`` and ``n01/10026.cls``, which are grouped into samples as in
+      a tar shard (see `TarDataset`).
+    - ``values``: each value is an encoded image (LSUN, BasicSR), which becomes the field ``image``. Keys that begin with
+      two underscores, and keys such as ``num-samples`` and ``length``, are ignored.
+    - ``numbered``: keys are ``image-000000001`` and ``label-000000001`` (text recognition), whose values become the fields
+      ``image`` and ``label``. If at least half of the first labels are text, they are taken for the words in the images
+      instead of classes, and each sample's label is -1.
+    - ``datum``: each value is a Datum message of Caffe (``convert_imageset`` writes it under keys such as
+      ``00000000_photo.jpg``). An encoded image becomes the field ``data``, raw pixels become the field ``ppm`` (in RGB) or
+      ``pgm``.
 
-    If all samples of the first two layouts lie in folders and none has a ``cls``, the first folder is the
+    If, in one of the first two layouts, all keys have a folder and no sample has a ``cls``, the first folder is the
     class, numbered in sorted order.
 
     The tree is walked once (see `readers.storage.index`), and values are then read at their offsets; see `ShardDataset`.
-    Nothing may write to the environment while it is in use; samples of one that was written to are BadSamples.
+    No program may write to the environment while it is in use; if it is written to, its samples become BadSamples.
 
     Args:
-        path: A folder with ``data.mdb``, or an environment in one file; a URL of the file.
-        layout: One of the above, None to find out.
-        database: A named database in the environment. None is the main one, or the only named one.
+        path: Path of a folder with ``data.mdb``, or path or URL of the environment's file.
+        layout: One of the layouts above; None to recognise it.
+        database: Name of a database in the environment; None for the main one, or the only named one.
 
     Raises:
-        SourceError: It is missing, no LMDB of 64-bit little-endian machines, holds no samples, or its
-            values are of no known layout or pickled.
+        SourceError: The file is missing or no LMDB of 64-bit little-endian machines, holds no samples, or its
+            values are pickled or of an unknown layout.
     """
 
     def __init__(
@@ -97,16 +97,16 @@ class LmdbDataset(ShardDataset):
         self._options: dict[str, Any] = {"layout": layout, "database": database}
         find = _Samples(layout, database)
         super().__init__([_data_file(path)], Scan("lmdb", 3, find, self._options))
-        if "label" in self.members:  # which may hold the words in the images
+        if "label" in self.members:  # the field may hold the words in the images
             self.unlabelled = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the file itself."""
+        """Pickle the path and the options; the process that unpickles opens the file again."""
         return partial(type(self), **self._options), (self.shards[0],)
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """The first folders of the keys, where they are the classes; else empty."""
+        """Class names, by class number: the first folders of the keys; empty if labels are not made from folders."""
         try:
             labels, rows = np.unique(self.column("label"), return_index=True)
         except UnreadableLabelsError:  # labels from folders can always be read
@@ -118,7 +118,7 @@ class LmdbDataset(ShardDataset):
         names = [""] * int(labels[-1] + 1)
         for entry in entries:
             if isinstance(entry, Sample):
-                names[entry.label] = entry.key.split("/")[1]  # behind the file's name
+                names[entry.label] = entry.key.split("/")[1]  # the part after the file's name
         return tuple(names)
 
     @property
@@ -126,12 +126,12 @@ class LmdbDataset(ShardDataset):
         return (*super().remarks, *about_dots(self, "write names without other dots"))
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """Return where images lie in files; None if the values are Datum messages of raw pixels."""
+        """Return where the images of samples lie in the file; None if the values are Datum messages of raw pixels."""
         return super().locate(indices, lambda name: name == "planes" or reads(name))
 
     @staticmethod
     def _decode(fields: dict[str, Payload], size: tuple[int, int] | None) -> dict[str, Payload]:
-        """Make an image file of the pixels of a Datum."""
+        """Return the fields, with raw pixels of a Datum converted to an image file."""
         planes = fields.get("planes")
         if planes is None or size is None:
             return fields
@@ -150,13 +150,13 @@ def _data_file(path: PathLike) -> PathLike:
 
 @dataclass(frozen=True)
 class _Samples:
-    """The scan for samples in the bytes of an LMDB file; see `LmdbDataset` for the options."""
+    """Callable that finds the samples in the bytes of an LMDB file; see `LmdbDataset` for the options."""
 
     layout: Layout | None = None
     database: str | None = None
 
     def __call__(self, content: Content, name: str) -> Iterator[Entry]:
-        """Yield the samples, in the order of their keys."""
+        """Yield the index entries of the samples, in the order of their keys."""
         tree = Tree(content, name, self.database)
         layout = self.layout or _recognise(content, tree, name)
         empty = True
@@ -170,7 +170,7 @@ class _Samples:
 
 
 def _recognise(content: Content, tree: Tree, name: str) -> Layout:
-    """Return the layout that the first entries have."""
+    """Return the layout of an environment, recognised by its first 16 keys and values."""
     first = list(islice((node for node in tree.nodes() if _counts(node)), 16))
     if not first:
         raise SourceError(f"{name} holds no samples: its database is empty")
@@ -203,7 +203,7 @@ def _recognise(content: Content, tree: Tree, name: str) -> Layout:
 
 
 def _names_image(node: Node) -> bool:
-    """Return whether a key is the name of an image's file."""
+    """Return whether a key is the name of an image file."""
     found = _KEY_AND_FIELD.fullmatch(node.key)
     return found is not None and is_image_field(found[2].decode("utf-8", "replace").lower())
 
@@ -272,7 +272,7 @@ def _values(content: Content, tree: Tree) -> Iterator[Entry]:
 
 
 def _numbered(content: Content, tree: Tree) -> Iterator[Entry]:
-    # image- stands before label- in the tree: two walks keep step without holding either in memory.
+    # image- keys sort before label- keys: two walks in parallel pair them without holding either in memory.
     labels = (node for node in tree.nodes() if node.key.startswith(b"label-"))
     first = [content[node.start : node.stop] for node in islice(labels, _FIRST_LABELS)]
     are_classes = bool(first) and (to_labels(first) < -1).mean() < 0.5
@@ -333,7 +333,15 @@ def _entry(
     image: str | None,
     value: Any,
 ) -> Entry:
-    """Return the entry of a sample whose label is a value; a label that cannot be read makes a bad sample."""
+    """Return the index entry of a sample; if its label cannot be read, an entry of a bad sample.
+
+    Args:
+        content: Bytes of the file.
+        key: Key of the sample.
+        spans: Start and end offset of each field, by name.
+        image: Name of the field that holds the image, None if there is none.
+        value: The label as stored.
+    """
     try:
         label = to_label(value)
     except ValueError as error:
@@ -347,7 +355,7 @@ def _entry(
 
 
 def _class_numbers(tree: Tree, split: Callable[[Node], tuple[bytes, str]]) -> dict[bytes, int]:
-    """Return the number of each class folder; none where some sample lies in none, or has a cls."""
+    """Return the class number of each first folder; empty if a key has no folder, or a sample has a field cls."""
     folders = set()
     for node in tree.nodes():
         stem, field = split(node) if not node.is_lost else (b"", "")

@@ -1,7 +1,7 @@
-"""The file of an LMDB environment: pages that make up B+trees, walked from the first key to the last.
+"""Parser of LMDB files: walks the pages of a B+tree from the first key to the last.
 
 The format is that of LMDB 0.9 on little-endian machines with 64 bits, which has not changed since 2014.
-Nothing is trusted: a page that leads out of the file, or back to where the walk has been, is a fault.
+All page numbers are checked: a link out of the file, or to a page that was visited before, is a fault.
 """
 
 import struct
@@ -29,14 +29,14 @@ _ADVICE = "write it with LMDB 0.9 on a little-endian machine with 64 bits, or co
 
 
 class Node(NamedTuple):
-    """A key, and where in the file its value lies; or a part of the tree that cannot be read.
+    """A key and the location of its value in the file; or a part of the tree that cannot be read.
 
     Attributes:
-        key: The key; whole numbers are written in digits.
-        start: First byte, counted from the start of the file.
-        stop: The byte behind the last one.
-        fault: Why the value cannot be read, "" when it can.
-        is_lost: A part of the tree cannot be read, and `key` says which.
+        key: The key; an integer key is written in decimal digits.
+        start: Offset of the value in the file.
+        stop: Offset of the end of the value.
+        fault: Reason why the value cannot be read, "" if it can.
+        is_lost: Whether this stands for an unreadable part of the tree, which `key` then names.
     """
 
     key: bytes
@@ -52,11 +52,11 @@ class Tree:
     Args:
         content: The bytes of the file.
         name: Name of the file, for errors.
-        database: Name of the database; None is the main one, or the only named one where it holds
-            nothing but that.
+        database: Name of the database; None for the main database, or for the only named one if the main database
+            holds nothing else.
 
     Raises:
-        SourceError: The file is no LMDB, of another kind of machine, or has no such database.
+        SourceError: The file is no LMDB file of a 64-bit little-endian machine, or has no such database.
     """
 
     def __init__(self, content: Content, name: str, database: str | None = None) -> None:
@@ -76,16 +76,16 @@ class Tree:
         self._flags, self._root = subtrees[database]
 
     def nodes(self) -> Iterator[Node]:
-        """Walk over the keys, in order."""
+        """Yield a node for each key, in the order of the keys, and for each part of the tree that cannot be read."""
         for key, page, at, fault in self._leaves():
             yield Node(key, fault=fault, is_lost=True) if fault else self._node(key, page, at)
 
     def _read_meta(self) -> tuple[tuple[int, int], int]:
-        """Return flags and root of the main database in the newer of the two states, and the page size."""
+        """Return (flags, root page) of the main database in the newer of the two meta pages, and the page size in bytes."""
         first = self._meta(0)
         if first is None:
             raise SourceError(f"{self._name} is no LMDB environment: {_ADVICE}")
-        # The list of free pages is a database too; its padding keeps the size of a page.
+        # The list of free pages is stored as a database, whose padding field holds the page size.
         page_bytes = _DATABASE.unpack(first[4])[0]
         if page_bytes < 256 or page_bytes > 1 << 16 or page_bytes & (page_bytes - 1):
             raise SourceError(
@@ -104,7 +104,10 @@ class Tree:
         return meta if meta[:2] == (_MAGIC, _VERSION) else None
 
     def _subtrees(self, wanted: str | None) -> dict[str, tuple[int, int]]:
-        """Return flags and root of the named databases; none where the main one holds anything else."""
+        """Return (flags, root page) of each named database, by name.
+
+        If `wanted` is None and the main database holds other values too, the result is empty.
+        """
         found: dict[str, tuple[int, int]] = {}
         for key, page, at, fault in self._leaves():
             if fault:
@@ -119,7 +122,7 @@ class Tree:
         return found
 
     def _leaves(self) -> Iterator[tuple[bytes, Payload, int, str]]:
-        """Yield the key of each node, its page and its offset there, or a fault."""
+        """Yield (key, page, offset in the page, fault) of each leaf node; a fault stands for a part that cannot be read."""
         if self._root == _NO_PAGE:
             return
         if self._flags & _SORTED_DUPLICATES:
@@ -143,7 +146,7 @@ class Tree:
                     if child < num_pages and not met[child >> 3] >> (child & 7) & 1:
                         met[child >> 3] |= 1 << (child & 7)
                         children.append(child)
-                if len(children) < len(offsets):  # one fault, however many there are
+                if len(children) < len(offsets):  # one fault for all bad links of the page
                     fault = f"{self._name} is damaged: page {number} leads out of it, or to pages known before"
                     yield b"(page %d)" % number, b"", 0, fault
                 stack.extend((child, depth + 1) for child in reversed(children))
@@ -153,7 +156,7 @@ class Tree:
                 yield self._key(page[at + _NODE.size : at + _NODE.size + key_bytes]), page, at, ""
 
     def _page(self, number: int) -> tuple[Payload, int, tuple[int, ...]]:
-        """Return a page, its flags, and the offsets of its nodes; an empty page if there is no sound one."""
+        """Return a page, its flags, and the offsets of its nodes; an empty page if it is damaged or missing."""
         page = self._content[number * self._page_bytes : (number + 1) * self._page_bytes]
         if len(page) < self._page_bytes:
             return b"", 0, ()

@@ -1,1 +1,1 @@
-"""Folders of images, and folders of their masks."""
+"""Datasets of images in one folder with their masks in another."""

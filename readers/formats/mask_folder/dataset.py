@@ -1,4 +1,4 @@
-"""Images in one folder, and their masks in another."""
+"""Datasets of images in one folder with their masks in another."""
 
 import os
 from collections.abc import Mapping
@@ -32,40 +32,43 @@ from readers.sample import (
 )
 
 _NUM_LOOKED_AT = (
-    8  # masks that are decoded at opening; a dataset of 0 and 255 shows in any few of them
+    8  # masks that are decoded at opening; any few of them show whether values are 0 and 255
 )
 
 
 class MaskFolderDataset(FileDataset):
     """Images and their semantic or instance masks, in two folders: ``images/a.jpg`` and ``masks/a.png``.
 
-    A sample has the image under its extension and the mask as ``mask.png`` (or gif, bmp, tif), as stored; its
-    label is -1. An image and its mask lie in the same place below their folders, at any depth, and have the same
-    stem but for suffixes. The folders are found by their names: images or img with masks, annotations or labels;
-    train with train_masks; Cityscapes' leftImg8bit with gtFine or gtCoarse. Both may hold folders of splits
+    A sample has the image in the field named by its extension, and the unchanged mask file in ``mask.png`` (or mask.gif,
+    mask.bmp, mask.tif); its label is -1. An image and its mask have equal paths below their two folders, at any depth,
+    apart from extensions and suffixes. The two folders are found by their names: images or img with masks, annotations or
+    labels; train with train_masks; Cityscapes' leftImg8bit with gtFine or gtCoarse. Both may hold folders of splits
     (``images/training``, ``annotations/training``).
 
-    Masks hold class numbers: the indices of a PNG with a palette, the grey levels of any other file. The caller gives the meaning of
-    other values; the field ``mask_values.json`` passes it to the loader, which numbers the classes. A value that is not listed there
-    makes a bad sample. Eight masks, spread evenly, are decoded at opening: if they hold only 0 and 255, then 255 becomes class 1, with
-    a warning.
+    Masks hold class numbers: the indices of a PNG with a palette, the grey levels of any other file. If the values are no
+    class numbers, ``mask_values`` or ``colors`` maps them; the mapping is passed to the loader in the field
+    ``mask_values.json``, and an unlisted value makes a bad sample. Eight evenly spread masks are decoded at opening: if they
+    hold only 0 and 255, then 255 becomes class 1, with a warning.
 
     Args:
         root: The folder of the dataset.
-        split: Name of the split; None for the only one.
-        images: Folder of the images in root, if it has another name; give ``masks`` as well.
-        masks: Folder of the masks, likewise. It may be that of the images if there is a ``mask_suffix``.
-        image_suffix: End of the stems of images that those of masks lack; None is ``_leftImg8bit`` for Cityscapes, else "".
-        mask_suffix: End of the stems of masks that those of images lack, such as ``_mask`` or ``_gtFine_labelIds``.
-        mask_values: Value in the file -> class; or "binary" (0 and 255), "ade20k" (0 becomes 255, all others one
+        split: Name of the split; None if there is only one.
+        images: Folder of the images in root, if it has no usual name; requires ``masks``.
+        masks: Folder of the masks in root, if it has no usual name; requires ``images``. It may equal ``images`` if
+            ``mask_suffix`` is given.
+        image_suffix: End of the stems of images that the stems of masks lack; None for ``_leftImg8bit`` with Cityscapes,
+            otherwise "".
+        mask_suffix: End of the stems of masks that the stems of images lack, such as ``_mask`` or ``_gtFine_labelIds``.
+        mask_values: Dict from value in the file to class; or "binary" (0 and 255), "ade20k" (0 becomes 255, all others one
             less) or "cityscapes" (labelIds become train ids). {} leaves all values unchanged, also 0 and 255.
-        colors: (red, green, blue) -> class, for masks in colours.
-        ignore: Class of values or colours that are not listed, such as 255; None makes a bad sample.
-        unpaired: "leave out" skips images without a mask and masks without an image, and a warning counts them.
+        colors: Dict from (red, green, blue) in the file to class, for masks in colours.
+        ignore: Class of all unlisted values or colours, such as 255; if None, they make a bad sample.
+        unpaired: "refuse" raises an error for images without a mask and masks without an image; "leave out" skips them, with a
+            warning that states their counts.
 
     Raises:
-        SourceError: There are no such folders; a file has no partner, or two files have the same one; masks are JPEG, or
-            hold colours without a given meaning.
+        SourceError: The folders are not found; an image has no mask or several, or a mask no image; masks are JPEG files, or
+            hold colours although ``colors`` is not given.
     """
 
     def __init__(
@@ -118,7 +121,7 @@ class MaskFolderDataset(FileDataset):
         return self._values.decode() if index == 0 else ""
 
     def _look(self, root: Path, masks: list[str]) -> bytes:
-        """Return values for masks of 0 and 255 only, which become 0 and 1; b"" for other masks."""
+        """Return the field ``mask_values.json`` that maps 0 and 255 to 0 and 1, if masks hold only these; otherwise b""."""
         rows = spread_evenly(len(masks), _NUM_LOOKED_AT)
         values = values_in(root / masks[row] for row in rows)
         if values != {0, 255}:
@@ -149,7 +152,7 @@ def _layout(
 def _pairs(
     root: Path, layout: Layout, image_suffix: str, mask_suffix: str, unpaired: str
 ) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
-    """Return the names of images, the mask of each, and remarks; all names are relative to root."""
+    """Return the names of the images, the name of each image's mask, and warnings; names are relative to root."""
     where = f"{root} ({layout.images}/ and {layout.masks}/)"
     pictures, of_masks = find_pictures(root / layout.images), find_pictures(root / layout.masks)
     if layout.images == layout.masks:

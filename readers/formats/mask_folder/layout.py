@@ -1,4 +1,4 @@
-"""Finding the folders of images and masks, and pairing their files."""
+"""Search for the folders of images and masks, and pairing of their files."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,11 @@ from readers.storage.unreadable import listed, refuse_folder_error
 
 _IMAGES = ("images", "image", "imgs", "img")
 _MASKS = ("masks", "mask", "annotations", "labels")
-_LOOKED_AT = 16  # images whose masks are looked for; a few without one are common
+_LOOKED_AT = 16  # images whose masks are looked for, since a few images without a mask are common
 _CITYSCAPES = "leftImg8bit"
 _CITYSCAPES_MASKS = ("gtFine", "gtCoarse")
-_TAILS = ("_masks", "_mask", "_labels", "annot")  # train/ and train_masks/
+# Ends of mask folders that are named after their image folder, as train_masks/ after train/.
+_TAILS = ("_masks", "_mask", "_labels", "annot")
 # JPEG changes values at edges, so it cannot hold class numbers.
 _MASK_ENDINGS = ("png", "gif", "bmp", "tif", "tiff")
 
@@ -27,8 +28,8 @@ class Layout(NamedTuple):
     """The folders of images and masks, relative to the folder of the dataset.
 
     Attributes:
-        images: Folder of the images.
-        masks: Folder of the masks, with the same folders in it.
+        images: Name of the folder of images.
+        masks: Name of the folder of masks, with equal subfolders.
         image_suffix: End of the images' stems that the masks' stems lack.
     """
 
@@ -38,9 +39,9 @@ class Layout(NamedTuple):
 
 
 def fits(root: Path) -> bool:
-    """Whether a folder holds images and masks in two folders, by the name of one image and its mask.
+    """Return whether a folder holds a folder of images and a folder of their masks, judged by names.
 
-    Not where a file in it says itself what they are: rows of metadata, or the YAML of a YOLO dataset.
+    False if a metadata.jsonl or the YAML file of a YOLO dataset describes the images.
     """
     if not any(_share_a_name(root, pair) for pair in _pairs(root)):
         return False
@@ -48,14 +49,15 @@ def fits(root: Path) -> bool:
 
 
 def find_layout(root: Path, split: str | None) -> Layout:
-    """Return the two folders.
+    """Return the folders of images and masks of a split.
 
     Args:
         root: The folder of the dataset.
-        split: Name of the split; None for the only one.
+        split: Name of the split; None if there is only one.
 
     Raises:
-        SourceError: There are no such folders or several pairs, several splits and none is asked for, or no such split.
+        SourceError: There is no pair of such folders or several, there are several splits but `split` is None, or the split
+            does not exist.
     """
     layouts = [pair for pair in _pairs(root) if _share_a_name(root, pair)] or list(_pairs(root))
     by_tail = {pair.images: pair for pair in layouts if pair.masks.startswith(pair.images)}
@@ -70,10 +72,12 @@ def find_layout(root: Path, split: str | None) -> Layout:
 
 
 def inside_split(root: Path, pair: Layout, split: str | None) -> Layout:
-    """Return the folders of a split in both folders of a pair.
+    """Return the folders of a split in the folders of images and masks.
+
+    If there are no folders of splits, and `split` is None, the pair is returned unchanged.
 
     Raises:
-        SourceError: There are several splits and none is asked for, or no such split.
+        SourceError: There are several splits but `split` is None, or the split does not exist in both folders.
     """
     of_images = _splits(root / pair.images)
     if split is None and len(of_images) < 2:
@@ -94,7 +98,7 @@ def inside_split(root: Path, pair: Layout, split: str | None) -> Layout:
 
 
 def _pairs(root: Path) -> Iterator[Layout]:
-    """Yield pairs of existing folders by their names, whatever they hold."""
+    """Yield pairs of folders in root that are named like images and masks; their content is not checked."""
     names = _names(root)
     yield from (
         Layout(_CITYSCAPES, mask, f"_{_CITYSCAPES}")
@@ -111,7 +115,7 @@ def _pairs(root: Path) -> Iterator[Layout]:
 
 
 def _share_a_name(root: Path, pair: Layout) -> bool:
-    """Whether one of the first images has a mask in the same folder, with the same name or a longer one."""
+    """Return whether one of the first images has a mask whose name equals or begins with the image's stem."""
     inside, images = _first_images(root / pair.images)
     stems = tuple(name.rpartition(".")[0].removesuffix(pair.image_suffix) for name in images)
     names = _names(root / pair.masks / inside, folders=False)
@@ -119,7 +123,7 @@ def _share_a_name(root: Path, pair: Layout) -> bool:
 
 
 def _first_images(folder: Path) -> tuple[str, list[str]]:
-    """Return the folder of the first images, relative to the given one, and their names; an empty list without images."""
+    """Return the first subfolder that holds images, relative to the folder, and up to 16 names of them; ("", []) without images."""
     for path, folders, files in os.walk(folder, onerror=refuse_folder_error):
         folders[:] = sorted(name for name in folders if name[0] != ".")
         names = sorted(name for name in files if name[0] != "." and is_image_file(name))
@@ -133,13 +137,19 @@ def _splits(folder: Path) -> dict[str, str]:
 
 
 def _names(folder: Path, *, folders: bool = True) -> list[str]:
-    """Return the names of the folders, or of the files, in a folder; an empty list if there is no such folder."""
+    """Return the names of the subfolders of a folder, or of its files if `folders` is false; empty if it does not exist."""
     below, files = listed(folder)
     return sorted(name for name in (below if folders else files) if name[0] != ".")
 
 
 class Paired(NamedTuple):
-    """Images with their masks, and files without a partner, by their names relative to their folders."""
+    """Images with their masks, and files without a counterpart.
+
+    Attributes:
+        pairs: (image, mask), names relative to their folders.
+        images: Names of images without a mask.
+        masks: Names of masks without an image.
+    """
 
     pairs: list[tuple[str, str]]
     images: list[str]
@@ -147,10 +157,10 @@ class Paired(NamedTuple):
 
 
 def find_pictures(folder: Path) -> list[str]:
-    """Return the pictures below a folder, relative to it, sorted.
+    """Return the names of all pictures below a folder, relative to it and sorted.
 
     Raises:
-        SourceError: There are none, or a folder cannot be listed.
+        SourceError: There are no pictures, or a folder cannot be listed.
     """
     names = sorted(filter(is_image_file, names_below(folder)))
     if not names:
@@ -163,17 +173,17 @@ def find_pictures(folder: Path) -> list[str]:
 def pair(
     images: Sequence[str], masks: Sequence[str], image_suffix: str, mask_suffix: str, where: str
 ) -> Paired:
-    """Pair images and masks that lie in the same folder and have the same stem but for the suffixes.
+    """Pair images and masks whose paths are equal apart from extensions and suffixes.
 
     Args:
         images: Names of the images.
         masks: Names of all pictures in the folder of the masks; those without the suffix are skipped.
-        image_suffix: End of the images' stems.
-        mask_suffix: End of the masks' stems.
+        image_suffix: End of the images' stems that the masks' stems lack.
+        mask_suffix: End of the masks' stems that the images' stems lack.
         where: The folders, for errors.
 
     Raises:
-        SourceError: Two images or two masks have one stem, or masks are JPEG.
+        SourceError: Two images or two masks have one stem, or a mask is a JPEG file.
     """
     of_images = by_stem(images, where, image_suffix)
     of_masks = by_stem(masks, where, mask_suffix)
@@ -190,10 +200,16 @@ def pair(
 
 
 def require_all(paired: Paired, masks: Sequence[str], image_suffix: str, where: str) -> None:
-    """Refuse images without a mask and masks without an image.
+    """Check that every image has a mask and every mask an image.
+
+    Args:
+        paired: Result of `pair`.
+        masks: Names of all pictures in the folder of the masks.
+        image_suffix: End of the images' stems that the masks' stems lack.
+        where: The folders, for errors.
 
     Raises:
-        SourceError: There are some; the text names the suffixes that masks have.
+        SourceError: A file has no counterpart; the text suggests suffixes that masks have.
     """
     if not paired.images and not paired.masks:
         return
@@ -212,7 +228,7 @@ def require_all(paired: Paired, masks: Sequence[str], image_suffix: str, where: 
 
 
 def _suffixes(images: Sequence[str], masks: Sequence[str], image_suffix: str) -> list[str]:
-    """Return the ends of masks' stems that begin with the stem of the first image without a mask."""
+    """Return up to three suffixes that may be meant: ends of masks' stems that begin with the first unpaired image's stem."""
     if not images:
         return []
     stem = images[0].rpartition(".")[0].removesuffix(image_suffix)

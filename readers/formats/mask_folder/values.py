@@ -1,4 +1,4 @@
-"""The classes of values or colours in mask files: given by the caller, checked, and passed on to the decoder."""
+"""Mapping of values or colours in mask files to classes: checks, and the field that passes it to the decoder."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ CITYSCAPES = dict.fromkeys(range(34), IGNORED) | {
     value: number for number, value in enumerate(_TRAIN_IDS)
 }
 NAMED: dict[str, dict[int, int]] = {"binary": BINARY, "ade20k": ADE20K, "cityscapes": CITYSCAPES}
-"""Names that ``mask_values`` may have: value in the file -> class."""
+"""Named mappings that ``mask_values`` accepts: dicts from value in the file to class."""
 
 
 def to_json(
@@ -29,15 +29,18 @@ def to_json(
     colors: Mapping[tuple[int, int, int], int] | None,
     ignore: int | None,
 ) -> bytes:
-    """Return the caller's values or colours, checked, as the field `readers.sample.MASK_VALUES`; b"" for none.
+    """Check a mapping of values or colours, and return it as the field `readers.sample.MASK_VALUES`.
 
     Args:
-        values: Value in the file -> class, or one of the names in `NAMED`.
-        colors: (red, green, blue) in the file -> class.
-        ignore: Class of all other values or colours; None refuses them.
+        values: Dict from value in the file to class, or one of the names in `NAMED`.
+        colors: Dict from (red, green, blue) in the file to class.
+        ignore: Class of all unlisted values or colours; None refuses these.
+
+    Returns:
+        The field's content, JSON; b"" if all arguments are None.
 
     Raises:
-        SourceError: Values and colours are both given, are empty, or are malformed.
+        SourceError: Values and colours are both given, or a mapping is empty or malformed.
     """
     if isinstance(values, str):
         if values not in NAMED:
@@ -67,12 +70,12 @@ def to_json(
 
 
 def values_in(paths: Iterable[Path]) -> set[int]:
-    """Return grey values of some masks: all values if they are only 0 and 255, else some; -1 for masks of more than 8 bits.
+    """Return the set of grey values in some masks, with -1 for a mask of more than 8 bits.
 
-    Damaged files are skipped: they become bad samples later.
+    Damaged files are skipped, since they become bad samples later.
 
     Raises:
-        SourceError: A mask is a picture in colours, or the storage failed.
+        SourceError: A mask has colours, or the storage failed.
     """
     from PIL import Image
 
@@ -98,7 +101,10 @@ def values_in(paths: Iterable[Path]) -> set[int]:
 
 
 def _colors(picture: Any) -> list[tuple[int, int, int]] | None:
-    """Return the colours of a mask, numbers as greys; None for numbers of more than 8 bits."""
+    """Return the colours in an open Pillow image of a mask; None for values of more than 8 bits.
+
+    Palette indices, bits and grey levels become greys (v, v, v).
+    """
     if picture.mode == "P" and picture.format == "PNG":
         return [(value, value, value) for _, value in picture.getcolors(256)]
     if picture.mode == "1":

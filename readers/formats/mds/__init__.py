@@ -1,1 +1,1 @@
-"""Folders of MDS shards, as mosaicml-streaming writes them."""
+"""Folders of MDS shards, the format of mosaicml-streaming."""

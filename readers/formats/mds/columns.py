@@ -1,4 +1,4 @@
-"""Conversion of a sample of an MDS shard to fields, a label and a key."""
+"""Conversion of the stored columns of an MDS sample to fields, a label and a key."""
 
 import struct
 from collections.abc import Callable
@@ -13,13 +13,13 @@ _MAX_KEY_CHARACTERS = 256  # a key names a sample in messages and tables
 
 
 class Column(NamedTuple):
-    """How one column of a sample is read.
+    """A column of an MDS shard, and how its values become a field.
 
     Attributes:
-        name: Name of the field.
-        number: Number of the column among all that are stored.
-        decode: Makes the payload, None where the bytes are it.
-        list_of: Its encoding where it holds several images, else "".
+        name: Name of the column and of its field.
+        number: Index of the column among all stored columns.
+        decode: Converts a stored value to the field's content; None if the stored bytes are the content.
+        list_of: Encoding of the column if a value holds several images, otherwise "".
     """
 
     name: str
@@ -29,16 +29,16 @@ class Column(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How the samples of a shard are read.
+    """The columns of a shard with their roles, and the conversion of stored samples to fields, label and key.
 
     Attributes:
-        sizes: Size of every column in bytes, 0 if each sample states its own.
-        head: Format of the sizes that each sample states.
+        sizes: Size of each column in bytes, 0 if each sample states its own size.
+        head: Struct of the sizes at the beginning of each sample.
         columns: The columns that become fields.
-        label: The column that holds the label, or None.
-        key: The column that holds the key, or None.
-        image_field: Name of the field that holds the image, or None.
-        remarks: Sentences for people about what was chosen.
+        label: The column that holds the label, None if there is none.
+        key: The column that holds the key, None if there is none.
+        image_field: Name of the field that holds the image, None if there is none.
+        remarks: Warnings about columns that were chosen although others may be meant.
     """
 
     sizes: tuple[int, ...]
@@ -50,10 +50,10 @@ class Plan(NamedTuple):
     remarks: tuple[str, ...]
 
     def split(self, data: Payload) -> list[Payload]:
-        """Return the stored value of every column; of a view into a map, views.
+        """Split a stored sample into the values of its columns; if the sample is a view of a mapped file, so are the values.
 
         Raises:
-            ValueError: The sizes do not fit.
+            ValueError: The sizes of the columns do not add up to the sample's size.
             OSError: The file has shrunk.
         """
         try:
@@ -70,10 +70,10 @@ class Plan(NamedTuple):
         return values
 
     def read(self, data: Payload) -> tuple[str | None, dict[str, Payload], int]:
-        """Return the key, the fields and the label of a sample.
+        """Convert a stored sample to its key (None without a key column), its fields and its label.
 
         Raises:
-            ValueError: It is damaged, or its label is no whole number.
+            ValueError: The sample is damaged, or its label is no class number.
             OSError: The file has shrunk.
         """
         values = self.split(data)
@@ -98,18 +98,18 @@ class Plan(NamedTuple):
 
     @property
     def is_stored(self) -> bool:
-        """Return whether the stored bytes of all fields are their payloads."""
+        """Whether the stored bytes of every field are the field's content, without conversion."""
         return not any(column.decode or column.list_of for column in self.columns)
 
     def count_bytes(self, values: list[Payload]) -> int:
-        """Return the size of all fields together, if `is_stored`."""
+        """Return the total size of a sample's fields in bytes; valid only if `is_stored` is true."""
         return sum(len(values[column.number]) for column in self.columns)
 
     def read_label(self, values: list[Payload]) -> int:
-        """Return the label of a sample that was split.
+        """Return the label of a sample, given its column values from `split`.
 
         Raises:
-            ValueError: It is no whole number.
+            ValueError: The label is no class number.
             OSError: The file has shrunk.
         """
         assert self.label is not None
@@ -122,15 +122,15 @@ class Plan(NamedTuple):
 def make_plan(
     stored: tuple[tuple[str, str, int], ...], options: ColumnOptions, source: str
 ) -> Plan:
-    """Return how the samples of a shard are read.
+    """Choose the roles of a shard's columns, and return the plan to read its samples.
 
     Args:
-        stored: (name, encoding, size or 0) of its columns, in stored order.
+        stored: (name, encoding, size in bytes or 0 if it varies) of the shard's columns, in stored order.
         options: The columns that the caller names.
         source: The data, for errors.
 
     Raises:
-        SourceError: A column is missing, pickled or of an unfit or unknown encoding.
+        SourceError: A column is missing, pickled, or of an unknown encoding or one that does not fit its role.
     """
     encodings = {name: encoding for name, encoding, _ in stored}
     options.require_columns(encodings, source)
@@ -176,7 +176,7 @@ def _is_integer(encoding: str) -> bool:
 
 
 def _is_plain(encoding: str) -> bool:
-    """Return whether a column holds numbers or text."""
+    """Return whether a column of this encoding holds numbers, text or bytes, and so may be the label or key."""
     return scalar_type(encoding) is not None or encoding in (
         *("bytes", "str", "json", "str_int", "str_float", "str_decimal"),
     )

@@ -1,4 +1,4 @@
-"""Folders of MDS shards, as mosaicml-streaming writes them, read at random and without that package."""
+"""Datasets of MDS shards, the format of mosaicml-streaming, with random access and without that package."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,31 +20,30 @@ from readers.storage.unreadable import is_transient, oserror_as_source_error, re
 
 
 class MdsDataset(PartsDataset):
-    """Samples in a folder of MDS shards (version 2), read at the offsets that the shards hold.
+    """Samples in a folder of MDS shards (version 2), read at the offsets that the shards store.
 
-    Nothing is indexed: opening reads ``index.json`` and the size of every shard. Fields of the
-    encodings bytes, str, jpeg, png, json and numbers as text are the stored bytes; those of more
+    No index file is written: opening reads ``index.json`` and the size of every shard. Columns of the
+    encodings bytes, str, jpeg, png, json and numbers as text become fields unchanged; those of more
     than 1 MiB are views into the mapped shard. Single numbers become JSON, arrays (ndarray) .npy files, raw pictures (pil) of the
     modes L and RGB PGM or PPM, and lists of images the fields ``NAME.0``, ``NAME.1`` and so on. Pickled columns are refused.
 
     Compressed shards are decompressed when they are first needed, into the folder ``unpacked`` of
-    ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug``), unless they lie decompressed beside it.
+    ``$GPU_AUG_CACHE`` (default ``~/.cache/gpu-aug``), unless the decompressed shard lies next to the compressed one.
 
-    Neither sizes of images nor restart intervals are known. Samples that a shard lost because it was shortened in place
-    are BadSamples.
+    Image sizes and restart intervals are unknown. Samples that a shard loses because it is shortened in place
+    become BadSamples.
 
     Args:
-        folder: Path or URL of the folder with ``index.json``, or of that file; of a dataset with splits, the folder of one.
-        image: Name of the column that holds the encoded image; None takes the first of the usual names, else
-            the first column of images.
-        label: Name of the column that holds the class number; None takes the first of the usual names.
-        key: Name of the column that names samples for people; None takes the first of the usual names. Without one the number
-            in the shard is the key.
-        columns: The columns that become fields; None takes all.
+        folder: Path or URL of the folder with ``index.json``, or of that file. If the dataset has splits, each split has such a
+            folder.
+        image: Column of the image; if None, the first usual name that exists, or else the first column of images.
+        label: Column of the class number; if None, the first usual name that exists.
+        key: Column of the keys; if None, the first usual name that exists, or else the sample's index in the shard.
+        columns: Names of the columns that become fields; None for all.
 
     Raises:
-        SourceError: The index is missing or damaged, a shard is missing or has another size than in the index,
-            or a column is missing, pickled or of an unfit or unknown encoding.
+        SourceError: The index is missing or damaged; a shard is missing or has another size than in the index;
+            or a column is missing, pickled, or of an unknown encoding or one that does not fit its role.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class MdsDataset(PartsDataset):
         self._starts = np.cumsum([0, *(shard.info.num_samples for shard in self._shards)])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the shards itself."""
+        """Pickle the folder and the options; the process that unpickles opens the shards again."""
         return partial(type(self), **asdict(self._options)), (self._folder,)
 
     @property
@@ -82,24 +81,26 @@ class MdsDataset(PartsDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over names, sizes and hashes of the shards, their columns and pieces of their content.
+        """32 hex digits, a hash of the shards' names, sizes, stored hashes, columns and parts of their content.
 
-        See `readers.storage.blob.content_hash`: a change that keeps the size of a shard of more than 1 MiB may go unseen.
+        The content is hashed as by `readers.storage.blob.content_hash`: a change within a shard of more than 1 MiB that
+        keeps its size may go unseen.
         """
         return fingerprint_of(*(shard.identity() for shard in self._shards))
 
     @property
     def block_size(self) -> int:
-        """Samples in about 8 MB of a shard."""
+        """Number of samples in about 8 MB of a shard."""
         return samples_in_block(len(self), sum(shard.info.raw.num_bytes for shard in self._shards))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; heights and widths are not known.
+        """Return a column; ``height`` and ``width`` are unknown (0).
 
-        ``num_bytes`` is -1 where a column is decoded. Labels and sizes are read from the shards, a page each.
+        ``num_bytes`` is -1 in shards with a column that is converted. Labels and sizes are read from every sample in the
+        shards.
 
         Raises:
-            SourceError: A shard or a label cannot be read, or one elsewhere is gone.
+            SourceError: A shard is missing, or a shard or label cannot be read.
         """
         if name in ("height", "width"):
             return np.zeros(len(self), np.int64)
@@ -107,15 +108,16 @@ class MdsDataset(PartsDataset):
         return self._readable(numbers) if name == "label" else numbers
 
     def verify(self) -> Iterator[BadSample]:
-        """Read everything, and compare the hashes of the shards where the index has some.
+        """Read all samples, and compare the hashes of shards that the index states.
 
         Yields:
-            Every sample that cannot be read. A shard whose hash is wrong counts as its first sample.
+            A `BadSample` for each sample that cannot be read, and one with the index of its first sample for each shard whose
+            hash is wrong.
         """
         for number, shard in enumerate(self._shards):
             start, stop = self._starts[number : number + 2].tolist()
             fault = ""
-            with suppress(OSError, ReadersError):  # its samples are BadSamples with the same reason
+            with suppress(OSError, ReadersError):  # the samples below state the reason
                 fault = shard.wrong_hash()
             if fault:
                 yield BadSample(start, shard.info.raw.path, "read", fault)
@@ -145,7 +147,7 @@ class MdsDataset(PartsDataset):
 
 
 def _numbers(shard: Shard, name: ColumnName) -> NDArray[np.int64]:
-    """Return the labels or sizes of the samples of a shard."""
+    """Return the labels or the sizes in bytes of a shard's samples, int64 [samples]."""
     plan = shard.plan
     with oserror_as_source_error(shard.location):
         result = shard.fill(-1)

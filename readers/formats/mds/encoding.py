@@ -1,4 +1,4 @@
-"""Decoders for the values of MDS columns, one for each encoding of mosaicml-streaming, without that package."""
+"""Decoders of MDS column values for the encodings of mosaicml-streaming, without that package."""
 
 import io
 import math
@@ -11,7 +11,7 @@ from readers.formats.columns import to_payload
 from readers.sample import Payload, SourceError
 
 AS_STORED = ("bytes", "str", "jpeg", "png", "json", "str_int", "str_float", "str_decimal")
-"""Encodings whose stored bytes are the payload: images, text, JSON and numbers written as text."""
+"""Encodings whose stored bytes are the field's content: images, text, JSON and numbers written as text."""
 
 IMAGES = ("jpeg", "png", "pil", "list[jpeg]", "list[png]", "list[pil]", "jpeg_array", "jpegarray")
 LISTS = ("list[jpeg]", "list[png]", "list[pil]", "jpeg_array", "jpegarray")
@@ -48,22 +48,22 @@ _PNM = {"L": (b"P5", 1), "RGB": (b"P6", 3)}
 
 
 def scalar_type(encoding: str) -> str | None:
-    """Return the type code of `struct` for a column of single numbers, None for other columns."""
+    """Return the `struct` format of an encoding of single numbers, None for other encodings."""
     return _SCALARS.get(encoding)
 
 
 def get_decoder(encoding: str, source: str, column: str) -> Callable[[Payload], Payload] | None:
-    """Return the function that converts stored values to payloads, None if the stored bytes are the payload.
+    """Return the function that converts stored values to the field's content, None if the stored bytes are the content.
 
-    The decoder raises a ValueError for bytes that are no such value.
+    The function raises a ValueError for bytes that are no valid value.
 
     Args:
-        encoding: One of those that are no list.
+        encoding: Encoding of the column, none of `LISTS`.
         source: The data, for the error.
-        column: The column, for the error.
+        column: Name of the column, for the error.
 
     Raises:
-        SourceError: There is no such encoding, or it is pickled.
+        SourceError: The encoding is unknown or pickled.
     """
     if encoding in AS_STORED:
         return None
@@ -89,10 +89,14 @@ def get_decoder(encoding: str, source: str, column: str) -> Callable[[Payload], 
 
 
 def split_list(encoding: str, data: Payload) -> list[Payload]:
-    """Return the images of a value that holds several, each as a payload.
+    """Return the images in a value that holds a list of images, each as the content of a field.
+
+    Args:
+        encoding: Encoding of the column, one of `LISTS`.
+        data: The stored value.
 
     Raises:
-        ValueError: The bytes are no such list.
+        ValueError: The bytes are no valid list.
     """
     head = 0 if encoding.startswith("jpeg") else 4  # list[...] has four bytes that are not used yet
     if len(data) < head + 4:
@@ -113,10 +117,10 @@ def split_list(encoding: str, data: Payload) -> list[Payload]:
 
 
 def decode_pil(data: Payload) -> Payload:
-    """Turn a raw picture (encoding pil) of the mode L or RGB into PGM or PPM, which every decoder reads.
+    """Convert a raw picture (encoding pil) of the mode L or RGB to the bytes of a PGM or PPM file.
 
     Raises:
-        ValueError: It has another mode, or another size than it says.
+        ValueError: The picture has another mode, or its size does not fit its number of bytes.
     """
     if len(data) < _PIL_HEAD.size:
         raise ValueError(f"a raw picture of {len(data)} bytes")
@@ -143,7 +147,14 @@ def _number_decoder(number: struct.Struct) -> Callable[[Payload], Payload]:
 
 
 def _array_decoder(details: str) -> Callable[[Payload], Payload]:
-    """Return a decoder of arrays to .npy files, which hold type and shape."""
+    """Return a function that converts stored arrays to .npy files.
+
+    Args:
+        details: Fixed dtype and shape in the encoding's name, such as "int32:2,3"; a missing one is read from each value.
+
+    Raises:
+        ValueError: The dtype or shape is invalid.
+    """
     type_name, _, shape_text = details.partition(":")
     fixed_type = _array_type(type_name) if type_name else None
     fixed_shape = tuple(int(length) for length in shape_text.split(",")) if shape_text else None

@@ -1,4 +1,4 @@
-"""A shard of an MDS folder, whose header holds the offsets of its samples; a compressed one is decompressed once into the cache folder."""
+"""Reading of MDS shards by the offsets in their header; compressed shards are decompressed once into the cache folder."""
 
 import bz2
 import errno
@@ -32,10 +32,10 @@ _STEP_BYTES = 1 << 20  # decompressed at a time
 
 
 def check_compression(compression: str, source: str) -> None:
-    """Check that a compression is known and its package is installed.
+    """Check that a compression is supported and its package is installed.
 
     Raises:
-        SourceError: It is not known, or its package is missing.
+        SourceError: The compression is unknown, or its package is missing.
     """
     if compression not in COMPRESSIONS:
         raise SourceError(
@@ -47,18 +47,18 @@ def check_compression(compression: str, source: str) -> None:
 
 
 def unpacked(packed: Blob, compression: str, num_bytes: int) -> LocalBlob:
-    """Return the decompressed file, which lies in ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug``).
+    """Decompress a file into ``$GPU_AUG_CACHE`` (default ``~/.cache/gpu-aug``), unless it is there, and return the result.
 
-    The first process that needs the file makes it, in one step, and the others wait. The file stays: remove
+    The first process that needs the file writes it, while others wait. The file is never removed: remove
     the folder ``unpacked`` to free the space.
 
     Args:
         packed: The compressed file.
         compression: One of `COMPRESSIONS`.
-        num_bytes: Size of the content; a file that holds more or less is an error.
+        num_bytes: Expected size of the decompressed content.
 
     Raises:
-        OSError: It cannot be read or written, or is not what it says; its strerror says why.
+        OSError: The file cannot be read or written, or its content is damaged or has another size; strerror has the reason.
     """
     path = path_in_cache("unpacked", f"{packed.location}\n{packed.stamp}")
     if not path.exists():
@@ -70,7 +70,7 @@ def unpacked(packed: Blob, compression: str, num_bytes: int) -> LocalBlob:
 
 
 def _stream(compression: str, data: Payload) -> Any:
-    """Return a file that decompresses as it is read, so that little of it is in memory at a time."""
+    """Return a file object that decompresses data while it is read, so that only a small part is in memory."""
     if compression in _BY_PYARROW:
         pa = require("pyarrow", extra="arrow")
         return pa.CompressedInputStream(
@@ -85,14 +85,14 @@ def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> 
         raise OSError(errno.EFBIG, f"no shard has {num_bytes} bytes")
     (data,) = map(copied, packed.read([(0, packed.size_bytes)]))
     try:
-        if compression == "snappy":  # there are no streams of it
+        if compression == "snappy":  # raw Snappy data cannot be decompressed piece by piece
             check_bytes(num_bytes, "it")
             file.write(
                 require("pyarrow", extra="arrow").Codec("snappy").decompress(data, num_bytes)
             )
         else:
             with _stream(compression, data) as stream:
-                left = num_bytes + 1  # no more than one byte too many is ever written
+                left = num_bytes + 1  # at most one byte too many is written
                 while left and (piece := stream.read(min(left, _STEP_BYTES))):
                     file.write(piece)
                     left -= len(piece)
@@ -107,17 +107,18 @@ def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> 
 
 
 class Shard:
-    """A shard: decompressed where it lies so, else from its compressed file.
+    """One shard, read from its decompressed file if that exists, otherwise from its compressed file.
 
-    A local shard is opened now, and a file that replaces it later is noticed. A remote one is opened at its first read.
+    A local shard is opened at once, so that a file that replaces it later is noticed. A remote shard is opened at its first
+    read.
 
     Args:
-        folder: Path or URL.
-        info: What index.json says.
-        plan: How its samples are read.
+        folder: Path or URL of the MDS folder.
+        info: Entry of the shard in index.json.
+        plan: Columns of the shard and their roles.
 
     Raises:
-        SourceError: It is missing, not as long as the index says, or compressed in a way that cannot be undone.
+        SourceError: The shard is missing, has another size than in the index, or its compression is not supported.
     """
 
     def __init__(self, folder: str, info: MdsShard, plan: Plan) -> None:
@@ -137,18 +138,18 @@ class Shard:
         self._opened: tuple[Blob, NDArray[np.uint32]] | None = None
 
     def stored(self) -> Blob:
-        """Return the file as it is stored, compressed or not.
+        """Return the stored file, which may be compressed.
 
         Raises:
-            SourceError: It is not there.
+            SourceError: The file is missing.
         """
         return self._blob or open_blob(self.location)
 
     def identity(self) -> str:
-        """Return text for the fingerprint: what the index says of the shard, and pieces of its content.
+        """Return text for the fingerprint, made of the shard's entry in the index and of parts of its content.
 
         Raises:
-            SourceError: It cannot be read.
+            SourceError: The file cannot be read.
         """
         raw = self.info.raw
         with oserror_as_source_error(self.location):
@@ -157,11 +158,14 @@ class Shard:
         return f"{raw.path!r} {raw.num_bytes} {hashes} {self.info.columns}\n{content}\n"
 
     def read(self, rows: Sequence[int]) -> list[Payload]:
-        """Return samples, empty ones if their offsets are impossible; those of a local shard are views into its map.
+        """Return the stored bytes of samples, b"" for one whose offsets are invalid; views of the mapped file if it is local.
+
+        Args:
+            rows: Indices of the samples in the shard.
 
         Raises:
-            OSError: It is no shard with this number of samples, or cannot be read.
-            SourceError: It is not there.
+            OSError: The file cannot be read, or its header differs from the index.
+            SourceError: The file is missing.
         """
         blob, offsets = self._open()
         spans = []
@@ -169,18 +173,24 @@ class Shard:
             start, stop = int(offsets[row]), int(offsets[row + 1])
             fits = offsets.nbytes + 4 <= start <= stop <= blob.size_bytes
             spans.append((start, stop) if fits else (0, 0))
-        if isinstance(blob, LocalBlob):  # only parts may be asked for
+        if isinstance(blob, LocalBlob):  # views of the mapped file, without reading all of it
             view = blob.view()
             return [view[start:stop] for start, stop in spans]
         return blob.read(spans)
 
     def fill(self, number: int) -> NDArray[np.int64]:
-        """Return the same number for every sample, int64 [S], after a check that the shard exists; see `read`."""
+        """Return an array with the value `number` for each sample, int64 [samples].
+
+        The shard is opened for that; see `read` for errors.
+        """
         _, offsets = self._open()
         return np.full(len(offsets) - 1, number, np.int64)
 
     def wrong_hash(self) -> str:
-        """Return which hash differs from the one in the index, "" if none does. For errors see `read`."""
+        """Compare the shard's hashes with the index; return a message about one that differs, "" if none does.
+
+        See `read` for errors.
+        """
         blob, _ = self._open()
         (content,) = map(copied, blob.read([(0, blob.size_bytes)]))
         for name, expected in (self.info.raw.hashes or {}).items():
@@ -191,7 +201,7 @@ class Shard:
         return ""
 
     def _open(self) -> tuple[Blob, NDArray[np.uint32]]:
-        """Return the bytes, and where the samples begin and the last one ends, uint32 [S + 1]."""
+        """Return the decompressed file, and the offsets of its samples and of their end, uint32 [samples + 1]."""
         if self._opened is None:  # several threads may do this at once, with the same result
             blob, num_samples = self.stored(), self.info.num_samples
             if self._is_packed:

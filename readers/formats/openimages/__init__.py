@@ -1,1 +1,1 @@
-"""OpenImages: boxes or labels of images in a CSV file, and the images."""
+"""OpenImages: CSV tables of boxes or image labels, with the images in a folder."""

@@ -1,4 +1,4 @@
-"""OpenImages' tables of boxes or of image labels in CSV, with the images in a folder."""
+"""Datasets of OpenImages: CSV tables of boxes or image labels, with the images in a folder."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ from readers.storage.whole_files import read_head, read_text
 
 KEY, LABEL, CONFIDENCE = "ImageID", "LabelName", "Confidence"
 SIDES = ("XMin", "YMin", "XMax", "YMax")
-# Columns of flags, and the names of the fields in json.
+# Columns of flags, and their names in the field json.
 _FLAGS = {
     "IsOccluded": "occluded",
     "IsTruncated": "truncated",
@@ -37,18 +37,18 @@ _FLAGS = {
     "IsInside": "inside",
 }
 _HEADERS = ("LabelName", "MID")  # some of the files of descriptions have a header
-_MOST_TRIED = 256  # images that a folder is searched for; a subset of the images may be downloaded
-_HEAD_BYTES = 4096  # enough for the row of names
+_MOST_TRIED = 256  # images that are looked for in a folder, which may hold only a subset
+_HEAD_BYTES = 4096  # enough for the header row
 
 
 def fits(path: Path) -> bool:
-    """Whether a file is one of these tables, by its header."""
+    """Return whether a file is a table of OpenImages, by its header."""
     columns = read_header_row(read_head(path, _HEAD_BYTES))
     return KEY in columns and LABEL in columns
 
 
 def warn_unread(root: Path, _images: Sequence[Path]) -> Iterator[str]:
-    """Yield a warning about a table of boxes of images in a folder; see `Format.warn_unread`."""
+    """Yield a warning if a folder of images holds a table of their boxes that is not read; see `Format.warn_unread`."""
     found = None
     with OptionalFile(root):
         found = next((path for path in sorted(root.glob("*-bbox.csv")) if fits(path)), None)
@@ -60,13 +60,19 @@ def warn_unread(root: Path, _images: Sequence[Path]) -> Iterator[str]:
 
 
 def read_header_row(head: bytes) -> list[str]:
-    """Return the names of the columns in the first row."""
+    """Return the column names in the header row, the first line of `head`."""
     line = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].strip()
     return [name.strip() for name in str(line, "utf-8", "replace").split(",")]
 
 
 def find_images(content: Content, name: str) -> Iterator[Entry]:
-    """Yield the images of a table in the order of their first rows, with the offsets of their rows."""
+    """Yield an index entry for each image of a table, in the order of first appearance.
+
+    The fields ``rows.0``, ``rows.1`` and so on of an entry are the byte ranges of the image's rows.
+
+    Raises:
+        SourceError: The file is no supported table of OpenImages, or has no rows.
+    """
     columns = read_header_row(bytes(content[:_HEAD_BYTES]))
     wanted = (KEY, LABEL, *(SIDES if SIDES[0] in columns else (CONFIDENCE,)))
     missing = [column for column in wanted if column not in columns]
@@ -80,7 +86,7 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
     column_number = columns.index(KEY)
     runs: dict[bytes, list[list[int]]] = {}
     last: bytes | None = None
-    for start, stop in islice(lines_of(content), 1, None):  # behind the header
+    for start, stop in islice(lines_of(content), 1, None):  # skips the header
         line = bytes(content[start:stop])
         if not line.strip():
             continue
@@ -98,10 +104,10 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
 
 
 def read_descriptions(path: Path) -> dict[str, str]:
-    """Return label -> name, in the order of a table of descriptions, which usually has no header.
+    """Return a dict from label to class name, in the order of a table of descriptions (with or without header).
 
     Raises:
-        SourceError: The table cannot be read, or has a label twice.
+        SourceError: The table cannot be read, is empty, or has a label twice.
     """
     try:
         rows = [
@@ -127,7 +133,13 @@ def to_boxes(
     *,
     crowd: bool,
 ) -> dict[str, list[Any]]:
-    """Return the content of the field json; see `OpenImagesDataset`.
+    """Return the content of the field json for the rows of one image; see `OpenImagesDataset`.
+
+    Args:
+        rows: The rows of the image, each a dict from column name to text.
+        labels: Class number by label.
+        size: Height and width of the upright image.
+        crowd: Whether boxes around groups of objects are included.
 
     Raises:
         ValueError: A row has no valid box, or a label without a description.
@@ -152,7 +164,7 @@ def to_boxes(
 def to_image_labels(
     rows: Sequence[Mapping[str, str]], labels: Mapping[str, int]
 ) -> dict[str, list[int]]:
-    """Return the classes that people verified as present and as absent; all others are unknown.
+    """Return the class numbers that people verified for an image, in the lists ``present`` and ``absent``.
 
     Raises:
         ValueError: A row has another confidence than 0 or 1, or a label without a description.
@@ -170,7 +182,11 @@ def to_image_labels(
 
 
 def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str]]:
-    """Return the rows of an image, each by its columns.
+    """Return the rows of an image, each as a dict from column name to text.
+
+    Args:
+        columns: Names of the table's columns.
+        pieces: Lines of the table.
 
     Raises:
         ValueError: A row has fewer columns than the header.
@@ -194,7 +210,7 @@ def _flag(column: str, row: Mapping[str, str]) -> int:
 
 
 def _box(row: Mapping[str, str], size: tuple[int, int]) -> list[float]:
-    """Return left, top, right, bottom in pixels."""
+    """Return the box of a row as left, top, right, bottom in pixels; `size` is (height, width) of the image."""
     x1, y1, x2, y2 = (finite_number(row.get(column), column) for column in SIDES)
     for low, high, one, other in ((x1, x2, "XMin", "XMax"), (y1, y2, "YMin", "YMax")):
         if not 0 <= low < high <= 1:
@@ -211,27 +227,29 @@ def _class_of(row: Mapping[str, str], labels: Mapping[str, int]) -> int:
 
 
 class OpenImagesDataset(DescribedFiles):
-    """The images of a table of OpenImages, in the order of their first rows.
+    """The images that a table of OpenImages names, in the order of first appearance.
 
-    A sample has the image as ``jpg``; its label is -1. With a table of boxes (``XMin`` and so on) the field ``json``, in which
-    the loader looks for targets, has ``boxes`` in pixels of the upright image, ``labels``, ``iscrowd`` (``IsGroupOf``),
-    and ``occluded``, ``truncated``, ``group_of``, ``depiction``, ``inside`` as stored: 1, 0, or -1 for unknown.
+    A sample has the image in the field ``jpg``; its label is -1. With a table of boxes (``XMin`` and so on) the field
+    ``json``, from which the loader reads targets, has ``boxes`` in pixels of the upright image, ``labels``, ``iscrowd``
+    (``IsGroupOf``), and ``occluded``, ``truncated``, ``group_of``, ``depiction``, ``inside`` as stored: 1, 0, or -1 for unknown.
     With a table of image labels (``Confidence`` without boxes) the field ``image_labels`` is
-    ``{"present": [...], "absent": [...]}``, as people verified; a class in neither list is unknown, not absent.
+    ``{"present": [...], "absent": [...]}``, the classes that people verified; a class in neither list is unknown.
 
-    Classes count from 0 in the order of the table of descriptions. Images without rows are no samples; an image whose file is
-    missing is a bad sample. Tables of segmentations are not read.
+    Classes count from 0 in the order of the table of descriptions. Images without rows in the table are left out; an image
+    whose file is missing is a bad sample. Tables of segmentations are not read.
 
     Args:
-        table: Such as ``oidv6-train-annotations-bbox.csv`` or ``train-annotations-human-imagelabels.csv``.
-        images: Folder of the images. None takes the first of these that holds one of the first images: the folder named like
-            the split in the table's name, or ``images``, next to the table or to its folder; and the table's folder.
-        descriptions: Table of labels and their names. None takes ``*class-descriptions*.csv`` next to the table; of
-            several, the one with ``boxable`` in its name for boxes, and without it for labels.
-        crowd: Whether boxes around groups of objects (``IsGroupOf``) count as objects.
+        table: Path of the table, such as ``oidv6-train-annotations-bbox.csv`` or
+            ``train-annotations-human-imagelabels.csv``.
+        images: Path of the folder of images. If None, the first of these folders that holds one of the first images: the
+            folder named like the split in the table's name, then ``images``, each next to the table or next to its folder;
+            then the table's own folder.
+        descriptions: Path of the table of labels and their names. If None, ``*class-descriptions*.csv`` next to the table;
+            if there are several, the one with ``boxable`` in its name for boxes, and without it for image labels.
+        crowd: Whether boxes around groups of objects (``IsGroupOf``) are included.
 
     Raises:
-        SourceError: Table, descriptions or images are missing, or the table has other columns.
+        SourceError: The table, the descriptions or the images are missing, or the table lacks a required column.
     """
 
     def __init__(
@@ -258,7 +276,7 @@ class OpenImagesDataset(DescribedFiles):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the labels, in the order of the descriptions."""
+        """Class names, by class number, in the order of the table of descriptions."""
         return tuple(self._names.values())
 
     def _identity(self) -> bytes:
@@ -271,7 +289,7 @@ class OpenImagesDataset(DescribedFiles):
         fields: dict[str, Payload] = {"jpg": self._files.read(_file_of(entry))}
         rows = parse(self._columns, [bytes(piece) for piece in entry.fields.values()])
         if self._has_boxes:
-            header = read_header(fields["jpg"])  # boxes are shares of its size
+            header = read_header(fields["jpg"])  # boxes are stored as fractions of its size
             size = header.height, header.width
             targets = to_boxes(rows, self._labels, size, crowd=self._options["crowd"])
             fields["json"] = to_payload(targets | CORNERS)
@@ -281,7 +299,7 @@ class OpenImagesDataset(DescribedFiles):
 
 
 def _file_of(entry: Sample | BadSample) -> str:
-    """Return the name of an image's file; its key is the table's name and the image's id."""
+    """Return the file name of an entry's image, made of the image id in the entry's key (TABLE/ID)."""
     return f"{entry.key.partition('/')[2]}.jpg"
 
 
@@ -296,6 +314,6 @@ def _find_descriptions(path: Path, has_boxes: bool) -> Path:
 
 
 def _usual_folders(path: Path) -> list[str]:
-    """Return what the folder of a table's images is called: like the split in the table's name, or images."""
+    """Return usual names of the image folder of a table: the split in the table's name, then ``images``."""
     split = split_of(path.stem.replace("-", " "))
     return [*{None: (), "validation": ("validation", "val")}.get(split, (split,)), "images"]

@@ -1,1 +1,1 @@
-"""Parquet files, and single values out of their pages."""
+"""Parquet files, with access to single values in their pages."""

@@ -1,4 +1,4 @@
-"""Parquet files: image and other columns of one row each, read at random."""
+"""Datasets of Parquet files, one sample per row, with random access."""
 
 import os
 from collections.abc import Sequence
@@ -23,35 +23,35 @@ from readers.storage.per_process import PerProcess
 from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import oserror_as_source_error
 
-_MANY = 8  # files from which threads pay, and as many threads: opening a file waits for the disk
-_MAX_THREADS = 8  # decompressing and fetching gain little from more
+_MANY = 8  # smallest number of files that are opened by threads, and the number of threads: opening waits for the disk
+_MAX_THREADS = 8  # decompressing and fetching gain little from more threads
 
 
 class ParquetDataset(RowFilesDataset):
     """Rows of Parquet files.
 
     The image is a column of bytes, or the struct of bytes and path that Hugging Face writes. Opening reads
-    the footers only. Large values are found page by page (see `readers.formats.parquet.pages`). Reading one costs a copy of
-    it if it is stored without compression (none above 1 MiB: it is a view into the file's map), the 64 KiB blocks that it
-    lies in with Snappy, and the page with other codecs, which pyarrow makes 1024 rows long. Small
-    columns (labels, keys, captions) are decoded by pyarrow for a whole row group and kept.
+    only the footers. Columns of large values are read page by page (see `readers.formats.parquet.pages`). To read one value
+    costs a copy of its bytes if it is uncompressed (above 1 MiB it is a view into the mapped file), the decompression of one
+    or more 64 KiB blocks with Snappy, and the decompression of a page with other codecs; pyarrow writes pages of 1024 rows.
+    Columns of small values (labels, keys, captions) are decoded by pyarrow for a complete row group and cached.
 
-    An order over all samples therefore costs little with the first two and much with the others, unless
-    pages are small; `block_size` is the row group, the unit in which such files are best shuffled.
+    A shuffle over all samples is therefore cheap without compression and with Snappy, but expensive with other codecs, unless
+    pages are small. `block_size` is the size of a row group, the best unit for shuffling such files.
 
     Args:
-        files: A file, a folder with .parquet files in it (also in folders such as ``label=3``, which
-            become a column), or a sequence of files or URLs. The samples follow this order.
-        image: Column of the image; None looks for the usual names, then for the only column of bytes.
-        label: Column of the class number, whole numbers or digits; None looks for the usual names.
-        key: Column that names the samples; None looks for the usual names, then counts rows.
-        columns: Which columns become fields; None for all. Others are not read.
-        decoded_bytes: Maximum size of decoded values in memory. It should hold the row groups that
-            an order returns to.
+        files: Path or URL of a file, path of a folder that holds .parquet files (also in folders such as ``label=3``, which
+            become a column), or a sequence of these. The samples follow this order.
+        image: Column of the image; if None, the first usual name that exists, or else the only column of bytes.
+        label: Column of the class number, integers or text of digits; if None, the first usual name that exists.
+        key: Column of the keys; if None, the first usual name that exists, or else the row's index.
+        columns: Names of the columns that become fields; None for all. Other columns are not read.
+        decoded_bytes: Maximum size in bytes of the decoded values that stay in memory. Row groups from which samples are
+            read again and again should fit in.
 
     Raises:
-        SourceError: A file is missing, not Parquet, cut off, encrypted, lacks the image, or a column has a type
-            that cannot serve; or there are no rows at all.
+        SourceError: A file is missing, truncated, encrypted or not Parquet; the image column is missing; a column has a
+            type that cannot take its role; or there are no rows.
     """
 
     def __init__(
@@ -81,16 +81,16 @@ class ParquetDataset(RowFilesDataset):
 
     @property
     def label_column(self) -> str | None:
-        """Column of the labels, or None."""
+        """Name of the label column, None if there is none."""
         return self._layout.label
 
     def has_column(self, name: str) -> bool:
-        """Return whether a column of this name is read."""
+        """Return whether the dataset reads a column with this name."""
         return name in self._layout.columns
 
     @property
     def file_starts(self) -> NDArray[np.int64]:
-        """Index of the first sample of each file, and the number of all, int64 [files + 1]."""
+        """Index of the first sample of each file, followed by the number of all samples, int64 [files + 1]."""
         starts: NDArray[np.int64] = self._file_starts
         return starts
 
@@ -104,17 +104,17 @@ class ParquetDataset(RowFilesDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the names of the files, their footers, and which columns are read.
+        """32 hex digits, a hash of the files' names, their footers, and the columns that are read.
 
         A footer holds the schema and, for each column of each row group, its offset, size and usually its
-        smallest and largest value. An image replaced by another one of the same length goes unseen.
+        smallest and largest value. So the replacement of an image by another one of equal length goes unseen.
         """
         pairs = zip(self._locations, self._files, strict=True)
         files = (f"{location.name!r} {file.digest}\n" for location, file in pairs)
         return fingerprint_of(self._layout.identity, *files)
 
     def _pool(self, numbers: Sequence[int]) -> CountingThreads | None:
-        """Return threads if a row group is decompressed or fetched from afar; views alone are faster one by one."""
+        """Return the thread pool if reading means decompressing or fetching; None if row groups are faster one by one."""
         waits = (self._files[self._place_of(number)[0]].waits for number in numbers)
         return self._threads.get() if any(waits) else None
 
@@ -122,7 +122,7 @@ class ParquetDataset(RowFilesDataset):
         return self._groups.get().values(file, part, rows)
 
     def _labels(self, file: int, part: int) -> NDArray[np.int64] | UnreadableValue:
-        """Return the labels of a row group; of a partition the one label of all its rows."""
+        """Return the labels of a row group; one label, int64 [1], if it comes from the name of a partition folder."""
         assert self._layout.label is not None
         with oserror_as_source_error(self._locations[file].text):
             found = self._groups.get().whole(file, part, self._layout.label)
@@ -132,9 +132,10 @@ class ParquetDataset(RowFilesDataset):
 
 
 def _open_all(locations: list[Location]) -> list[File]:
-    """Open files, a share of them in each thread, and keep one object for equal schemas.
+    """Open all files, in threads if there are many; files with equal schemas share one schema object.
 
-    The schemas of 2,000 files take 20 MB, and a task for each file would leave 60 MB behind.
+    The schemas of 2,000 files take 20 MB. A thread opens a share of the files, since one task per file would leave 60 MB
+    of memory allocated.
     """
     first = File(locations[0])
 
@@ -161,12 +162,12 @@ def _open_all(locations: list[Location]) -> list[File]:
 def _common_layout(
     locations: list[Location], files: list[File], options: ColumnOptions
 ) -> tuple[Layout, list[tuple[str, int]]]:
-    """Return the layout of all files together, and the name and number of rows of each file without labels.
+    """Return the common layout of all files, and (name, row count) of each file without the label column.
 
-    If a file lacks another column than the image, its samples lack the field.
+    A file may lack columns other than the image; its samples then lack the fields.
 
     Raises:
-        SourceError: The image is missing in a file, or of another kind.
+        SourceError: The image column is missing in a file, or has another type there.
     """
     schema = files[0].schema
     for file in files:

@@ -1,4 +1,7 @@
-"""The memory that a column of a row group takes once pyarrow has decoded it, computed before; and parts of a remote file, fetched once for several reads."""
+"""Limits on the memory that pyarrow takes to decode columns of a row group, checked before decoding.
+
+Also prefetching of ranges of a remote file that are then read in several calls.
+"""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -17,23 +20,23 @@ from readers.storage.limits import check_bytes
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 OWN_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI")
-"""Codecs whose pages are decompressed here, one by one."""
+"""Codecs whose pages are decompressed by this package, one by one."""
 
 
 def stored_range(file_bytes: int, leaf: Any, column: ColumnChunk) -> tuple[int, int]:
-    """Return where the pages of a column of a row group lie, after a check of what the footer claims of it.
+    """Return the byte range of a column's pages, after checking the footer's statements about size and location.
 
     Args:
-        file_bytes: Length of the file.
-        leaf: Its pyarrow.parquet.ColumnSchema.
-        column: What the footer says of it.
+        file_bytes: Length of the file in bytes.
+        leaf: The column's pyarrow.parquet.ColumnSchema.
+        column: The column of one row group, as the footer describes it.
 
     Returns:
-        Its first byte in the file, and the one behind its last.
+        Start and end offset in the file.
 
     Raises:
-        DamagedPageError: It lies outside the file.
-        TooLargeError: It would take too much memory.
+        DamagedPageError: The range lies outside the file.
+        TooLargeError: The column would take too much memory.
     """
     check_bytes(max(_least_bytes(leaf, column), column.text_bytes), f"the column {leaf.path!r}")
     stop = column.start + column.stored_bytes
@@ -43,19 +46,19 @@ def stored_range(file_bytes: int, leaf: Any, column: ColumnChunk) -> tuple[int, 
 
 
 def check_column(read: Read, leaf: Any, column: ColumnChunk) -> int:
-    """Return an upper limit of the memory of a column of a row group, after a check that pyarrow may read it.
+    """Check the pages of a column, so that pyarrow may read it; return an upper limit of its decoded size in bytes.
 
-    A few bytes can stand for a million values: a run of one number, or of one long text in a dictionary.
+    A few bytes can encode a million values: a run of one number, or of one long text in a dictionary.
 
     Args:
-        read: Reads ranges of the file.
-        leaf: Its pyarrow.parquet.ColumnSchema.
-        column: Where it lies, after `stored_range`.
+        read: Reads byte ranges of the file.
+        leaf: The column's pyarrow.parquet.ColumnSchema.
+        column: The column of one row group, which `stored_range` has checked.
 
     Raises:
-        DamagedPageError: Its pages hold another number of values than the footer says.
-        TooLargeError: It would take too much memory.
-        OSError: See `Blob.read`.
+        DamagedPageError: The pages hold another number of values than the footer states, or are damaged.
+        TooLargeError: The column would take too much memory.
+        OSError: The file cannot be read; see `Blob.read`.
     """
     num_values, num_bytes = column.num_values, _least_bytes(leaf, column)
     stop = column.start + column.stored_bytes
@@ -74,27 +77,37 @@ def check_column(read: Read, leaf: Any, column: ColumnChunk) -> int:
 
 
 def _least_bytes(leaf: Any, column: ColumnChunk) -> int:
-    """Return the memory of the values without the bytes of texts."""
+    """Return the decoded size of a column in bytes, without the bytes of its texts."""
     kind = leaf.physical_type
     width = leaf.length if kind == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(kind, 4)
     return column.num_values * max(1, int(width))
 
 
 def decompress(codec: str, stored: Payload, text_bytes: int) -> Payload:
-    """Return the text of a page; the codec is called as Parquet calls it."""
-    # A codec of its own each time: some keep their state between calls.
+    """Return the decompressed bytes of a page.
+
+    Args:
+        codec: Name of the codec in Parquet.
+        stored: The compressed bytes.
+        text_bytes: Length of the result.
+    """
+    # A new codec object for each call: some keep state between calls.
     pa = require("pyarrow", extra="arrow")
     return memoryview(pa.Codec(codec.lower()).decompress(stored, text_bytes)).cast("B")
 
 
 def hold(blob: Blob, ranges: Sequence[tuple[int, int]]) -> Read:
-    """Return a function that reads a file; these half-open ranges of a remote file are fetched together at once.
+    """Return a function that reads byte ranges of a file, after fetching the given ranges if the file is remote.
 
-    Other ranges are fetched when they are read.
+    The function fetches all other ranges when they are read.
+
+    Args:
+        blob: The file.
+        ranges: Half-open byte ranges that are fetched now, in one call.
 
     Raises:
-        TooLargeError: They would take too much memory.
-        OSError: See `Blob.read`.
+        TooLargeError: The ranges would take too much memory.
+        OSError: The file cannot be read; see `Blob.read`.
     """
     if isinstance(blob, LocalBlob):
         return blob.read

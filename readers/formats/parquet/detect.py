@@ -10,13 +10,18 @@ from readers.formats.tables.fits import is_delta, is_iceberg
 from readers.sample import SourceError
 from readers.storage.unreadable import files_below
 
-_MOST_LEVELS = 8  # of folders between a table and its files
+_MOST_LEVELS = 8  # levels of folders above a file in which a table is looked for
 
 
 def detect_partitions(folder: ListedFolder, split: str | None) -> list[str] | None:
-    """Return a folder with folders such as ``label=3`` of Parquet files, or the files of a split; see `Format.detect`."""
+    """Detect a folder with partition folders such as ``label=3``; see `Format.detect`.
+
+    Returns:
+        The path of the folder, or, if a split is given, the paths of the split's files; None if the folder has no partition
+        folders with Parquet files.
+    """
     path = folder.path
-    # Record files in the folder itself are the data.
+    # If the folder itself holds shards, these are the data.
     if not any("=" in name for name in folder.folders) or any(map(is_shard, folder.files)):
         return None
     if next(_files_below(path), None) is None:
@@ -31,10 +36,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def refuse_parts_of_tables(paths: Iterable[str]) -> None:
-    """Refuse Parquet files that belong to a Delta or Iceberg table, whose files also hold deleted and replaced rows.
+    """Check that no Parquet file belongs to a Delta or Iceberg table, whose files may hold deleted rows.
 
     Raises:
-        SourceError: One of them does.
+        SourceError: A file belongs to such a table.
     """
     known: dict[Path, str | None] = {}
     for path in paths:

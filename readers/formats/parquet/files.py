@@ -1,4 +1,4 @@
-"""Search for Parquet files, and their footers."""
+"""Parquet files: finding them, opening them, and reading their footers."""
 
 import hashlib
 import io
@@ -29,11 +29,10 @@ from readers.storage.paths import shown_path, without_query
 from readers.storage.unreadable import files_below, oserror_as_source_error
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
-_TAIL_BYTES = 1 << 16  # read first: most footers fit, so that a remote file costs one request
-_END_BYTES = 8  # length of the footer, magic
-_SIGNATURE_BYTES = (
-    28  # behind the footer of a file whose columns are encrypted and whose footer is not
-)
+# Bytes that are read first: most footers fit in, so that a remote file costs one request.
+_TAIL_BYTES = 1 << 16
+_END_BYTES = 8  # bytes of the footer's length and the magic
+_SIGNATURE_BYTES = 28  # signature after the footer if columns are encrypted and the footer is not
 _DECRYPT = "write it again without encryption, keys are not handled here"
 _PAGED_VALUE_BYTES = 2048  # smaller values are decoded faster by pyarrow, a row group at a time
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -41,12 +40,12 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """One file.
+    """Path and partition values of one Parquet file.
 
     Attributes:
         text: Path or URL.
-        name: For keys: of the folder that was given.
-        partitions: Values from the names of the folders around it, such as {"label": "3"}.
+        name: Name with which keys begin: relative to the folder that the caller gave, if any.
+        partitions: Values of partition columns, from folder names such as ``label=3``: {"label": "3"}.
     """
 
     text: str
@@ -55,15 +54,18 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """The path or URL for messages, without passwords and signatures."""
+        """Path or URL for messages, without passwords and signatures."""
         return shown_path(self.text)
 
 
 def find_files(files: PathLike | Sequence[PathLike | Location]) -> list[Location]:
-    """Return the files, those of folders sorted by name.
+    """Return the locations of Parquet files; those in a folder are sorted by name.
+
+    Args:
+        files: Path or URL of a file, path of a folder, or a sequence of these.
 
     Raises:
-        SourceError: A folder holds none, or several splits of a dataset.
+        SourceError: A folder holds no Parquet files or several splits; or a file belongs to a Delta or Iceberg table.
     """
     given: list[Any] = [files] if isinstance(files, str | os.PathLike) else list(files)
     found: list[Location] = []
@@ -112,20 +114,20 @@ def _partitions(folders: Sequence[str]) -> dict[str, str | None]:
 
 
 class File:
-    """One opened file. Of its footer only the lengths of row groups stay in memory.
+    """One open Parquet file. Of its footer, only the row counts and null counts stay in memory.
 
     Args:
-        location: Where it is.
+        location: Location of the file.
 
     Attributes:
-        blob: Its bytes.
+        blob: Reads the bytes of the file.
         rows: Number of rows of each row group, int64 [groups].
-        digest: Over its footer.
-        nulls: Number of nulls by column, without columns that have none, as the footer states it.
-        waits: Whether reading means decompressing or fetching, for which threads pay.
+        digest: Hash of the footer, 64 hex digits.
+        nulls: Number of nulls by column, as the footer states it; columns without nulls are left out.
+        waits: Whether reading means decompressing or fetching, which threads speed up.
 
     Raises:
-        SourceError: It is missing, not Parquet, cut off or encrypted.
+        SourceError: The file is missing, truncated, encrypted or not Parquet.
     """
 
     __slots__ = ("blob", "digest", "nulls", "rows", "schema", "waits")
@@ -150,25 +152,26 @@ class File:
         self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(groups)
 
     def footer(self, location: Location) -> "Footer":
-        """Read the footer again.
+        """Read the file's footer again, and return it.
 
         Raises:
-            OSError: The file is gone or has changed.
+            OSError: The file was removed or has changed.
         """
         content = _read_footer(self.blob, location)
         return Footer(*_metadata(content, location), self.blob.size_bytes)
 
 
 class Footer:
-    """Columns and row groups, read from a footer.
+    """The footer of a file: its columns and row groups.
 
     Args:
-        metadata: A pyarrow.parquet.FileMetaData. Never ask it for a row group: see `readers.formats.parquet.footer`.
-        groups: Its row groups.
-        file_bytes: Length of the file.
+        metadata: The footer's pyarrow.parquet.FileMetaData. Never ask it for a row group, see
+            `readers.formats.parquet.footer`.
+        groups: The row groups in the footer.
+        file_bytes: Length of the file in bytes.
 
     Attributes:
-        metadata: That.
+        metadata: The pyarrow.parquet.FileMetaData, as given.
         names: Names of the columns.
     """
 
@@ -180,11 +183,11 @@ class Footer:
         self.nbytes = 3 * metadata.serialized_size + (1000 + 300 * len(groups)) * len(leaves)
 
     def path(self, name: str, layout: Layout) -> str:
-        """Return the path in the file's schema of the part of a column that is read."""
+        """Return the path in Parquet's schema of the data that is read for a column: ``NAME.bytes`` for an image in a struct."""
         return f"{name}.bytes" if name == layout.image and layout.image_in_struct else name
 
     def leaves(self, group: int, path: str) -> list[tuple[Any, ColumnChunk]]:
-        """Return the columns of a row group that make up a column of the table, each with pyarrow's ColumnSchema."""
+        """Return the leaf columns below a path in one row group, each as (pyarrow's ColumnSchema, ColumnChunk)."""
         columns = self._groups[group].columns
         return [
             (leaf, columns[number])
@@ -193,9 +196,16 @@ class Footer:
         ]
 
     def chunk(self, group: int, name: str, layout: Layout, any_size: bool) -> Chunk | None:
-        """Return where a column of large values lies; None for other columns, and for those that only pyarrow reads.
+        """Return the location of a column in a row group, if it can be read page by page.
 
-        With `any_size`, columns of small values as well.
+        Args:
+            group: Index of the row group.
+            name: Name of the column.
+            layout: Roles of the columns.
+            any_size: Whether columns of small values are included.
+
+        Returns:
+            None for columns that only pyarrow can read and, unless `any_size` is true, for columns of small values.
         """
         number, leaf = self._leaves.get(self.path(name, layout), (0, None))
         if leaf is None or leaf.physical_type != "BYTE_ARRAY" or leaf.max_repetition_level:
@@ -223,14 +233,14 @@ def _nulls_of(metadata: Any, groups: list[Group]) -> Counter[str]:
 
 
 def _is_compressed(groups: list[Group]) -> bool:
-    """Return whether the larger columns of the first row group are."""
+    """Return whether the largest column of the first row group is compressed."""
     if not groups or not groups[0].columns:
         return False
     return max(groups[0].columns, key=lambda column: column.stored_bytes).codec != "UNCOMPRESSED"
 
 
 def _read_footer(blob: Blob, location: Location) -> bytes:
-    """Return the footer without its length and magic."""
+    """Return the bytes of the footer, without its length and magic."""
     if blob.size_bytes == 0:
         raise SourceError(f"{location.shown} is empty (0 bytes): write the file again")
     tail = _read_end(blob, _TAIL_BYTES)
@@ -256,7 +266,7 @@ def _read_footer(blob: Blob, location: Location) -> bytes:
 
 
 def _read_end(blob: Blob, size_bytes: int) -> Payload:
-    # Through a map that goes again: of thousands of files, few are in use at a time.
+    # Through a temporary memory map: of thousands of files, few are in use at a time.
     source = blob.unmapped() if isinstance(blob, LocalBlob) else blob
     [tail] = source.read([(max(0, blob.size_bytes - size_bytes), blob.size_bytes)])
     return copied(tail)
@@ -267,7 +277,7 @@ def _metadata(footer: bytes, location: Location) -> tuple[Any, list[Group]]:
     file = _MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC
     try:
         metadata = parquet.read_metadata(pa.BufferReader(file))
-        _ = metadata.schema.to_arrow_schema().names  # may be none, or no text
+        _ = metadata.schema.to_arrow_schema().names  # raises if a name is not valid text
         leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
         groups = read_groups(footer, [leaf.max_repetition_level > 0 for leaf in leaves])
     except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
@@ -281,12 +291,17 @@ def _metadata(footer: bytes, location: Location) -> tuple[Any, list[Group]]:
 
 
 def open_for_arrow(read: Read, size_bytes: int) -> Any:
-    """Return a pyarrow file of what `read` reads. Each use needs its own."""
+    """Return a pyarrow file object over a file of `size_bytes` bytes. Each use needs an object of its own.
+
+    Args:
+        read: Reads byte ranges of the file.
+        size_bytes: Length of the file.
+    """
     return require("pyarrow", extra="arrow").PythonFile(_RangesFile(read, size_bytes), mode="r")
 
 
 class _RangesFile(io.RawIOBase):
-    """A file that can be read at any offset."""
+    """A Python file object over a function that reads byte ranges."""
 
     def __init__(self, read: Read, size_bytes: int) -> None:
         self._read, self._size_bytes, self._offset = read, size_bytes, 0

@@ -1,7 +1,7 @@
-"""The row groups of a Parquet file, read from its footer without pyarrow.
+"""Parser of the row groups in a Parquet footer, without pyarrow.
 
-pyarrow ends the process when it is asked about a row group or column whose description it does not like;
-only reading through it is safe. Format:
+pyarrow aborts the process if its metadata objects are asked about a row group or column with an invalid description;
+its read functions raise exceptions instead. Format:
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 """
 
@@ -18,21 +18,21 @@ _WANTED: Wanted = {
         3: None,
     }
 }
-_LIMIT = 1 << 62  # numbers are smaller, so that sums of a few fit 64 bits
+_LIMIT = 1 << 62  # numbers must be smaller, so that sums of a few fit 64 bits
 
 
 class ColumnChunk(NamedTuple):
-    """The location of one column of a row group, as the footer states it.
+    """The data of one column in a row group, as the footer describes it.
 
     Attributes:
-        codec: Name of its compression.
-        num_values: Nulls, and lists without values, with them.
-        text_bytes: Its size when decompressed.
-        stored_bytes: Its size as stored.
-        start: Byte in the file of its first page.
-        is_here: It lies in this file.
-        is_encrypted: Whether it is encrypted with a key of its own.
-        num_nulls: How many values are null, 0 where its writer did not count.
+        codec: Name of the compression in Parquet.
+        num_values: Number of values, including nulls and empty lists.
+        text_bytes: Decompressed size in bytes.
+        stored_bytes: Stored size in bytes.
+        start: Offset of the first page in the file.
+        is_here: Whether the data lies in this file.
+        is_encrypted: Whether the column is encrypted.
+        num_nulls: Number of nulls, 0 if the footer does not state it.
     """
 
     codec: str
@@ -46,21 +46,26 @@ class ColumnChunk(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A row group: its number of rows, and its columns in the order of the schema."""
+    """A row group.
+
+    Attributes:
+        num_rows: Number of rows.
+        columns: The columns, in the order of the schema.
+    """
 
     num_rows: int
     columns: tuple[ColumnChunk, ...]
 
 
 def read_groups(footer: Payload, is_list: list[bool]) -> list[Group]:
-    """Read the row groups out of a footer.
+    """Return the row groups that a footer describes.
 
     Args:
-        footer: Without its length and magic.
+        footer: Bytes of the footer, without its length and magic.
         is_list: For each column, whether a row may hold several values.
 
     Raises:
-        ValueError: It is damaged; the text says how.
+        ValueError: The footer is damaged; the text gives the reason.
     """
     try:
         fields, _ = read_struct(footer, 0, _WANTED)

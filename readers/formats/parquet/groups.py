@@ -1,4 +1,4 @@
-"""The values of columns in the row groups of Parquet files: small ones by pyarrow, large ones page by page."""
+"""Reading of column values in row groups: columns of small values by pyarrow, columns of large values page by page."""
 
 from bisect import bisect_left
 from collections.abc import Hashable, Iterator, Sequence
@@ -31,20 +31,20 @@ from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.lru_cache import Recent
 from readers.storage.unreadable import is_transient, reason_of
 
-_FOOTERS_BYTES = 64 << 20  # for all files; a parsed footer may take some MB
-_BLOCKS_PER_VALUE = 2  # that Snappy's reading one by one decompresses, most often
+_FOOTERS_BYTES = 64 << 20  # limit for the footers of all files; a parsed one may take some MB
+_BLOCKS_PER_VALUE = 2  # 64 KiB blocks that a single value of a Snappy page usually costs
 
 
 class RowGroups:
-    """A reader of columns of row groups, with a cache of decoded values. Several threads may use it.
+    """Reads columns of row groups, with a cache of decoded values. Several threads may use it.
 
-    It belongs to the process that made it: a fork must make its own.
+    A forked process must create its own object.
 
     Args:
-        locations: Paths of the files.
-        files: The same, opened.
-        layout: Which columns are read.
-        decoded_bytes: How much may be kept: three quarters of it pages, the rest small columns.
+        locations: Locations of the files.
+        files: The opened files, in the order of `locations`.
+        layout: The columns that are read, and their roles.
+        decoded_bytes: Size of the cache in bytes: three quarters for pages, the rest for columns of small values.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class RowGroups:
         self._pages: Recent[Any] = Recent(decoded_bytes - decoded_bytes // 4)
 
     def values(self, file: int, group: int, rows: list[int]) -> dict[str, Sequence[Any]]:
-        """Return the values of every column of the layout.
+        """Return the values of all columns of the layout for some rows of a row group.
 
         Args:
-            file: Number of the file.
-            group: Number of the row group in it.
-            rows: Rows of the row group, ascending, repetitions allowed.
+            file: Index of the file.
+            group: Index of the row group in the file.
+            rows: Rows in the row group, ascending and possibly repeated.
 
         Returns:
-            One value per row; a UnreadableValue where it cannot be read.
+            By column name, one value per row; an UnreadableValue for a value that cannot be read.
         """
         location = self._locations[file]
         values: dict[str, Sequence[Any]] = {}
@@ -98,7 +98,10 @@ class RowGroups:
         return values
 
     def whole(self, file: int, group: int, name: str) -> "Column | UnreadableValue | str | None":
-        """Return one small column of a row group, or the text that the file's folders give for it."""
+        """Return all values of one column of small values in a row group.
+
+        If the file lacks the column, return the text that the name of its partition folder holds for it, or None.
+        """
         if name not in self._footer(file).names:
             return self._locations[file].partitions.get(name)
         return self._read_small(file, group, (name,))[name]
@@ -114,7 +117,7 @@ class RowGroups:
         key = (file, group, names)
         found = self._columns.get(key, lambda: self._read_small(file, group, names))
         if found.has_unreadable:
-            self._columns.drop(key)  # what failed once may not fail again
+            self._columns.drop(key)  # a read that failed may succeed later
         return found
 
     def _read_small(self, file: int, group: int, names: tuple[str, ...]) -> Columns:
@@ -154,7 +157,7 @@ class RowGroups:
     def _paged(
         self, file: int, group: int, name: str, rows: list[int], any_size: bool = False
     ) -> list[Any] | None:
-        """Return the values of a column that is read by pages, None for other columns."""
+        """Return the values of a column for some rows, one per row; None if the column is not read page by page."""
         pages, blob = self._pages, self._files[file].blob
         key = (file, group, name, any_size)
         walked = pages.get(key, lambda: self._walk(file, group, name, any_size))
@@ -195,10 +198,10 @@ class RowGroups:
     def _whole_if_it_pays(
         self, key: Hashable, page: Values, num_wanted: int, read: Read, codec: Decompress
     ) -> Values:
-        """Return the values of a page, decompressed as a whole once enough single values of it were read.
+        """Return the value locations of a page to read from: `page`, or a cached copy that holds the decompressed page.
 
-        Once single values have cost as much, the page is decompressed and cached: an
-        order within row groups then reads the rest from it, and an order over all rows pays twice at most.
+        A Snappy page is decompressed as a whole as soon as reading single values has cost as much. A shuffle within row
+        groups then reads the other values from the cache, and a shuffle over all rows costs at most twice as much.
         """
         if page.blocks is None:
             return page
@@ -219,11 +222,11 @@ class RowGroups:
         try:
             return _Walked(chunk, walk(self._files[file].blob.read, chunk))
         except (UnknownPagesError, DamagedPageError, TooLargeError):
-            return _Walked()  # pyarrow may understand it, or says what is wrong
+            return _Walked()  # pyarrow may be able to read it, or reports the damage
 
 
 class _Walked:
-    """The pages of a column, or None if it is not read by pages."""
+    """The page table of a column; `chunk` and `table` are None if the column is not read page by page."""
 
     def __init__(self, chunk: Chunk | None = None, table: PageTable | None = None) -> None:
         self.chunk, self.table = chunk, table
@@ -231,7 +234,7 @@ class _Walked:
 
 
 def _by_page(table: PageTable, rows: list[int]) -> Iterator[tuple[int, list[int]]]:
-    """Split ascending rows by page, and count them from its first."""
+    """Group ascending rows by page; yield (index of the page, rows relative to the page's first row)."""
     begin = 0
     while begin < len(rows):
         number = table.page_of(rows[begin])

@@ -1,4 +1,4 @@
-"""The pages of a binary column in a row group of a Parquet file: their offsets and contents.
+"""The pages of a binary column in a row group of a Parquet file, found by their headers.
 
 Format: https://parquet.apache.org/docs/file-format/
 """
@@ -13,33 +13,33 @@ from readers.sample import Payload
 from readers.storage.limits import check_bytes
 
 Read = Callable[[Sequence[tuple[int, int]]], list[Payload]]
-"""Half-open byte ranges of a file to their bytes, as `readers.storage.blob.Blob.read`."""
+"""Function that returns the bytes in half-open byte ranges of a file, as `readers.storage.blob.Blob.read` does."""
 
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 _DATA, _INDEX, _DICTIONARY, _DATA_2 = 0, 1, 2, 3
-_DETAILS = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}  # fields of the header that describe these kinds
-_HEADER_BYTES = 4096  # read first, as most headers are shorter
-_MAX_HEADER_BYTES = 1 << 20  # more is damage
+_DETAILS = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}  # header field with the details of a kind
+_HEADER_BYTES = 4096  # bytes that are read first, as most headers are shorter
+_MAX_HEADER_BYTES = 1 << 20  # a longer header counts as damaged
 
 
 class UnknownPagesError(Exception):
-    """The column is stored in a way that only pyarrow reads."""
+    """Raised if a column is stored in a way that only pyarrow can read."""
 
 
 class DamagedPageError(Exception):
-    """A page does not match its header; the text gives the reason."""
+    """Raised if a page is damaged or does not match its header; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Where one column of one row group lies.
+    """The location of one column's data in one row group.
 
     Attributes:
-        start: Byte in the file of its first page.
-        num_values: Number of values, nulls included.
-        codec: Name of the compression as Parquet gives it.
-        max_level: The definition level of a value that is not null.
-        file_bytes: Length of the file.
+        start: Offset of the first page in the file.
+        num_values: Number of values, including nulls.
+        codec: Name of the compression in Parquet.
+        max_level: Definition level of a value that is not null.
+        file_bytes: Length of the file in bytes.
     """
 
     start: int
@@ -51,18 +51,18 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page and the rows it holds.
+    """The location and header of one page.
 
     Attributes:
-        first_row: Its first row, counted in the row group.
-        num_rows: Rows that it holds; of a dictionary the number of values.
-        start: Byte in the file behind its header.
-        stop: The byte behind its last one.
-        text_bytes: Length of the page when decompressed.
-        encoding: Encoding of its values.
-        level_bytes: Size of the levels in front if they are not compressed (version 2), else None.
-        compressed: Whether the column's codec was used.
-        checksum: CRC-32 of the bytes as stored, or None.
+        first_row: First row of the page, counted in the row group.
+        num_rows: Number of rows in the page; for a dictionary page, number of values.
+        start: Offset in the file at which the content begins, after the header.
+        stop: Offset in the file at which the content ends.
+        text_bytes: Decompressed length of the content.
+        encoding: Parquet's code of the values' encoding.
+        level_bytes: Size of the uncompressed levels at the beginning of a page of version 2; None for other pages.
+        compressed: Whether the content is compressed by the column's codec.
+        checksum: CRC-32 of the stored bytes, None if the header has none.
     """
 
     first_row: int
@@ -77,7 +77,12 @@ class Page:
 
 
 class PageTable:
-    """The pages of a column in one row group, in order."""
+    """The pages of a column in one row group.
+
+    Args:
+        dictionary: The dictionary page, None if there is none.
+        pages: The data pages, in order.
+    """
 
     def __init__(self, dictionary: Page | None, pages: list[Page]) -> None:
         self.dictionary = dictionary
@@ -86,22 +91,22 @@ class PageTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate size in memory, in bytes."""
         return 250 * len(self.pages) + 500
 
     def page_of(self, row: int) -> int:
-        """Return the number of the page that holds a row."""
+        """Return the index of the page that holds a row."""
         return bisect_right(self._first_rows, row) - 1
 
 
 def walk(read: Read, chunk: Chunk) -> PageTable:
-    """Read the headers of all pages of a column.
+    """Read the headers of all pages of a column, and return the table of pages.
 
     Raises:
-        UnknownPagesError: There are pages of a kind unknown here.
-        DamagedPageError: A header cannot be read.
+        UnknownPagesError: A page is of a kind or encoding that only pyarrow can read.
+        DamagedPageError: A header is damaged, or the pages hold another number of values than the footer states.
         TooLargeError: A page would take too much memory.
-        OSError: As `read`.
+        OSError: The file cannot be read.
     """
     dictionary, row, offset = None, 0, chunk.start
     pages: list[Page] = []
@@ -125,21 +130,21 @@ def walk(read: Read, chunk: Chunk) -> PageTable:
 
 
 def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | None:
-    """Return the dictionary page of a column, if it has one, after a check of all its pages before pyarrow reads them.
+    """Check the headers of all pages of a column, so that pyarrow may read it; return its dictionary page.
 
     Args:
-        read: Reads bytes of the file.
-        start: Where the first header lies.
-        stop: The byte behind the last page.
-        num_values: How many values all of them hold together.
+        read: Reads byte ranges of the file.
+        start: Offset of the first page header.
+        stop: Offset of the end of the last page.
+        num_values: Number of values that the footer states for all pages together.
 
     Returns:
-        The dictionary, if it is the first page.
+        The dictionary page if it is the first page, otherwise None.
 
     Raises:
-        DamagedPageError: They hold another number of values, or a header cannot be read.
+        DamagedPageError: A header is damaged, or the pages hold another number of values.
         TooLargeError: A page would take too much memory.
-        OSError: As `read`.
+        OSError: The file cannot be read.
     """
     dictionary, offset, found = None, start, 0
     while offset < stop:
@@ -158,19 +163,21 @@ def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | No
 def _page_at(
     read: Read, offset: int, stop: int, first_row: int = 0, max_level: int = 0
 ) -> tuple[int, Page]:
-    """Return the kind and the page whose header begins at an offset; of other kinds than data and dictionaries only its size.
+    """Parse the page header at an offset; return the kind of the page, and the page.
+
+    For kinds other than data and dictionary pages, only the location and size of the page are valid.
 
     Args:
-        read: Reads bytes of the file.
-        offset: Where the header begins.
-        stop: The byte behind the last page.
-        first_row: See `Page`.
-        max_level: See `Chunk`; 0 if the levels of the page are not read.
+        read: Reads byte ranges of the file.
+        offset: Offset of the header in the file.
+        stop: Offset of the end of the last page.
+        first_row: First row of the page; see `Page`.
+        max_level: Definition level of a value; see `Chunk`. 0 if the levels of the page are not read.
 
     Raises:
-        UnknownPagesError: The levels have an encoding that is not read.
+        UnknownPagesError: The levels have an unsupported encoding.
         DamagedPageError: The header is damaged.
-        OSError: As `read`.
+        OSError: The file cannot be read.
     """
     header, begin = _header(read, offset, stop)
     try:

@@ -1,8 +1,8 @@
-"""Decompression of a part of a long text that Snappy compressed.
+"""Decompression of single 64 KiB blocks of Snappy data.
 
-Snappy's writers compress 64 KiB of text at a time, and nothing refers back beyond such a block. So where
-each block begins can be noted in one pass over the element headers, and later only the blocks that are
-wanted are decompressed: one or two for a photograph, in a page that holds a thousand.
+Snappy's writers compress 64 KiB of input at a time, and no element refers back beyond such a block. So one pass over the
+element headers finds the start of each block, and later only the needed blocks are decompressed: one or two for a
+photograph, in a page that holds a thousand.
 Format: https://github.com/google/snappy/blob/main/format_description.txt
 """
 
@@ -14,18 +14,22 @@ from numpy.typing import NDArray
 from readers.formats.parquet.thrift import read_varint
 from readers.sample import Payload
 
-BLOCK_BYTES = 1 << 16  # of text, that Snappy compresses at a time
-_MAX_ELEMENTS_PER_BLOCK = 512  # text so well compressed is decompressed faster than walked through
+BLOCK_BYTES = 1 << 16  # bytes of input that Snappy compresses at a time
+_MAX_ELEMENTS_PER_BLOCK = 512  # with more elements, decompressing is faster than this walk
 
 
 def block_starts(compressed: Payload) -> NDArray[np.int64] | None:
-    """Return where the elements of each 64 KiB of text begin, and the end, int64 [blocks + 1].
+    """Return the offsets of the blocks in Snappy data, each of 64 KiB when decompressed, and of their end.
 
-    None when the text cannot be read in blocks: an element crosses a border or leads back over one, or
-    there are too many for it to pay.
+    Args:
+        compressed: The Snappy data.
+
+    Returns:
+        int64 [blocks + 1]. None if the data cannot be read in blocks, because an element crosses or refers back beyond a
+        block's border, or if it has so many elements that block access does not pay.
 
     Raises:
-        IndexError: It is cut off.
+        IndexError: The data is truncated.
     """
     length, offset = read_varint(compressed, 0)
     stop = len(compressed)
@@ -75,12 +79,12 @@ def block_starts(compressed: Payload) -> NDArray[np.int64] | None:
 def decompress_blocks(
     blocks: Payload, text_bytes: int, decompress: Callable[[bytes, int], Payload]
 ) -> Payload:
-    """Return the text of neighbouring blocks.
+    """Return the decompressed bytes of neighbouring blocks.
 
     Args:
-        blocks: Their elements.
-        text_bytes: Length of their text.
-        decompress: Snappy's own, of (compressed, length of the text).
+        blocks: Compressed bytes of the blocks, without a length in front.
+        text_bytes: Decompressed length of the blocks.
+        decompress: Snappy's decompressor, with the arguments (compressed bytes, decompressed length).
     """
     return decompress(_varint(text_bytes) + blocks, text_bytes)
 

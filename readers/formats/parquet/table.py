@@ -1,4 +1,4 @@
-"""Parquet files of a table format (Delta, Iceberg), some of whose rows may be deleted."""
+"""Base of Delta and Iceberg datasets: Parquet files, some of whose rows may be deleted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,12 +21,12 @@ from readers.sample import SourceError
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """One file of a version of a table.
+    """One file of a table's version.
 
     Attributes:
-        location: Where it lies, with the values of partition columns.
-        num_rows: Number of its rows with deleted ones, as the table states it; None if it does not.
-        keeps: bool [at most num_rows], which rows are valid; rows beyond its end are. None: all rows are.
+        location: Location of the file, with the values of partition columns.
+        num_rows: Number of rows in the file, including deleted ones, as the table states it; None if it does not.
+        keeps: Which rows are not deleted, bool [at most num_rows]; rows beyond its length are valid. None if no row is deleted.
     """
 
     location: Location
@@ -38,9 +38,9 @@ class RenamedParquet(ParquetDataset):
     """Parquet files in which some columns have other names than in the table.
 
     Args:
-        files: The files.
-        names: The table's name of a column by its name in the files.
-        options: As for `ParquetDataset`, with the names in the files.
+        files: Locations of the files.
+        names: Dict from a column's name in the files to its name in the table.
+        options: Options of `ParquetDataset`, in which columns have their names in the files.
     """
 
     def __init__(
@@ -55,22 +55,22 @@ class RenamedParquet(ParquetDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """As of `ParquetDataset`, with the names."""
+        """32 hex digits, a hash of the fingerprint of `ParquetDataset` and the names."""
         return fingerprint_of(f"{super().fingerprint} {sorted(self._layout.names.items())}")
 
     def has_column(self, name: str) -> bool:
-        """Return whether a column of this name is read."""
+        """Return whether a column with this name in the table is read."""
         return name in {self._layout.names.get(column, column) for column in self._layout.columns}
 
 
 class TableDataset(Subset):
-    """Rows of one version of a table whose data are Parquet files.
+    """Base class of the rows of a table at one version, stored in Parquet files.
 
-    The files are settled when it is opened: what is written to the table later changes nothing. A file that is
-    deleted since (a vacuum) gives BadSamples.
+    The files are fixed when the dataset is opened: later writes to the table change nothing. If a file is deleted later
+    (by a vacuum), its samples become BadSamples.
 
     Attributes:
-        version: Number of the version, or of the snapshot.
+        version: Version number, or id of the snapshot.
     """
 
     _kind, _number_is = "", "version"
@@ -101,14 +101,14 @@ class TableDataset(Subset):
         self.unlabelled = self._of_whole()
 
     def __repr__(self) -> str:
-        """As of other datasets, with the version."""
+        """Show the sample count, the classes and the version."""
         return f"{FetchedDataset.__repr__(self)[:-1]}, {self._number_is} {self.version})"
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the valid files and rows; the number of the version is no part of it.
+        """32 hex digits, a hash of the valid files and rows.
 
-        A commit that changes no rows makes a new number for the same samples.
+        The version number is not hashed, since a commit that changes no rows leaves the samples unchanged.
         """
         return fingerprint_of(f"{self._kind} 1 {self._all.fingerprint} {self._picked.identity}")
 
@@ -118,7 +118,12 @@ class TableDataset(Subset):
 
 
 def _names_in_files(options: ColumnOptions, names: Mapping[str, str]) -> ColumnOptions:
-    """Return options with the names that columns have in the files."""
+    """Return the options with column names of the table replaced by those in the files.
+
+    Args:
+        options: The columns that the caller names.
+        names: Dict from a column's name in the files to its name in the table.
+    """
     stored = {name: column for column, name in names.items()}
     image, label, key = (
         stored.get(name or "", name) for name in (options.image, options.label, options.key)
@@ -128,10 +133,14 @@ def _names_in_files(options: ColumnOptions, names: Mapping[str, str]) -> ColumnO
 
 
 def inside(root: str, path: str) -> str:
-    """Return the name of a table's file below its folder.
+    """Check that a table's file lies in the table's folder, and return its relative path.
+
+    Args:
+        root: Folder of the table, for the error.
+        path: Path of the file, relative to the folder.
 
     Raises:
-        SourceError: It leads out of the folder.
+        SourceError: The path leads out of the folder.
     """
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or "://" in path or ".." in parts:
@@ -142,7 +151,7 @@ def inside(root: str, path: str) -> str:
 
 
 def partition_text(value: Any) -> str | None:
-    """Return the value of a partition column as text, as names of folders hold it."""
+    """Return the value of a partition column as text, in the form that partition folders have; None stays None."""
     if value is None:
         return None
     if isinstance(value, bool):

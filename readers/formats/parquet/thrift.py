@@ -1,4 +1,4 @@
-"""The compact protocol of Apache Thrift, for the footers and page headers of Parquet.
+"""Parser of Apache Thrift's compact protocol, for the footers and page headers of Parquet.
 
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
@@ -9,29 +9,29 @@ from typing import Any
 from readers.sample import Payload
 
 Wanted = Mapping[int, Any]
-"""Numbers of the fields that are read, with the same for the fields of structs and of lists of structs."""
+"""The fields to read: dict from field id to None, or to such a dict for a struct or a list of structs."""
 
-_MAX_DEPTH = 12  # deeper structs are damage, and would exhaust the stack
+_MAX_DEPTH = 12  # levels of structs; more count as damage, and would exhaust the stack
 
 
 def read_struct(
     data: Payload, offset: int, wanted: Wanted | None = None, depth: int = 0
 ) -> tuple[dict[int, Any], int]:
-    """Read a struct.
+    """Parse a struct.
 
     Args:
-        data: Where it is.
-        offset: Where in it the struct begins.
-        wanted: The fields that are read, None for all.
-        depth: How many structs it lies in.
+        data: Bytes that contain the struct.
+        offset: Offset in `data` at which the struct begins.
+        wanted: The fields to read, None for all; others are skipped.
+        depth: Number of structs around this one.
 
     Returns:
-        Its fields by number (numbers, booleans, bytes, lists and structs; None for kinds that are passed
-        over), and the offset behind it.
+        Dict from field id to value (int, bool, bytes, list or dict; None for a value of an unsupported type), and the
+        offset of the end of the struct.
 
     Raises:
-        IndexError: The data ends within it.
-        ValueError: The data is no struct of this protocol.
+        IndexError: The data ends within the struct.
+        ValueError: The data is no valid struct.
     """
     if depth > _MAX_DEPTH:
         raise ValueError("structs are nested too deeply")
@@ -56,7 +56,7 @@ def read_struct(
 
 
 def _behind(data: Payload, offset: int, kind: int, depth: int) -> int:
-    """Return the offset behind a value that is skipped."""
+    """Return the offset of the end of a value, which is skipped."""
     if 3 < kind < 7:
         while data[offset] > 127:
             offset += 1
@@ -70,7 +70,7 @@ def _behind(data: Payload, offset: int, kind: int, depth: int) -> int:
         raise ValueError("structs are nested too deeply")
     while (head := data[offset]) != 0:
         offset += 1
-        if head < 16:  # a number of its own
+        if head < 16:  # the field id follows as a varint
             _, offset = read_varint(data, offset)
         if head & 15 > 2:
             offset = _behind(data, offset, head & 15, depth + 1)
@@ -101,7 +101,7 @@ def _list(data: Payload, offset: int, wanted: Wanted | None, depth: int) -> tupl
     count, offset = head >> 4, offset + 1
     if count == 15:
         count, offset = read_varint(data, offset)
-    if count > len(data) - offset:  # each takes a byte at least
+    if count > len(data) - offset:  # each item takes at least one byte
         raise IndexError
     items, kind = [], head & 15
     for _ in range(count):
@@ -114,11 +114,11 @@ def _list(data: Payload, offset: int, wanted: Wanted | None, depth: int) -> tupl
 
 
 def read_varint(data: Payload, offset: int) -> tuple[int, int]:
-    """Return a number of 7 bits a byte, at most 64 bits, and the offset behind it.
+    """Return an unsigned integer stored as a varint (7 bits per byte), and the offset of its end.
 
     Raises:
-        IndexError: The data ends within it.
-        ValueError: It is longer.
+        IndexError: The data ends within the varint.
+        ValueError: The varint is longer than 64 bits.
     """
     number = data[offset]
     offset += 1

@@ -1,8 +1,8 @@
-"""Single values out of a binary column of a Parquet file, without decoding the row group around them.
+"""Access to single values in a binary column of a Parquet file, without decoding the complete row group.
 
-A page holds its values one behind the other, each with its length in front. The lengths are followed once; then
-a value is a range of bytes in the file (not compressed), the text of one or two 64 KiB blocks
-(Snappy), or a slice of its decompressed page (other codecs).
+A page holds its values one after the other, each with its length in front. The lengths are followed once; then a value is
+a byte range in the file (without compression), a part of one or more decompressed 64 KiB blocks (Snappy), or a slice of
+the decompressed page (other codecs). In this package, "text" means decompressed bytes.
 """
 
 import struct
@@ -29,25 +29,26 @@ from readers.storage.blob.mapped import copied
 from readers.storage.limits import check_bytes
 
 Decompress = Callable[[Payload, int], Payload]
-"""A codec: (compressed, length of the text) to the text."""
+"""A decompressor: takes (compressed bytes, decompressed length), and returns the decompressed bytes."""
 
-_BY_BLOCK_BYTES = 4 * BLOCK_BYTES  # shorter pages are decompressed whole
+_BY_BLOCK_BYTES = 4 * BLOCK_BYTES  # shorter pages are decompressed as a whole
 _LENGTH = struct.Struct("<I")
 
 
 @dataclass(slots=True)
 class Values:
-    """Where the values of a page are.
+    """The locations of the values in a page.
 
     Attributes:
-        starts: Byte of each value, int64 [values]: in the file, or in the text of the page.
-        stops: Its end, int64 [values].
-        text: The page decompressed, or None.
-        blocks: Where in the file the 64 KiB blocks of a page that Snappy compressed begin, and the end;
-            None if it is not read in blocks. Without text and blocks, the values are ranges of the file.
-        text_bytes: Length of the page when decompressed.
-        slots: Which value each row has, -1 for null, int32 [rows]; None: row k has value k.
-        in_dictionary: The slots point into the values of the dictionary page; there are no others here.
+        starts: Start offset of each value, int64 [values]: in the file if `text` and `blocks` are None, otherwise in the
+            decompressed page.
+        stops: End offset of each value, int64 [values].
+        text: The decompressed page, None if values are read from the file.
+        blocks: Offsets in the file of the 64 KiB blocks of a Snappy page, and of their end, int64 [blocks + 1];
+            None if the page is not read in blocks.
+        text_bytes: Decompressed length of the page.
+        slots: Index of each row's value, -1 for null, int32 [rows]; None if row k has value k.
+        in_dictionary: Whether `slots` are indices into the values of the dictionary page; the page then has no values.
         num_taken: Number of values read by blocks since the page was last decompressed as a whole.
     """
 
@@ -62,7 +63,7 @@ class Values:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate size in memory, in bytes."""
         arrays = (self.starts, self.stops, self.blocks, self.slots)
         return (
             400
@@ -77,17 +78,17 @@ def decode(
     page: Page,
     decompress: Decompress,
 ) -> Values:
-    """Find the values of a page.
+    """Read a page, and return the locations of its values.
 
     Args:
-        read: Reads bytes of the file.
-        chunk: The column.
-        page: One of its data pages, or its dictionary page.
-        decompress: The column's codec, of (compressed, length of the text).
+        read: Reads byte ranges of the file.
+        chunk: The column's data in the row group.
+        page: A data page of the column, or its dictionary page.
+        decompress: Decompressor of the column's codec.
 
     Raises:
-        DamagedPageError: It holds something else than its header says.
-        OSError: As `read`.
+        DamagedPageError: The page is damaged, or does not match its header.
+        OSError: The file cannot be read.
     """
     is_dictionary = page.encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY)
     [stored] = map(copied, read([(page.start, page.stop)]))
@@ -121,12 +122,12 @@ def decode(
 
 
 def decode_dictionary(read: Read, chunk: Chunk, page: Page, decompress: Decompress) -> Values:
-    """Find the values of a column's dictionary page; see `decode`."""
+    """Read a column's dictionary page, and return the locations of its values; see `decode`."""
     return decode(read, chunk, replace(page, encoding=PLAIN, level_bytes=0), decompress)
 
 
 def _decompressed(stored: Payload, page: Page, decompress: Decompress) -> Payload:
-    """Return levels and values of a page as text."""
+    """Return the levels and values of a page, decompressed."""
     front = page.level_bytes or 0
     try:
         text = (
@@ -140,7 +141,11 @@ def _decompressed(stored: Payload, page: Page, decompress: Decompress) -> Payloa
 
 
 def _levels(text: Payload, chunk: Chunk, page: Page) -> tuple[int, NDArray[np.int32] | None, int]:
-    """Return where the values begin, which row has which, and how many there are."""
+    """Decode the definition levels of a page.
+
+    Returns:
+        The offset at which the values begin, `Values.slots`, and the number of values that are not null.
+    """
     num_values = page.num_rows
     if page.level_bytes is None:
         if chunk.max_level == 0:
@@ -162,24 +167,22 @@ def _levels(text: Payload, chunk: Chunk, page: Page) -> tuple[int, NDArray[np.in
 
 
 def hybrid(text: Payload, offset: int, stop: int, width: int, count: int) -> NDArray[np.int32]:
-    """Decode numbers in Parquet's mixture of runs and bit-packed groups, int32 [count].
+    """Decode integers in Parquet's RLE/bit-packing hybrid encoding; return int32 [count].
 
     Args:
-        text: Holds them.
-        offset: Where they begin.
-        stop: Where they end at the latest.
-        width: Bits per number, 0 to 32.
-        count: How many there are.
+        text: Bytes that contain the encoded integers.
+        offset: Offset in `text` at which the encoded integers begin.
+        stop: Offset in `text` beyond which no integer is read.
+        width: Bits per integer, 0 to 32.
+        count: Number of integers.
 
     Raises:
-        IndexError: There are fewer.
-        DamagedPageError: It is no such mixture.
+        IndexError: The bytes hold fewer than `count` integers.
+        DamagedPageError: The bytes are no valid hybrid encoding.
     """
     if width > 32:
         raise DamagedPageError(f"a page packs its numbers in {width} bits")
-    check_bytes(
-        8 * count, "a page's list of values"
-    )  # a few bytes can stand for any number of values
+    check_bytes(8 * count, "a page's list of values")  # a few bytes can encode any number of values
     if width == 0:
         return np.zeros(count, np.int32)
     numbers = np.empty(count, np.int64)
@@ -214,7 +217,7 @@ def hybrid(text: Payload, offset: int, stop: int, width: int, count: int) -> NDA
 
 
 def _plain(text: Payload, offset: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where values begin and end, by the lengths in front of them."""
+    """Return the start and end offsets of plain-encoded values, each int64 [count], by the lengths in front of the values."""
     if count * _LENGTH.size > len(text) - offset:
         raise IndexError
     starts, stops = [0] * count, [0] * count
@@ -252,11 +255,11 @@ def _located(
 
 
 def decompress_whole(read: Read, values: Values, decompress: Decompress) -> Values:
-    """Return the values of a page that is read in blocks with all of its text.
+    """Decompress all blocks of a page; return its value locations with the decompressed page in `text`.
 
     Raises:
-        DamagedPageError: It cannot be decompressed.
-        OSError: As `read`.
+        DamagedPageError: The page cannot be decompressed.
+        OSError: The file cannot be read.
     """
     assert values.blocks is not None
     [blocks] = map(copied, read([(int(values.blocks[0]), int(values.blocks[-1]))]))
@@ -278,18 +281,18 @@ def take(
     picked: Sequence[int],
     decompress: Decompress,
 ) -> list[Payload | None]:
-    """Return the values of rows of a page, None for null.
+    """Return the values of some rows of a page, None for a null.
 
     Args:
-        read: Reads bytes of the file.
-        rows: The page, as `decode` gave it.
-        values: The same, or the dictionary where its slots point into that.
-        picked: Rows, counted from the first of the page.
-        decompress: Snappy's, where it is read in blocks.
+        read: Reads byte ranges of the file.
+        rows: Result of `decode` for the page.
+        values: Locations of the values: `rows`, or those of the dictionary page if `rows.in_dictionary` is true.
+        picked: Rows, relative to the first row of the page.
+        decompress: Decompressor of the column's codec.
 
     Raises:
-        DamagedPageError: It holds something else than its header says.
-        OSError: As `read`.
+        DamagedPageError: The page is damaged, or does not match its header.
+        OSError: The file cannot be read.
     """
     slots = [row if rows.slots is None else int(rows.slots[row]) for row in picked]
     wanted = [slot for slot in slots if slot >= 0]
@@ -301,7 +304,7 @@ def take(
         view = memoryview(values.text)
         found: list[Payload] = [
             bytes(view[start:stop]) for start, stop in ranges
-        ]  # else it keeps the page
+        ]  # a copy, since a view would keep the page in memory
     elif values.blocks is None:
         found = read(ranges)
     else:

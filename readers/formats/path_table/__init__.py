@@ -1,4 +1,4 @@
-"""Tables whose rows name image files: CSV, TSV, Parquet, Arrow."""
+"""Datasets of tables (CSV, TSV, JSON lines, Parquet, Arrow) whose rows name image files."""
 
 from readers.formats.path_table.dataset import PathTableDataset
 

@@ -1,4 +1,4 @@
-"""The samples that the rows of a table describe: file, label, key and fields of each."""
+"""Conversion of a table's rows to the files, labels, keys and fields of samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -45,16 +45,16 @@ from readers.sample import SourceError
 
 @dataclass
 class Contents:
-    """The samples of a table.
+    """The samples that a table describes.
 
     Attributes:
-        names: Path of each image, absolute or relative to the folder.
-        labels: Their labels, and the names of classes.
-        keys: Their keys, None for those whose path is; None where there is no column of keys.
-        columns: The columns that become fields.
-        boxes: The boxes, None without.
-        files: Paths of further files by field, of each sample; empty where no column names such.
-        remarks: Sentences for people about what was chosen.
+        names: Path of each sample's image, absolute or relative to the folder.
+        labels: Labels of the samples, and class names.
+        keys: Key of each sample, None for a sample whose key is its path; None if the table has no column of keys.
+        columns: Values of the columns that become fields, by name, one value per sample.
+        boxes: Boxes of the samples, None if the table has no boxes.
+        files: For each sample, the paths of its further files by field name; empty if no column names further files.
+        remarks: Warnings for the user.
     """
 
     names: list[str]
@@ -69,17 +69,17 @@ class Contents:
 def read_contents(
     whole: Table, table: Table, folder: Path, options: TableOptions, *, is_metadata: bool
 ) -> Contents:
-    """Return the samples that the rows of a table, or of one of its splits, describe.
+    """Return the samples that the rows of one split of a table describe.
 
     Args:
-        whole: All rows, which number the classes.
-        table: The rows that are wanted.
-        folder: What paths are relative to.
-        options: What the caller says of the columns.
-        is_metadata: The rules are those of Hugging Face's ImageFolder.
+        whole: All rows of the table, by which classes are numbered.
+        table: The rows of the split.
+        folder: Folder that paths are relative to.
+        options: Options of the caller about the columns.
+        is_metadata: Whether the rules of Hugging Face's ImageFolder apply.
 
     Raises:
-        SourceError: A column is missing, or a row is wrong.
+        SourceError: A column is missing, or a row is invalid.
     """
     remarks: list[str] = []
     image = _image(table, options.image, remarks, is_metadata=is_metadata)
@@ -120,7 +120,7 @@ def _image(table: Table, asked: str | None, remarks: list[str], *, is_metadata: 
 def _label(
     table: Table, options: TableOptions, image: str, remarks: list[str]
 ) -> str | Sequence[str] | None:
-    """Return the column of labels, or several."""
+    """Return the name of the label column, the names of several columns that make up a vector, or None without labels."""
     if options.label is not None:
         return options.label
     label, others = find_label(table, [image])
@@ -142,7 +142,7 @@ def _labels(
     options: TableOptions,
     remarks: list[str],
 ) -> tuple[Labels, Boxes | None]:
-    """Return the label of each sample, and its boxes where there are such."""
+    """Return the label of each sample, and the boxes of the samples, None if the table has no boxes."""
     if options.boxes is not None:
         if not isinstance(label, str | None):
             raise SourceError(
@@ -166,7 +166,7 @@ def _none(count: int) -> LabelTable:
 
 
 def _add_keys(found: Contents, table: Table, column: str | None, firsts: Sequence[int]) -> None:
-    """Set the keys from a column, and add a warning if several samples have the same key."""
+    """Set the keys of samples from a column, and add a warning if several samples have the same key."""
     if column is None:
         return
     values = table.columns[column]
@@ -185,7 +185,7 @@ def _add_keys(found: Contents, table: Table, column: str | None, firsts: Sequenc
 
 
 def _payload(value: Any) -> bytes | None:
-    """Return a value as the bytes of a field, None for None."""
+    """Return a column's value as the content of a field; None stays None."""
     if value is None:
         return None
     try:

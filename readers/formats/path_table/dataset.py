@@ -1,4 +1,4 @@
-"""Image files that the rows of a CSV, TSV, Parquet or Arrow file name."""
+"""Datasets of image files that the rows of a CSV, TSV, JSON lines, Parquet or Arrow file name."""
 
 import hashlib
 from collections.abc import Sequence
@@ -36,54 +36,57 @@ from readers.storage.unreadable import is_transient, reason_of
 from readers.storage.whole_files import read_whole
 
 _VERSION = "path table 1"
-_CORNERS = b',"box_format":"xyxy"}'  # put in when it is read: the identity is over what was stored before there was a mark
+# Appended when boxes are read: the fingerprint covers the stored text, which is older than this mark.
+_CORNERS = b',"box_format":"xyxy"}'
 
 
 class PathTableDataset(FileDataset):
-    """Image files that the rows of a table name, a sample for each row, or for each image.
+    """Image files that the rows of a table name, with one sample per row or per image.
 
-    A text file is UTF-8 with the names of its columns in the first row, and is read as text: "0007" keeps its zeros and
-    "NA" is a name like others. Every column except that of the paths becomes a field, text as UTF-8, other values as JSON.
-    Paths are relative to the table's folder, or absolute; a name without extension stands for the one image file of that
-    name. A missing file is a bad sample when it is fetched.
+    A text file must be UTF-8 with the names of its columns in the first row. Its cells are read as text: "0007" keeps its
+    zeros, and "NA" is not a missing value. Every column except that of the paths becomes a field, text as UTF-8, other values
+    as JSON. Paths are relative to the table's folder, or absolute; a name without extension stands for the only image file
+    of that name. A missing file is a bad sample when it is fetched.
 
     A file called metadata.csv, .jsonl or .parquet follows the rules of Hugging Face's ImageFolder: ``file_name`` names the
     image, ``NAME_file_name`` and ``NAME_file_names`` name further files of the sample (``mask_file_name`` its mask), and
     no path may leave its folder.
 
-    Rows of one image are one sample if each holds a box, or with ``multi_label=True``; a column with different
-    values in these rows is then a JSON list.
+    With ``boxes`` or ``multi_label=True``, all rows of an image make up one sample; if a column has different
+    values in these rows, its field is a JSON list of them.
 
     Args:
-        path: The table; ``.parquet`` and ``.arrow`` are read by pyarrow, all else as text.
-        image: Column of the paths; None looks for the usual names, then for the column that holds names of image files.
-        label: Column of the class, by name or number; of a JSON list, the classes or the numbers of a vector. A list of
-            columns: their numbers are a vector (several classes, shares of classes, numbers to regress), float32 [K].
-            None looks for the usual names.
-        key: Column that names samples: ``__key__``, ``key`` or ``id`` where they are there, else the path does.
-        classes: Names of the classes in the order of their numbers, or a file of them, one per line. None: labels that
-            are whole numbers are class numbers, all others are names, numbered in sorted order.
-        label_separator: What stands between the classes of a sample in one cell, such as ``" "``; labels are then
-            multi-hot vectors, float32 [K], 0 throughout where a cell is empty.
-        multi_label: True: labels are multi-hot vectors; the rows of an image are joined, and numbers in lists are class
-            numbers. False: lists of whole numbers are vectors.
-        boxes: Four columns of numbers, a box in each row, or a column of JSON, a box or a list of them. They become the
-            field ``json``, in pixels of the upright image, and ``label`` is the class of each box. Where columns ``width`` and
-            ``height`` are there as well, an image of another size is a bad sample.
-        box_format: "xyxy": left, top, right, bottom; "xywh": left, top, width, height.
-        coords: "one-based" or "zero-based", from where corners count: those that were taken from Pascal VOC's files, as in tables
-            for TensorFlow's object detection, count from 1 and include both ends. None looks at all boxes in four columns: one
-            that begins at 1 and one that ends at the width or height show that, if none begins at 0; else they count from 0,
-            and a warning says where no box shows it.
-        split: Which rows to take, of those whose split differs.
-        split_column: Column of the split; None looks for ``split``.
-        root: Folder that paths are relative to; None is the table's.
-        delimiter: What stands between cells; None finds it among comma, semicolon and tab.
-        header: Names of the columns of a text file without a row of them.
+        path: Path of the table. ``.parquet`` and ``.arrow`` files are read by pyarrow, ``.jsonl`` files as JSON lines, all
+            others as text.
+        image: Column of the paths; if None, the first usual name that exists, or else the column that holds names of image
+            files.
+        label: Column of the class, by name or number; cells may also hold a JSON list of classes, or of the numbers of a
+            vector. A list of columns makes their numbers a vector (several classes, shares of classes, numbers to regress),
+            float32 [K]. If None, the first usual name that exists.
+        key: Column of the keys; if None, ``__key__``, ``key`` or ``id``, or else the path is the key.
+        classes: Names of the classes in the order of their numbers, or a file with one name per line. If None, integer
+            labels are class numbers, and all other labels are names, numbered in sorted order.
+        label_separator: Text between the classes of a sample in one cell, such as ``" "``; labels are then
+            multi-hot vectors, float32 [K], all 0 for an empty cell.
+        multi_label: If True, labels are multi-hot vectors, the rows of an image are joined, and numbers in lists are class
+            numbers. If False, lists of integers are vectors. If None, a list of integers that may be either is an error.
+        boxes: Four columns of numbers, with one box per row, or one column of JSON, with a box or a list of boxes per row. Boxes
+            become the field ``json``, in pixels of the upright image, and ``label`` is the class of each box. If there are
+            columns ``width`` and ``height``, an image of another size is a bad sample.
+        box_format: "xyxy" for left, top, right, bottom; "xywh" for left, top, width, height.
+        coords: "one-based" if pixel coordinates count from 1 and include both ends, as in tables made from Pascal VOC's files
+            (for TensorFlow's object detection), or "zero-based". If None, all boxes in four columns are examined: they count
+            from 1 if none begins at 0, one begins at 1 and one ends at the width or height; otherwise they count from 0. A
+            warning says which was taken, unless the boxes show that they count from 0.
+        split: Name of the split whose rows are read; None if there is only one.
+        split_column: Column of the split; None for ``split``, if it exists.
+        root: Folder that paths are relative to; None for the table's folder.
+        delimiter: Character between cells; None to recognise comma, semicolon or tab.
+        header: Names of the columns, for a text file without a header row.
 
     Raises:
-        SourceError: The table cannot be read, has no such column, holds several splits, or a row is wrong; the text names
-            file, line and value.
+        SourceError: The table cannot be read; a column that an argument names is missing; there are several splits but `split`
+            is None; or a row is invalid. The text names file, line and value.
 
     Example:
         >>> table = PathTableDataset("photos.csv", split="train")
@@ -151,7 +154,7 @@ class PathTableDataset(FileDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over names and sizes of the files, labels and names of classes, keys, boxes and columns."""
+        """32 hex digits, a hash of the files' names and sizes, labels, class names, keys, boxes and columns."""
         parts: list[str | bytes] = [
             f"{_VERSION} {super().fingerprint} {self._table.identity}\n",
             f"{list(self._class_names)}\n",
@@ -166,18 +169,18 @@ class PathTableDataset(FileDataset):
         """Return a column; ``num_bytes`` asks the file system for the size of every file."""
         found = super().column(name)
         if name == "num_bytes" and self._files:
-            return np.full(len(self), -1, np.int64)  # of other files no sizes are known
+            return np.full(len(self), -1, np.int64)  # the sizes of further files are unknown
         if name == "num_bytes":
             for column in (*self._columns.values(), self._boxes):
                 found = found if column is None else np.where(found < 0, -1, found + column.sizes())
         return found
 
     def _field(self, name: str) -> str:
-        # A file without an image extension: the bytes decide what it is.
+        # A file may lack an image extension; the decoder recognises the format by the bytes.
         return super()._field(name) if is_image_file(name) else IMAGE_FIELDS[0]
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """Return where images lie in files; None if samples have further columns or files."""
+        """Return where the images of samples lie in files; None if samples have further files, vectors or fields that are read."""
         columns = (*self._columns, *(["json"] if self._boxes is not None else []))
         if self._files or self._table.shape != () or any(map(reads, columns)):
             return None

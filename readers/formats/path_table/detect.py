@@ -1,4 +1,4 @@
-"""Detection of tables and lists of files: by their first rows, and by the metadata files of a folder."""
+"""Detection of tables and lists of files, by their first rows or by the metadata file of a folder."""
 
 import os
 import re
@@ -23,30 +23,30 @@ from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
 from readers.storage.whole_files import read_head
 from readers.video.files import is_header
 
-_LOOKED_AT = 20  # rows
+_LOOKED_AT = 20  # rows that are read to recognise a table
 _TEXT = (".csv", ".tsv")
-_TABLES, _NAMES = 4, 10_000  # tables that are looked at, and names among which they are looked for
+_TABLES, _NAMES = 4, 10_000  # most tables that are opened, and names that are listed to find them
 _VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
 _VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
-_LIST_BYTES = 1 << 16  # of a list, whose first lines tell what it names
-_JSON_LINES = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
+_LIST_BYTES = 1 << 16  # bytes of a list that are read to recognise it
+_JSON_LINES = "metadata.jsonl"  # describes the images in its folder, by the rules of Hugging Face's ImageFolder
 
 
 def detect_metadata(folder: ListedFolder, _split: str | None) -> list[str] | None:
-    """Return the metadata file of a folder whose rows are read as a table; see `Format.detect`."""
+    """Return the path of a folder's metadata file if it is read as a table, None otherwise; see `Format.detect`."""
     found = find_metadata(folder.path, folder.files)
     is_table = found is not None and (found.name != _JSON_LINES or has_named_files(found))
     return [str(found)] if is_table else None
 
 
 def detect_json_lines(folder: ListedFolder, split: str | None) -> list[str] | None:
-    """Return the metadata file of a folder whose lines are read one by one; see `Format.detect`."""
+    """Return the path of a folder's metadata.jsonl, None if there is none or a split is given; see `Format.detect`."""
     is_there = _JSON_LINES in folder.files and split is None
     return [str(folder.path / _JSON_LINES)] if is_there else None
 
 
 def kind_of_list(path: Path, _options: Mapping[str, object]) -> str:
-    """Return the format of a list, judged by its first line that is neither empty nor a comment."""
+    """Return the name of the format of a list file, judged by its first line that is neither empty nor a comment."""
     if path.suffix.lower() == ".tsv" and is_table_of_tsv(path):
         return "csv"
     stripped = map(
@@ -65,10 +65,10 @@ def kind_of_list(path: Path, _options: Mapping[str, object]) -> str:
 def kind_of_csv(
     path: Path, _options: Mapping[str, object]
 ) -> Literal["csv", "clip-list", "openimages"]:
-    """Return the format of a file of rows, judged by the first rows.
+    """Return the name of the format of a CSV file, judged by its first rows.
 
     Raises:
-        SourceError: It names images and videos, or nothing tells it.
+        SourceError: The rows name both images and videos, or neither.
     """
     if fits_open_images(path):
         return "openimages"
@@ -92,16 +92,19 @@ def kind_of_csv(
 
 
 def is_table_of_tsv(path: Path) -> bool:
-    """Return whether a .tsv file begins with the names of columns, else it is a list of paths and labels."""
+    """Return whether a .tsv file begins with a header row that names an image column; if not, it is a list."""
     first = next(rows_of(path, "\t", 1), (0, [""]))[1]
     names = [name.strip() for name in first]
     return not any(map(is_image_file, names)) and usual(names, IMAGE_NAMES) is not None
 
 
 def tables_about(folder: Path) -> list[Path]:
-    """Return the text tables in a folder, or called like it beside it, whose first row names an image in the folder."""
+    """Return the CSV and TSV files whose first rows name an image in a folder.
+
+    The files in the folder are searched, and those next to it that have its name.
+    """
     found = []
-    with suppress(OSError):  # a warning alone depends on it; what is read raises for itself
+    with suppress(OSError):  # only a warning depends on it; reading the data raises its own errors
         inside = sorted(path for path in islice(folder.iterdir(), _NAMES) if path.suffix in _TEXT)
         beside = [folder.with_name(f"{folder.name}{ending}") for ending in _TEXT]
         for path in [*inside[:_TABLES], *beside]:
@@ -111,7 +114,7 @@ def tables_about(folder: Path) -> list[Path]:
 
 
 def _names_in(path: Path, folder: Path) -> bool:
-    with suppress(SourceError, OSError, ValueError):  # as above
+    with suppress(SourceError, OSError, ValueError):  # only a warning depends on it
         for _, cells in list(rows_of(path, find_delimiter(path), 3)):
             for name in (cell.strip() for cell in cells):
                 files = [name] if is_image_file(name) else [f"{name}.jpg", f"{name}.png"]
@@ -121,17 +124,20 @@ def _names_in(path: Path, folder: Path) -> bool:
 
 
 def kind_of_arrow(path: Path, options: Mapping[str, object]) -> str | None:
-    """Return "csv" for a Parquet or Arrow file that holds paths of images and not images, None for others.
+    """Return "csv", the format name of tables, if a Parquet or Arrow file holds paths of images and no images.
 
     Args:
-        path: A local file.
-        options: Those of the caller, who may name the column of the image.
+        path: Path of a local file.
+        options: Options of the caller, which may name the image column.
+
+    Returns:
+        None for all other files.
     """
     if path.suffix.lower() not in ARROW_SUFFIXES:
         return None
     try:
         schema = schema_of(path)
-    except SourceError:  # which its own reader says
+    except SourceError:  # the reader of the file's format reports it
         return None
     texts, asked = text_columns(schema), options.get("image")
     if asked is not None:

@@ -1,4 +1,4 @@
-"""The files that the paths in a table name."""
+"""Resolution of the paths in a table to image files."""
 
 import os
 from pathlib import Path
@@ -8,23 +8,24 @@ from readers.formats.path_table.table import Table
 from readers.sample import IMAGE_FIELDS, SourceError, is_image_file
 from readers.storage.unreadable import OptionalFile
 
-_MOST_TRIED = 8  # files, one of which must exist
+_MOST_TRIED = 8  # first files of a table, one of which must exist
 
 
 def find_image_files(table: Table, column: str, root: Path, *, strict: bool) -> list[str]:
-    """Return the path of each row's image, relative to root, or absolute.
+    """Return the path of each row's image, relative to root or absolute.
 
-    A name without the extension of an image stands for the one image file of that name. Other names are taken as they
-    are written; only the first few are checked, and one of these must exist.
+    A name without an image extension stands for the only image file of that name. Other names are taken unchanged; only
+    the first eight are checked, of which one must exist.
 
     Args:
         table: The rows.
-        column: The column of paths.
+        column: Name of the column of paths.
         root: Folder that paths are relative to.
-        strict: Whether absolute paths are refused, too, as in tables that others wrote.
+        strict: Whether absolute paths are refused, as in metadata files, which may come from elsewhere.
 
     Raises:
-        SourceError: A path is empty, a URL, leaves the folder, or names no file or several; or none of the first is there.
+        SourceError: A path is empty, a URL, leads out of the folder, or names no file or several; or none of the first
+            eight files exists.
     """
     folders: dict[str, dict[str, list[str]]] = {}
     names = []
@@ -44,14 +45,14 @@ def find_image_files(table: Table, column: str, root: Path, *, strict: bool) -> 
 
 
 def checked_path(value: object, *, strict: bool) -> str:
-    """Return a path as it is written, without ``.`` and empty parts.
+    """Return a path in normalised form, after checking that it is allowed.
 
     Args:
-        value: What a table says.
-        strict: Whether absolute paths are refused, too.
+        value: Value of a table's cell.
+        strict: Whether absolute paths are refused.
 
     Raises:
-        ValueError: It is no path, a URL, or leaves the folder; the text is a short reason.
+        ValueError: The value is no path, is a URL, or leads out of the folder; the text is a short reason.
     """
     if not isinstance(value, str) or not value.strip():
         raise ValueError("it names no image: give a path")
@@ -74,15 +75,15 @@ def checked_path(value: object, *, strict: bool) -> str:
 
 
 def _with_extension(name: str, root: Path, folders: dict[str, dict[str, list[str]]]) -> str:
-    """Return the file that a name without extension stands for.
+    """Return the name of the image file that a name without extension stands for.
 
     Args:
         name: The name.
         root: Folder that it is relative to.
-        folders: Gets the image files of each folder by their names without extension, so that a folder is listed once.
+        folders: Cache that this function fills: image files by their stems, by folder.
 
     Raises:
-        ValueError: There is no such file, or there are several.
+        ValueError: No file or several files have this stem.
     """
     folder, _, stem = name.rpartition("/")
     if name.startswith("/") and not folder:
@@ -94,7 +95,7 @@ def _with_extension(name: str, root: Path, folders: dict[str, dict[str, list[str
         return os.path.join(folder, found[0])  # noqa: PTH118 - names stay as they are written
     if found:
         raise ValueError(f"{name} names several files ({few_of(found)}): write the extension")
-    if (root / name).is_file():  # without any extension: its bytes say what it is
+    if (root / name).is_file():  # a file without extension: the decoder recognises its format
         return name
     raise ValueError(
         f"no image {name} or {name}.jpg is in {root / folder}: say in which folder the images lie with root="

@@ -1,4 +1,4 @@
-"""The metadata file of Hugging Face's ImageFolder: the columns that name files, and the files.
+"""Metadata files of Hugging Face's ImageFolder, and their columns that name files.
 
 ``file_name``, ``NAME_file_name`` and ``NAME_file_names`` hold paths below the file's folder; the rules are those of
 ``datasets.load_dataset("imagefolder", data_dir=...)``.
@@ -24,15 +24,19 @@ METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _ONE, _SEVERAL = "file_name", "file_names"
 _FIRST_LINE_BYTES = (
     1 << 20
-)  # of the first line, whose keys are the columns; a longer line is not looked at
+)  # of the first line, whose keys are the columns; a longer line counts as having none
 _OBJECTS = "objects"  # {"bbox": [[left, top, width, height], ...], "categories": [...]}
 
 
 def find_metadata(folder: Path, files: Iterable[str]) -> Path | None:
-    """Return the file in a folder that describes its images, or None.
+    """Return the path of the metadata file in a folder, None if there is none.
+
+    Args:
+        folder: The folder.
+        files: Names of the files in it.
 
     Raises:
-        SourceError: There are several.
+        SourceError: There are several metadata files.
     """
     there = {*files}
     found = [
@@ -48,23 +52,23 @@ def find_metadata(folder: Path, files: Iterable[str]) -> Path | None:
 
 
 def is_named_split(path: Path, split: str | None) -> bool:
-    """Return whether a file is called like a split; a metadata file is of the split that its folder is called like."""
+    """Return whether a file is named after a split; for a metadata file, whether its folder is."""
     name = path.parent.name if path.name in METADATA_NAMES else path.name
     return split is not None and split_of(name.partition(".")[0]) == canonical(split)
 
 
 def has_named_files(path: Path) -> bool:
-    """Return whether a metadata file has further columns of files, ``mask_file_name`` beside ``file_name``."""
+    """Return whether a metadata file has columns of further files, such as ``mask_file_name``."""
     return any(names_files(name) and name != _ONE for name in _columns_of(path))
 
 
 def names_files(column: str) -> bool:
-    """Return whether a column holds paths by its name."""
+    """Return whether a column holds paths, by its name."""
     return column in (_ONE, _SEVERAL) or column.endswith((f"_{_ONE}", f"_{_SEVERAL}"))
 
 
 def image_column(table: Table) -> str:
-    """Return the column of the image that a sample is made of: ``file_name``, else the first that holds paths.
+    """Return the name of the image column: ``file_name``, or else the first column that holds paths.
 
     Raises:
         SourceError: There is no such column.
@@ -78,7 +82,7 @@ def image_column(table: Table) -> str:
 
 
 def with_first_files(table: Table, image: str) -> Table:
-    """Return the table with one path in each row of its image, the first where rows hold lists."""
+    """Return the table with one path per row in the image column; of a list of paths the first is taken."""
     if not image.endswith(_SEVERAL):
         return table
     first = [
@@ -88,13 +92,21 @@ def with_first_files(table: Table, image: str) -> Table:
 
 
 def further_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[str, str]]:
-    """Return for each sample the paths of its further files by field: ``mask.png`` of ``mask_file_name``.
+    """Return the paths of each sample's further files by field name: ``mask_file_name`` gives ``mask.png``.
 
-    The files of a list are numbered, ``NAME.0.jpg``; the first of that of the image is the image itself. The list is empty
-    where no sample has any.
+    The files of a list are numbered, ``NAME.0.jpg``. The first file in a list of the image column is the image itself, and
+    is left out.
+
+    Args:
+        table: The rows.
+        image: Name of the image column.
+        firsts: First row of each sample.
+
+    Returns:
+        One dict per sample; an empty list if no sample has further files.
 
     Raises:
-        SourceError: A path leaves the folder, or a value is no path.
+        SourceError: A path leads out of the folder, or a value is no path.
     """
     found: list[dict[str, str]] = [{} for _ in firsts]
     for column, values in table.columns.items():
@@ -117,7 +129,13 @@ def further_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[
 
 
 def about_files(folder: Path, source: str, names: Iterable[str]) -> list[str]:
-    """Return a warning about images without a row and rows without an image, or nothing."""
+    """Return a warning about images without a row and paths without an image, in a list that is empty if all match.
+
+    Args:
+        folder: Folder of the images.
+        source: The metadata file, for the warning.
+        names: Paths in the rows, relative to the folder.
+    """
     named = {*names}
     there = {
         os.path.relpath(os.path.join(path, name), folder)  # noqa: PTH118 - 10 times as fast
@@ -143,7 +161,7 @@ def about_files(folder: Path, source: str, names: Iterable[str]) -> list[str]:
 
 
 def about_objects(table: Table) -> list[str]:
-    """Return a warning about boxes in the form of Hugging Face's guide to ImageFolder, which are not read as boxes."""
+    """Return a warning if a column ``objects`` holds boxes in the form of Hugging Face's guide, which are not read."""
     values = table.columns.get(_OBJECTS, [])
     first = next((value for value in values if isinstance(value, dict) and "bbox" in value), None)
     if first is None:
@@ -156,8 +174,8 @@ def about_objects(table: Table) -> list[str]:
 
 
 def _columns_of(path: Path) -> list[str]:
-    """Return the names of the columns by the first row; none if it cannot be read."""
-    # Its reader raises the error if the file is chosen.
+    """Return the names of a file's columns, by its schema or first row; an empty list if it cannot be read."""
+    # If the file is chosen, its reader raises the error.
     with OptionalFile(path), suppress(ValueError, SourceError):
         if path.suffix == ".parquet":
             return list(schema_of(path).names)

@@ -1,4 +1,4 @@
-"""Reading a table by the ending of its file: Parquet and Arrow files, JSON lines, text."""
+"""Reading of tables from Parquet and Arrow files, JSON lines and text."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,12 @@ ARROW_SUFFIXES = (".parquet", ".arrow")
 def read_table(
     path: Path, delimiter: str | None = None, header: Sequence[str] | None = None
 ) -> Table:
-    """Read all rows of a file: Parquet, Arrow, JSON lines, else text; see `read_text_table` for the options.
+    """Return all rows of a file, read by its ending as Parquet, Arrow, JSON lines or else text.
+
+    See `read_text_table` for the options.
 
     Raises:
-        SourceError: It cannot be read, or has no rows.
+        SourceError: The file cannot be read, or has no rows.
     """
     if path.suffix.lower() in ARROW_SUFFIXES:
         return _read_arrow(path)
@@ -38,10 +40,10 @@ def read_table(
 
 
 def _read_arrow(path: Path) -> Table:
-    """Read all rows of a Parquet or Arrow file.
+    """Return all rows of a Parquet or Arrow file.
 
     Raises:
-        SourceError: It cannot be read, or has no rows.
+        SourceError: The file cannot be read, or has no rows.
     """
     with _errors_as_source_error(path):
         table = _read(path)
@@ -59,10 +61,10 @@ def _read_arrow(path: Path) -> Table:
 
 
 def schema_of(path: Path) -> Any:
-    """Return the pyarrow.Schema of a file; of a Parquet file from its footer.
+    """Return the pyarrow.Schema of a Parquet or Arrow file.
 
     Raises:
-        SourceError: It cannot be read.
+        SourceError: The file cannot be read.
     """
     with _errors_as_source_error(path):
         if path.suffix.lower() == ".parquet":
@@ -72,13 +74,17 @@ def schema_of(path: Path) -> Any:
 
 
 def text_columns(schema: Any) -> list[str]:
-    """Return the names of the columns of text."""
+    """Return the names of the columns that hold text.
+
+    Args:
+        schema: A pyarrow.Schema.
+    """
     return [each.name for each in schema if is_text(each.type)]
 
 
 @contextmanager
 def _errors_as_source_error(path: Path) -> Iterator[None]:
-    """Raise a SourceError for what pyarrow raises."""
+    """Turn exceptions of pyarrow in the with block into a SourceError that names the file."""
     try:
         with oserror_as_source_error(str(path)):
             yield
@@ -102,10 +108,10 @@ def _opened(path: Path) -> Any:
 
 
 def read_json_lines(path: Path) -> Table:
-    """Read a file with a JSON object per line; columns that a line lacks are None.
+    """Return the rows of a file with one JSON object per line; a value that a line lacks is None.
 
     Raises:
-        SourceError: It cannot be read, or a line is no JSON object.
+        SourceError: The file cannot be read, has no rows, or a line is no JSON object.
     """
     rows: list[dict[str, Any]] = []
     lines: list[int] = []

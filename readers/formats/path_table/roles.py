@@ -1,4 +1,4 @@
-"""Which column of a table names the image, which is the label, the key, the split; and which rows make a sample."""
+"""Choice of a table's columns for image, label, key and split, and grouping of its rows into samples."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ IMAGE_NAMES = (
     *("img", "image_file", "image_name", "picture", "photo", "jpg", "jpeg", "png"),
     *("image_id", "imageid", "img_id", "id"),
 )  # fmt: skip
-"""Usual names of the column of paths, in lower case; those behind mostly hold names without extension."""
+"""Usual names of the column of paths, in lower case; the last ones mostly hold names without extension."""
 
 _LABEL_NAMES = tuple(dict.fromkeys(name.lower() for name in (*LABEL_NAMES, *FURTHER_LABEL_NAMES)))
 KEY_NAMES = ("__key__", "key", "id")
@@ -23,10 +23,14 @@ _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
 def find_image(table: Table, asked: str | None) -> tuple[str, list[str]]:
-    """Return the column of paths, and others that name images as well.
+    """Return the name of the column of paths, and the names of other columns that also name images.
+
+    Args:
+        table: The rows.
+        asked: Column that the caller names, None to search for it.
 
     Raises:
-        SourceError: No column names images, or there is no column of the name that the caller gives.
+        SourceError: No column names images, or the column `asked` is missing.
     """
     if asked is not None:
         table.column(asked, "image")
@@ -49,17 +53,31 @@ def find_image(table: Table, asked: str | None) -> tuple[str, list[str]]:
 
 
 def find_label(table: Table, taken: Iterable[str]) -> tuple[str | None, list[str]]:
-    """Return the column of labels, None where no usual name is there, and others of usual names."""
+    """Return the name of the label column, and other columns with usual names of labels.
+
+    Args:
+        table: The rows.
+        taken: Columns that cannot be the label.
+
+    Returns:
+        (None, []) if no column has a usual name.
+    """
     free = [name for name in table.columns if name not in {*taken}]
     able = [name for usual_name in _LABEL_NAMES for name in free if name.lower() == usual_name]
     return (able[0], able[1:]) if able else (None, [])
 
 
 def find_column(table: Table, asked: str | None, option: str, names: Sequence[str]) -> str | None:
-    """Return the column that the caller names, else the first of some usual names, or None.
+    """Return the column that the caller names, or else the first usual name that exists, or None.
+
+    Args:
+        table: The rows.
+        asked: Column that the caller names, None to search for it.
+        option: Name of the option with which the caller names it, for the error.
+        names: Usual names.
 
     Raises:
-        SourceError: There is no column of the name that the caller gives as `option`.
+        SourceError: The column `asked` is missing.
     """
     if asked is not None:
         table.column(asked, option)
@@ -70,16 +88,19 @@ def find_column(table: Table, asked: str | None, option: str, names: Sequence[st
 def choose_rows(
     table: Table, split: str | None, column: str | None, is_named: bool
 ) -> tuple[Table, str]:
-    """Return the rows of a split, all of them where they are of one; and a sentence about rows without a split, or "".
+    """Return the rows of a split, or all rows if the table has only one split.
 
     Args:
         table: All rows.
-        split: The split, None where there is but one.
-        column: The column of splits; None looks for the usual name.
-        is_named: See `choose_split_of_column`.
+        split: Name of the split; None if there is only one.
+        column: Name of the column of splits; None for ``split``, if it exists.
+        is_named: Whether the file is named after the split; see `choose_split_of_column`.
+
+    Returns:
+        The rows; and a warning about rows without a split, "" if there are none.
 
     Raises:
-        SourceError: There is no such column or split, or there are several splits and the caller names none.
+        SourceError: The column or split does not exist, or there are several splits but `split` is None.
     """
     found = find_column(table, column, "split_column", ("split",))
     values = table.columns[found] if found else []
@@ -93,7 +114,11 @@ def choose_rows(
 
 
 def rows_by_image(names: Sequence[str]) -> list[list[int]]:
-    """Return the rows of each image, images in the order of their first rows."""
+    """Group row indices by image; images follow the order of their first rows.
+
+    Args:
+        names: Image of each row.
+    """
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         rows.setdefault(name, []).append(row)
@@ -101,7 +126,15 @@ def rows_by_image(names: Sequence[str]) -> list[list[int]]:
 
 
 def repeated(table: Table, names: Sequence[str], labels: Sequence[Any] | None) -> list[str]:
-    """Return a warning about images that several rows name although each row is a sample.
+    """Return a warning if several rows name the same image although each row is a sample.
+
+    Args:
+        table: The rows.
+        names: Image of each row.
+        labels: Label of each row, None if there are none.
+
+    Returns:
+        One warning; empty if each image has one row.
 
     Raises:
         SourceError: Two rows of an image have different labels.
@@ -132,12 +165,19 @@ def repeated(table: Table, names: Sequence[str], labels: Sequence[Any] | None) -
 
 
 def joined(values: Sequence[Any]) -> Any:
-    """Return the value of a column for an image: one value, or the list of the values of its rows if they differ."""
+    """Return the value of a column for an image with several rows: the common value, or the list of all if they differ."""
     return values[0] if all(value == values[0] for value in values) else list(values)
 
 
 def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[str]:
-    """Return a warning about a column that was taken although others may be meant."""
+    """Return a warning if other columns may be meant for a role; empty otherwise.
+
+    Args:
+        table: The rows.
+        role: "image" or "label".
+        taken: Column that was taken for the role.
+        others: Other columns that may be meant.
+    """
     if role == "image" and taken.lower() == role:  # image and path, but not image and mask
         others = [name for name in others if name.lower() in IMAGE_NAMES]
     if not others:
@@ -149,13 +189,13 @@ def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[s
 
 
 def box_sides(table: Table) -> list[str]:
-    """Return the columns with the names of box sides; none if one of the four is missing."""
+    """Return the names of the columns xmin, ymin, xmax and ymax, in any case; empty if one of the four is missing."""
     sides = [usual(table.columns, (side,)) for side in _SIDES]
     return [side for side in sides if side is not None] if None not in sides else []
 
 
 def about_boxes(table: Table) -> list[str]:
-    """Return a warning about columns with the names of box sides, if boxes= is not given."""
+    """Return a warning if the table has columns xmin, ymin, xmax and ymax, for callers that did not pass ``boxes``."""
     sides = box_sides(table)
     if not sides:
         return []
@@ -165,7 +205,7 @@ def about_boxes(table: Table) -> list[str]:
 
 
 def usual(names: Iterable[str], wanted: Sequence[str]) -> str | None:
-    """Return the first of some names that exists, whatever its case, or None."""
+    """Return the first wanted name that exists, compared without case, as it is spelled in `names`; None if none does."""
     there: dict[str, str] = {}
     for name in names:
         there.setdefault(name.lower(), name)
@@ -173,6 +213,6 @@ def usual(names: Iterable[str], wanted: Sequence[str]) -> str | None:
 
 
 def _first(values: Sequence[object]) -> str:
-    """Return the first value that is not empty, "" if it is no text."""
+    """Return the first value that is not empty; "" if that is no str."""
     found = next((value for value in values if value not in (None, "")), "")
     return found if isinstance(found, str) else ""

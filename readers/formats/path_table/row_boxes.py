@@ -1,4 +1,4 @@
-"""Boxes in the rows of a table, as the field json that the loader reads targets from."""
+"""Conversion of boxes in the rows of a table to the field json, from which the loader reads targets."""
 
 import json
 import math
@@ -22,13 +22,13 @@ from readers.sample import SourceError
 
 
 class Boxes(NamedTuple):
-    """The boxes of samples.
+    """The boxes of all samples.
 
     Attributes:
-        json: The field json of each sample.
-        class_names: Names of the boxes' classes.
-        sizes: Height and width of each sample's image as its rows state them; empty without such columns.
-        remark: A sentence for people, or "".
+        json: Content of the field json of each sample.
+        class_names: Names of the boxes' classes, by class number.
+        sizes: For each sample, the set of (height, width) that its rows state for the image; empty without such columns.
+        remark: Warning for the user, "" if there is none.
     """
 
     json: list[bytes]
@@ -46,10 +46,10 @@ def make_boxes(
         table: The rows.
         label: Column of the classes: a class in each row, or a JSON list if boxes are lists; None without classes.
         rows: The rows of each sample.
-        options: Which columns hold boxes, and how.
+        options: Options of the caller: the columns of boxes, their format and origin.
 
     Raises:
-        SourceError: A box has not four numbers, or no area, or there are more or fewer labels than boxes.
+        SourceError: A box does not have four numbers, or no area; or a row has more or fewer labels than boxes.
     """
     require_choice("box_format", options.box_format, get_args(BoxFormat))
     require_choice("coords", options.coords, (None, *get_args(Coords)))
@@ -83,7 +83,7 @@ def make_boxes(
 
 
 def _sizes(table: Table, boxes: str | Sequence[str]) -> list[tuple[int, int]]:
-    """Return height and width that each row states for its image, 0 for neither; none where no columns are called so."""
+    """Return (height, width) that each row states for its image, 0 for a missing value; empty without such columns."""
     height, width = (usual(table.columns, (name,)) for name in ("height", "width"))
     if (
         height is None or width is None or {height, width} & {*boxes}
@@ -106,7 +106,10 @@ def _coords(
     numbers: Sequence[Sequence[list[float]]],
     sizes: Sequence[tuple[int, int]],
 ) -> tuple[Coords, str]:
-    """Return from where corners count, and a warning if the boxes do not show it; parts of pixels count from 0."""
+    """Return whether coordinates count from 0 or from 1, and a warning, "" if there is no doubt.
+
+    Boxes with fractional coordinates count from 0.
+    """
     is_sure = options.coords is not None or isinstance(options.boxes, str)
     whole = all(value.is_integer() for of_row in numbers for box in of_row for value in box)
     if is_sure or options.box_format != "xyxy" or not whole:
@@ -157,7 +160,15 @@ def _numbers(table: Table, row: int, cells: Any) -> list[float]:
 def _box(
     table: Table, row: int, numbers: Sequence[float], form: BoxFormat, first: int
 ) -> list[float]:
-    """Return left, top, right, bottom from 0, of corners that count from `first` and include both ends where that is 1."""
+    """Convert the four numbers of a box to left, top, right, bottom in pixels that count from 0.
+
+    Args:
+        table: The rows, for errors.
+        row: Index of the row, for errors.
+        numbers: The four numbers.
+        form: Format of the box.
+        first: Coordinate of the first pixel; if 1, the corners include both ends.
+    """
     left, top, third, fourth = numbers[0] - first, numbers[1] - first, *numbers[2:]
     box = [left, top, third, fourth] if form == "xyxy" else [left, top, left + third, top + fourth]
     is_finite = all(map(math.isfinite, numbers))
@@ -180,7 +191,7 @@ def _labels(
     boxes: Sequence[Sequence[Any]],
     classes: tuple[str, ...] | None,
 ) -> tuple[list[list[int]], tuple[str, ...]]:
-    """Return the class numbers of each row's boxes, and the names of the classes."""
+    """Return the class numbers of each row's boxes, and the class names."""
     values = table.column(column, "box_labels")
     flat: list[Any] = []
     places: list[int] = []

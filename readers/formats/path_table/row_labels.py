@@ -1,4 +1,4 @@
-"""The labels that the rows of a table hold: a class, several, shares of classes, numbers to regress."""
+"""Conversion of a table's labels: one class, several classes, shares of classes, or numbers to regress."""
 
 import math
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from readers.sample import SourceError
 
 
 def label_cells(table: Table, column: str, options: TableOptions) -> list[Any]:
-    """Return the value of a column in each row: a class, or a list.
+    """Return the label of each row as written: a class, or a list of classes or numbers.
 
     Raises:
-        SourceError: A cell is no JSON list where the others are.
+        SourceError: The first cell is a JSON list, but another one is not.
     """
     values = table.column(column, "label")
     if options.label_separator is not None:
@@ -46,10 +46,10 @@ def make_row_labels(
 
     Args:
         table: The rows.
-        column: The column of labels.
-        cells: Its values, as `label_cells` returns them.
-        rows: The rows of each sample.
-        options: How labels are to be read.
+        column: Name of the label column.
+        cells: Label of each row, as `label_cells` returns it.
+        rows: Row indices of each sample.
+        options: Options of the caller about labels.
 
     Raises:
         SourceError: A label is no class, or of another kind than the others.
@@ -72,7 +72,7 @@ def make_row_labels(
 
 
 def classes_of_all(table: Table, column: str, options: TableOptions) -> TableOptions:
-    """Return the options with the classes of all rows, so that every split of a table has the same numbers.
+    """Return the options with `classes` or `num_classes` set by all rows, so that all splits number the classes alike.
 
     Raises:
         SourceError: Some labels are numbers and others are names.
@@ -91,10 +91,15 @@ def classes_of_all(table: Table, column: str, options: TableOptions) -> TableOpt
 
 
 def make_column_labels(table: Table, columns: Sequence[str], rows: Sequence[int]) -> Labels:
-    """Return labels whose numbers stand in columns of their own, which name them: float32 [N, K].
+    """Return labels that are vectors of the numbers in K columns, float32 [N, K]; the columns' names are the class names.
+
+    Args:
+        table: The rows.
+        columns: Names of the columns.
+        rows: Row index of each sample.
 
     Raises:
-        SourceError: There is no such column, or a cell holds no number.
+        SourceError: A column is missing or named twice, or a cell holds no number.
     """
     if len(set(columns)) < len(columns) or not columns:
         raise SourceError(f"label={list(columns)} must name at least one column, each once")
@@ -130,7 +135,7 @@ def _split(cell: str, separator: str) -> list[str]:
 
 
 def _union(cells: Any) -> list[Any]:
-    """Return the classes that the rows of a sample name, each once."""
+    """Return the classes in the label cells of a sample, each once."""
     every: list[Any] = []
     for cell in cells:
         every += cell if isinstance(cell, list) else [cell] if cell not in (None, "") else []
@@ -138,7 +143,11 @@ def _union(cells: Any) -> list[Any]:
 
 
 def _refuse_unclear(table: Table, rows: Sequence[Sequence[int]], values: Sequence[Any]) -> None:
-    """Refuse lists of whole numbers that may be class numbers as well as the numbers of a vector."""
+    """Raise an error for lists of integers that may be either class numbers or the numbers of a vector.
+
+    Raises:
+        SourceError: The lists are ambiguous.
+    """
     lists = [value for value in values if isinstance(value, list) and value]
     if not lists or not all(type(one) is int for value in lists for one in value):
         return

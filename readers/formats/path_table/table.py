@@ -1,4 +1,4 @@
-"""A table as it was read, and what a caller says of its columns."""
+"""A table in memory, and the options of a caller about its columns."""
 
 import json
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ BoxFormat = Literal["xyxy", "xywh"]
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a caller says of the columns; see `PathTableDataset`.
+    """Options of a caller about the columns of a table; see `PathTableDataset` for those that are not listed here.
 
     Attributes:
-        num_classes: Classes in all splits of the table, for columns whose classes are numbers; 0 if it is not known.
+        num_classes: Number of classes in all splits of the table, if labels are class numbers; 0 if unknown.
     """
 
     image: str | None = None
@@ -34,13 +34,13 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of one length.
+    """A table in memory: columns of equal length.
 
     Attributes:
-        source: Its file, for errors.
-        columns: Values by name, in stored order. Of a text file all are text.
-        lines: Where each row ends in a text file, counted from 1; None where rows have numbers alone.
-        class_names: Names of classes that the file has for a column (Hugging Face's ClassLabel).
+        source: Path of the file, for errors.
+        columns: Values of each column by name, in stored order. Values of a text file are str.
+        lines: Number of the last line of each row in a text file, from 1; None for other files.
+        class_names: Class names that the file states for a column (Hugging Face's ClassLabel), by column name.
     """
 
     source: str
@@ -52,20 +52,24 @@ class Table:
         return len(next(iter(self.columns.values()), []))
 
     def place(self, row: int) -> str:
-        """Return the file and the line or row, for messages."""
+        """Return text for messages that names the file and the line or row."""
         return f"{self.source}, {self.where([row])}"
 
     def where(self, rows: Sequence[int]) -> str:
-        """Return some rows of the table for messages: "lines 3 and 8"."""
+        """Return text for messages that names rows: "lines 3 and 8"."""
         word = "row" if self.lines is None else "line"
         numbers = [str(row if self.lines is None else self.lines[row]) for row in rows]
         return f"{word}{'s' * (len(rows) > 1)} {' and '.join(numbers)}"
 
     def column(self, name: str, role: str) -> list[Any]:
-        """Return a column.
+        """Return the values of a column.
+
+        Args:
+            name: Name of the column.
+            role: Option with which the caller names it, for the error.
 
         Raises:
-            SourceError: There is no column of that name.
+            SourceError: The column is missing.
         """
         if name not in self.columns:
             raise SourceError(
@@ -74,16 +78,22 @@ class Table:
         return self.columns[name]
 
     def only(self, rows: Sequence[int]) -> "Table":
-        """Return some of the rows."""
+        """Return a table of the rows with these indices."""
         columns = {name: [values[row] for row in rows] for name, values in self.columns.items()}
         lines = rows if self.lines is None else [self.lines[row] for row in rows]
         return Table(self.source, columns, lines, self.class_names)
 
     def json_list(self, row: int, value: Any, what: str, advice: str) -> list[Any]:
-        """Return the list that a cell holds, as a list or as JSON; an empty cell is an empty list.
+        """Return the list in a cell, which holds a list or JSON text of one; an empty cell gives an empty list.
+
+        Args:
+            row: Index of the row, for the error.
+            value: Value of the cell.
+            what: Name of the value, for the error.
+            advice: Advice at the end of the error.
 
         Raises:
-            SourceError: The cell holds something else; the message names it by `what`, and ends with `advice`.
+            SourceError: The cell holds no list.
         """
         if value in (None, ""):
             return []

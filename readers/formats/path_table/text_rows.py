@@ -1,4 +1,4 @@
-"""Rows of CSV and TSV files, read as text: "0007" keeps its zeros, "NA" is a name."""
+"""Reading of CSV and TSV files; cells stay text, so that "0007" keeps its zeros and "NA" is not a missing value."""
 
 import codecs
 import csv
@@ -16,24 +16,25 @@ from readers.storage.limits import check_bytes
 from readers.storage.whole_files import TEXT_TIMES, open_regular, read_head
 
 DELIMITERS = (",", ";", "\t")
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of UTF-32, too
-_LOOKED_AT = 20  # rows by which the delimiter is found
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # the first also begins UTF-32
+_LOOKED_AT = 20  # rows that are read to find the delimiter
 _VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
 
 
 def read_text_table(path: Path, delimiter: str | None, header: Sequence[str] | None) -> Table:
-    """Read a table of text in UTF-8.
+    """Return the rows of a UTF-8 text table.
 
-    The first row names the columns, but where it names a file. Such a table has the columns image and label, in either
-    order, or those of ``header``. A column without a name, as pandas writes its index, is left out.
+    The first row is the header, unless it names an image or video file; then the columns are image and label, in either
+    order, unless ``header`` names them. A column without a name, as pandas writes its index, is left out.
 
     Args:
-        path: The file.
-        delimiter: What stands between cells; None finds it among comma, semicolon and tab.
-        header: The names of the columns of a file without a row of them.
+        path: Path of the file.
+        delimiter: Character between cells; None to recognise comma, semicolon or tab.
+        header: Names of the columns, for a file without a header row; None otherwise.
 
     Raises:
-        SourceError: It cannot be read, has no rows, a row has too few or too many cells, or two columns have one name.
+        SourceError: The file cannot be read or has no rows, a row has too few or too many cells, or two columns have one
+            name.
     """
     if delimiter is not None and len(delimiter) != 1:
         raise SourceError(f"delimiter={delimiter!r} must be one character, such as ',' or '\\t'")
@@ -64,10 +65,15 @@ def read_text_table(path: Path, delimiter: str | None, header: Sequence[str] | N
 
 
 def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the last line and the cells of rows that are not empty.
+    """Yield (number of its last line, cells) of each row that is not empty.
+
+    Args:
+        path: Path of the file.
+        delimiter: Character between cells.
+        most: Number of rows after which reading stops; None for all.
 
     Raises:
-        SourceError: It cannot be read.
+        SourceError: The file cannot be read.
     """
     line = 0
     try:
@@ -92,8 +98,8 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
 
 
 def csv_refusal(path: Path, line: int, error: csv.Error) -> SourceError:
-    """Return what to raise where Python's csv module refuses a line."""
-    # The limit of Python's csv module holds for the whole process, so only the user may raise it.
+    """Return the error to raise if Python's csv module cannot read a line."""
+    # The limit of Python's csv module is global to the process, so only the user may raise it.
     advice = (
         "write it as CSV in UTF-8"
         if "field limit" not in str(error)
@@ -106,10 +112,12 @@ def csv_refusal(path: Path, line: int, error: csv.Error) -> SourceError:
 
 
 def find_delimiter(path: Path) -> str:
-    """Return the delimiter that gives all of the first rows the same number of cells, more than one.
+    """Return the delimiter that splits all of the first 20 rows into an equal number of cells, more than one.
+
+    If there is none, return the delimiter that is most frequent in the first row.
 
     Raises:
-        SourceError: Two delimiters do.
+        SourceError: Several delimiters fit.
     """
     fitting = []
     for delimiter in DELIMITERS:
@@ -130,12 +138,19 @@ def find_delimiter(path: Path) -> str:
 
 
 def names_a_file(cell: str) -> bool:
-    """Return whether a cell is the path of an image or a video by its ending."""
+    """Return whether a cell is the path of an image or video, by its ending."""
     return is_image_file(cell) or cell.lower().endswith(_VIDEO_ENDINGS)
 
 
 def _names_of(path: Path, cells: list[str]) -> tuple[list[str], bool]:
-    """Return the names of the columns, and whether they are the first row, as always where that names no file."""
+    """Return the names of the columns, and whether the first row is the header.
+
+    A first row that names no image or video file is always the header.
+
+    Args:
+        path: Path of the file, for the error.
+        cells: Cells of the first row.
+    """
     files = [number for number, cell in enumerate(cells) if names_a_file(cell)]
     if not files:
         return cells, True

@@ -1,4 +1,4 @@
-"""Warnings about tables of images: rows without an image, other numbers of classes, and tables that are not read."""
+"""Warnings about tables of images: missing images, inconsistent class numbers, and tables that are not read."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,12 +20,12 @@ from readers.labels.classes import numbering_of
 from readers.plural import counted
 from readers.sample import SourceError
 
-_MOST_NAMED = 10  # classes in a warning
-_MOST_BYTES = 1 << 25  # of a file that is read for a warning
+_MOST_NAMED = 10  # classes that a warning lists
+_MOST_BYTES = 1 << 25  # size of a file that is still read for a warning
 
 
 def warn_table(opened: Opened) -> Iterator[str]:
-    """Warn if the metadata file of a split numbers its classes differently from the training data beside it."""
+    """Yield a warning if a split's metadata file has other class numbers than that of the training data next to it."""
     file, names = Path(opened.path).absolute(), opened.dataset.class_names
     train = train_beside(file.parent)
     if not names or not train or "classes" in opened.options or file.name not in METADATA_NAMES:
@@ -41,8 +41,8 @@ def warn_table(opened: Opened) -> Iterator[str]:
 
 
 def _read_class_names(file: Path, label: object) -> tuple[str, ...]:
-    """Return the classes that a metadata file names; none if it names none or cannot be read."""
-    # What was opened does not depend on the file.
+    """Return the class names in a metadata file's label column; empty if there are none or it cannot be read."""
+    # Only a warning depends on this file.
     with suppress(OSError, SourceError, ValueError):
         table = read_table(file)
         column = label if isinstance(label, str) else find_label(table, [])[0]
@@ -52,20 +52,20 @@ def _read_class_names(file: Path, label: object) -> tuple[str, ...]:
 
 
 def warn_manifest(opened: Opened) -> list[str]:
-    """Return warnings about images that a metadata.jsonl does not name, and about names without an image."""
+    """Return warnings about a metadata.jsonl: images that it does not name, paths without an image, and unread boxes."""
     path = Path(opened.path).absolute()
     if path.name not in METADATA_NAMES or path.stat().st_size > _MOST_BYTES:
         return []
     try:
         table = read_json_lines(path)
         names = find_image_files(table, image_column(table), path.parent, strict=False)
-    except SourceError:  # of another kind, or with bad lines, which are bad samples
+    except SourceError:  # another kind of file, or one with bad lines, which become bad samples
         return []
     return [*about_files(path.parent, str(path), names), *about_objects(table)]
 
 
 def warn_unread(root: Path, _images: Sequence[Path]) -> Iterator[str]:
-    """Yield warnings about tables that name images of a folder; see `Format.warn_unread`."""
+    """Yield warnings about tables that describe a folder's images and are not read; see `Format.warn_unread`."""
     for name in ("metadata.csv", "metadata.parquet"):
         if (root / name).is_file():
             yield f"{root} is read without {root / name}: to have what it says of the images, name them in a column file_name"

@@ -1,1 +1,1 @@
-"""Protocol buffers that records hold: tf.train.Example, and the Datum of Caffe."""
+"""Parsers of protocol buffers in records: tf.train.Example, and Caffe's Datum."""

@@ -1,4 +1,4 @@
-"""Caffe's Datum, a message that holds an encoded image or raw pixels, and its label."""
+"""Parser of Caffe's Datum, a message of an encoded image or raw pixels, and a label."""
 
 import math
 from typing import NamedTuple
@@ -12,14 +12,14 @@ _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
 
 
 class Datum(NamedTuple):
-    """The label of a Datum, and the offsets of its bytes.
+    """A parsed Datum: its label, and the location of its image in the message.
 
     Attributes:
-        start: Where the image or the pixels begin, in bytes from the start of the message.
-        stop: The byte behind the last one.
+        start: Offset in the message at which the image or the pixels begin.
+        stop: Offset at which they end.
         label: Class number, -1 if there is none.
-        encoded: The bytes are an image file; else pixels [channels, height, width], uint8.
-        shape: (channels, height, width), zeros where it does not say.
+        encoded: Whether the bytes are an encoded image; if not, they are pixels, uint8 [channels, height, width].
+        shape: (channels, height, width), with 0 for a value that the message does not state.
     """
 
     start: int
@@ -30,10 +30,10 @@ class Datum(NamedTuple):
 
 
 def read_datum(message: Payload) -> Datum:
-    """Read a Datum without its bytes.
+    """Parse a Datum, without copying its image.
 
     Raises:
-        ValueError: It is no Datum, holds floats, or another number of pixels than it says.
+        ValueError: The message is no Datum, holds floats, or has another number of pixels than its shape.
     """
     numbers = {_CHANNELS: 0, _HEIGHT: 0, _WIDTH: 0, _LABEL: -1, _ENCODED: 0}
     span = None
@@ -61,15 +61,15 @@ def read_datum(message: Payload) -> Datum:
 
 
 def to_pnm(planes: Payload, height: int, width: int) -> tuple[str, bytes]:
-    """Make an image file of raw pixels.
+    """Convert raw pixels to an image file.
 
     Args:
-        planes: uint8 [C, H, W]: C = 1 is grey, C = 3 the planes blue, green and red, as Caffe has them.
-        height: H.
-        width: W.
+        planes: Pixels, uint8 [C, H, W]: one grey plane, or the planes blue, green and red, as in Caffe.
+        height: Height H in pixels.
+        width: Width W in pixels.
 
     Returns:
-        The field's name, "pgm" or "ppm", and the file.
+        The name of the field, "pgm" or "ppm", and the content of the file.
     """
     pixels = np.frombuffer(planes, np.uint8).reshape(-1, height, width)
     name, kind = ("pgm", 5) if len(pixels) == 1 else ("ppm", 6)

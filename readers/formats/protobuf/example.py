@@ -1,4 +1,4 @@
-"""tf.train.Example as a sample: the roles of its features, and where they lie."""
+"""Conversion of tf.train.Examples to samples: roles of the features, and their locations in the record."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -22,24 +22,24 @@ from readers.formats.protobuf.wire import (
 from readers.sample import Payload, SourceError
 from readers.storage.blob.mapped import copied
 
-# In front of a member's name where its bytes are a message Feature, to be read when it is fetched.
+# Prefixes of a member's name if its bytes are a message Feature, which is decoded when the sample is fetched.
 _NUMBERS, _SEVERAL = "\0", "\1"
 _MAX_KEY_CHARACTERS = 256  # a key names a sample in messages and tables
-_MAX_LABEL_BYTES = 64  # a number has fewer digits
+_MAX_LABEL_BYTES = 64  # a class number has fewer digits
 _CLASS = "image/class/label"
-# Records of object detection have these; there, image/class/label may list the classes of all objects.
+# Features of records of object detection, in which image/class/label may list the classes of all objects.
 _OBJECT_CLASSES = ("image/object/class/label", "image/object/class/text")
 
 
 class Example(NamedTuple):
-    """The fields of a tf.train.Example and their offsets.
+    """A parsed tf.train.Example: key, label, and the locations of its fields.
 
     Attributes:
-        members: (field, start, stop), in bytes from the start of the record; `decode_fields` makes the
-            payloads of what lies there.
-        key: None where it has none.
-        label: -1 where it has none.
-        image: The field that holds the image, None where none does.
+        members: (name, start, stop) of each field, with offsets in the record; `decode_fields` converts the bytes there to
+            the fields' content.
+        key: Key of the sample, None if the record has none.
+        label: Class number, -1 if the record has none.
+        image: Name of the field that holds the image, None if there is none.
     """
 
     members: tuple[tuple[str, int, int], ...]
@@ -49,13 +49,17 @@ class Example(NamedTuple):
 
 
 class ExampleReader(ColumnOptions):
-    """Reads tf.train.Examples, whose features are the columns, with the features that the caller names."""
+    """Parses tf.train.Examples; the options name features instead of columns."""
 
     def accepts(self, record: Payload, source: str) -> bool:
-        """Return whether a record, the first one of a source, is an Example.
+        """Return whether a record is a tf.train.Example.
+
+        Args:
+            record: The first record of a source.
+            source: The source, for errors.
 
         Raises:
-            SourceError: It is a SequenceExample, or lacks a feature that the caller names.
+            SourceError: The record is a SequenceExample, or lacks a feature that the caller names.
         """
         try:
             features = find_features(record)
@@ -81,11 +85,11 @@ class ExampleReader(ColumnOptions):
         return bool(features)
 
     def read(self, record: Payload) -> Example:
-        """Find the features of a record.
+        """Parse a record.
 
         Raises:
-            ValueError: It is no Example or a damaged one, lacks the image that was asked for, or its label is
-                no whole number; the text says so.
+            ValueError: The record is damaged or no Example, lacks the image feature that the caller names, or its label is
+                no class number; the text gives the reason.
         """
         features = find_features(record)
         if self.image is not None and self.image not in features:
@@ -93,7 +97,7 @@ class ExampleReader(ColumnOptions):
         members, kinds = [], []
         for name in sorted(
             features
-        ):  # protocol buffers keep no order, and an index wants few kinds of samples
+        ):  # protocol buffers have no fixed order, and an index should hold few different lists of fields
             feature = features[name]
             kinds.append((name, feature.kind))
             if feature.kind is not None and self.takes(name):
@@ -117,7 +121,7 @@ class ExampleReader(ColumnOptions):
 
 
 def _to_json(value: float | list[int] | list[float]) -> Payload:
-    """Return what `to_payload` returns, in a fraction of the time."""
+    """Return numbers as JSON, like `to_payload` but in a fraction of the time."""
     text = repr(value)
     if "n" in text:  # nan and inf
         return to_payload(value)
@@ -125,19 +129,22 @@ def _to_json(value: float | list[int] | list[float]) -> Payload:
 
 
 def is_decoded(member: str) -> bool:
-    """Return whether the bytes of a member, by its name, are not the payload."""
+    """Return whether a member, by its name, is stored as a message Feature that `decode_fields` must convert."""
     return member[:1] in (_NUMBERS, _SEVERAL)
 
 
 def decode_fields(stored: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Make payloads of what lies in an Example: bytes stay, numbers become JSON.
+    """Convert the stored members of an Example to fields: bytes stay unchanged, numbers become JSON.
 
     Args:
-        stored: The bytes of each member, by its name.
+        stored: The bytes of each member, by name of the member.
+
+    Returns:
+        Content of the fields, by name; several byte strings in one feature become ``NAME.0``, ``NAME.1`` and so on.
 
     Raises:
-        WireError: A list of numbers is damaged.
-        OSError: The file that they lie in has shrunk.
+        WireError: A feature is damaged.
+        OSError: The file that holds the bytes has shrunk.
     """
     fields: dict[str, Payload] = {}
     for name, data in stored.items():

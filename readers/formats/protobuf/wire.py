@@ -1,7 +1,7 @@
-"""Protocol buffers without their library: where fields lie in bytes, and tf.train.Example on top of it.
+"""Parser of protocol buffers and tf.train.Example without the protobuf library; it finds fields by their offsets.
 
-Nothing is copied and nothing is trusted: a length that leads out of its message is an error, unknown fields are
-passed over, and the work is linear in the number of bytes.
+Nothing is copied, and all lengths are checked: a length that leads out of its message is an error. Unknown fields are
+skipped, and the time is linear in the number of bytes.
 """
 
 import struct
@@ -16,24 +16,24 @@ Kind = Literal["bytes", "float", "int64"]
 
 _VARINT, _EIGHT_BYTES, _BLOCK, _FOUR_BYTES = 0, 1, 2, 5
 _LISTS: dict[int, Kind] = {1: "bytes", 2: "float", 3: "int64"}  # BytesList, FloatList, Int64List
-# Tags, that is numbers and wire types in one byte, of what an Example is most often made of.
+# Tags (field number and wire type in one byte) of the fields in an Example that is written in the usual way.
 _MAP_ENTRY, _MAP_KEY, _MAP_VALUE, _VALUES = 0x0A, 0x0A, 0x12, 0x0A
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 0x0A, 0x12, 0x1A
 _KINDS: dict[int, Kind] = {_BYTES_LIST: "bytes", _FLOAT_LIST: "float", _INT64_LIST: "int64"}
 
 
 class WireError(ValueError):
-    """The bytes are no message of this kind; the text is a short reason."""
+    """Raised for bytes that are no message of the expected kind; the text is a short reason."""
 
 
 class Piece(NamedTuple):
-    """One field of a message: its number, its wire type, and where its content lies.
+    """The location of one field of a message.
 
     Attributes:
-        number: As in the .proto file.
-        wire: 0 (varint), 1 (8 bytes), 2 (length and bytes) or 5 (4 bytes).
-        start: Where the content begins, behind its length, in bytes from the start of the data.
-        stop: The byte behind the last one.
+        number: Field number in the .proto file.
+        wire: Wire type: 0 (varint), 1 (8 bytes), 2 (length and bytes) or 5 (4 bytes).
+        start: Offset of the content in the data, after its length.
+        stop: Offset of the end of the content.
     """
 
     number: int
@@ -43,12 +43,12 @@ class Piece(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """One feature of a tf.train.Example, not yet read.
+    """The location of one feature of a tf.train.Example.
 
     Attributes:
-        kind: Kind of its values; None if it holds no list.
-        start: Where the message Feature begins, in bytes from the start of the data.
-        stop: The byte behind the last one.
+        kind: Kind of its values, None if the feature has no list of values.
+        start: Offset of the message Feature in the data.
+        stop: Offset of the end of the message.
     """
 
     kind: Kind | None
@@ -57,10 +57,10 @@ class Feature(NamedTuple):
 
 
 def walk(data: Payload, start: int, stop: int) -> Iterator[Piece]:
-    """Walk over the fields of the message data[start:stop], in stored order.
+    """Yield the fields of the message data[start:stop], in stored order.
 
     Raises:
-        WireError: It ends within a field, or has a field of no known type.
+        WireError: The message ends within a field, or has a field of an unknown wire type.
     """
     position = start
     while position < stop:
@@ -92,16 +92,16 @@ def walk(data: Payload, start: int, stop: int) -> Iterator[Piece]:
 
 
 def find_features(data: Payload) -> dict[str, Feature]:
-    """Find the features of a tf.train.Example.
+    """Return the features of a tf.train.Example.
 
     Args:
-        data: A whole record.
+        data: The complete record.
 
     Returns:
-        Feature by name, in stored order; of two with one name the later one counts.
+        Locations of the features by name, in stored order; if two features have one name, the later one counts.
 
     Raises:
-        WireError: It is no tf.train.Example, or a SequenceExample.
+        WireError: The record is no tf.train.Example, or is a SequenceExample.
     """
     found: dict[str, Feature] = {}
     for part in walk(data, 0, len(data)):
@@ -124,7 +124,7 @@ def find_features(data: Payload) -> dict[str, Feature]:
 
 
 def find_values(data: Payload, start: int, stop: int) -> list[tuple[int, int]]:
-    """Find the values of the bytes feature data[start:stop]: where each lies in the data.
+    """Return (start, stop) of each value in the feature of bytes at data[start:stop], as offsets in the data.
 
     Raises:
         WireError: The list is damaged.
@@ -145,7 +145,7 @@ def find_values(data: Payload, start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def read_numbers(data: Payload, start: int, stop: int) -> list[int] | list[float]:
-    """Read the values of the float or int64 feature data[start:stop].
+    """Return the values of the float or int64 feature at data[start:stop].
 
     Raises:
         WireError: The list is damaged, or holds bytes.
@@ -179,7 +179,10 @@ def read_numbers(data: Payload, start: int, stop: int) -> list[int] | list[float
 
 
 def _usual_entry(data: Payload, start: int, stop: int) -> tuple[str, Feature] | None:
-    """Read the feature, with its name, at the beginning of data[start:stop], if it is written in the usual way."""
+    """Return the name and location of the feature at the beginning of data[start:stop].
+
+    None if its fields are not in the usual order, for which a slower parser is needed.
+    """
     entry = _block(data, start, stop, _MAP_ENTRY)
     key = entry and _block(data, *entry, _MAP_KEY)
     value = entry and key and _block(data, key[1], entry[1], _MAP_VALUE)
@@ -196,7 +199,10 @@ def _usual_entry(data: Payload, start: int, stop: int) -> tuple[str, Feature] | 
 
 
 def _block(data: Payload, start: int, stop: int, tag: int) -> tuple[int, int] | None:
-    """Return the content of the block at the beginning of data[start:stop], None without a complete block with this tag."""
+    """Return (start, stop) of the content of the field with this tag at the beginning of data[start:stop].
+
+    None if there is no complete field with this tag.
+    """
     if stop - start < 2 or data[start] != tag:
         return None
     length = data[start + 1]
@@ -254,7 +260,7 @@ def _read_integers(data: Payload, value: Piece) -> list[int]:
 
 
 def _varint(data: Payload, position: int, stop: int) -> tuple[int, int]:
-    """Read a number of 7 bits a byte; returns it and the offset behind it."""
+    """Return the integer in the varint at `position` (7 bits per byte), and the offset of its end."""
     number = shift = 0
     while position < stop and shift < 70:
         byte = data[position]

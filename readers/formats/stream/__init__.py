@@ -1,4 +1,4 @@
-"""Tars that are read from front to back."""
+"""Streams of tars, which are read only forward."""
 
 from readers.formats.stream.tar import TarStream
 

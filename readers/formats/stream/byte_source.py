@@ -1,4 +1,4 @@
-"""Sources of a stream of bytes: a file, a URL, or a shell command."""
+"""Byte sources that are read only forward: a file, a URL, or a shell command."""
 
 import io
 import os
@@ -20,40 +20,40 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _PIPE = "pipe:"
 """WebDataset's prefix of shell commands."""
 _BLOCK_BYTES = 512
-"""Bytes of a header of a tar member."""
+"""Size in bytes of a tar header."""
 
 
 class ByteSource(ABC):
-    """One of the sources that a stream reads one after the other.
+    """Base class of the sources of a stream, each of which holds one tar.
 
     Attributes:
-        location: Path, URL or command as given.
-        name: Name for keys, without paths of this machine.
+        location: Path, URL or command, as given.
+        name: Name with which keys begin, without folders of this machine.
     """
 
     def __init__(self, location: str, name: str) -> None:
         self.location, self.name = location, name
 
     def check(self) -> None:
-        """Check that it can be read, as far as that is cheap.
+        """Check that the source can be read, as far as that is cheap.
 
         Raises:
-            SourceError: It cannot be read.
+            SourceError: The source cannot be read.
         """
         if self.name.lower().endswith((".zst", ".tzst")):
             zstd_library()
 
     def identity(self) -> str:
-        """Return a text that identifies the content, as far as possible without reading it."""
+        """Return text that identifies the content, for fingerprints, as far as possible without reading it."""
         return ""
 
     @abstractmethod
     def stream(self) -> AbstractContextManager[Forward]:
-        """Open it for reading from the beginning; it is closed at the end of the block.
+        """Return a context manager that opens the source for reading from its beginning, and closes it.
 
         Raises:
-            BrokenStreamError: It cannot be opened.
-            SourceError: A command failed.
+            BrokenStreamError: The source cannot be opened.
+            SourceError: The command of the source failed.
         """
 
 
@@ -62,7 +62,7 @@ def byte_source(location: str, number: int) -> ByteSource:
 
     Args:
         location: A path, a URL, or ``pipe:`` and a command.
-        number: Number of the source, which becomes the name of a command.
+        number: Index of the source, used in the name of a command.
     """
     if location.startswith(_PIPE):
         return Command(location, f"pipe-{number}")
@@ -72,13 +72,13 @@ def byte_source(location: str, number: int) -> ByteSource:
 
 
 class LocalFile(ByteSource):
-    """A file or a named pipe."""
+    """A source that is a local file or a named pipe."""
 
     def __init__(self, location: str, name: str) -> None:
         super().__init__(str(Path(location).absolute()), name)
 
     def check(self) -> None:
-        """Read the header of the first member."""
+        """Check that the file exists and begins with a tar header; named pipes are not checked."""
         super().check()
         path = Path(self.location)
         if path.is_fifo():
@@ -94,7 +94,7 @@ class LocalFile(ByteSource):
             raise SourceError(f"{path} is not a tar file ({error}): correct the path") from None
 
     def identity(self) -> str:
-        """Return its size."""
+        """Return the size of the file in bytes as text, "" if it cannot be determined."""
         with suppress(OSError):
             return str(Path(self.location).stat().st_size)
         return ""
@@ -114,10 +114,10 @@ def _open_stream(open: Callable[[], io.RawIOBase | io.BufferedReader]) -> Iterat
 
 
 class Url(ByteSource):
-    """A remote file; see `readers.storage.remote.stream`."""
+    """A source that is a remote file; see `readers.storage.remote.stream`."""
 
     def identity(self) -> str:
-        """Return the URL without its query, since nothing more is known before a request."""
+        """Return the URL without query and fragment, since more is unknown without a request."""
         return re.split(r"[?#]", self.location)[0]
 
     def stream(self) -> AbstractContextManager[Forward]:
@@ -132,14 +132,15 @@ class Url(ByteSource):
 class Command(ByteSource):
     """The output of a shell command, in WebDataset's notation: ``pipe:zcat train.tar.gz``.
 
-    Of commands joined by ``|`` the shell reports a failure of the last one only. If another one fails, the tar is cut off.
+    If commands are joined by ``|``, the shell reports a failure of only the last one. If another one fails, the tar is
+    truncated.
     """
 
     def check(self) -> None:
-        """Do nothing, since only running a command checks it."""
+        """Do nothing: a command can only be checked by running it."""
 
     def identity(self) -> str:
-        """Return the command."""
+        """Return the command, as given."""
         return self.location
 
     @contextmanager
@@ -170,7 +171,7 @@ class Command(ByteSource):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             bufsize=0,
-            process_group=0,  # so that its child processes end with it
+            process_group=0,  # so that _stop can end its child processes too
         )
 
 

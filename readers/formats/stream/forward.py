@@ -1,4 +1,4 @@
-"""Reading a tar from front to back, compressed or not."""
+"""Forward reading of tars, with detection of their compression."""
 
 import bz2
 import gzip
@@ -18,19 +18,24 @@ from readers.formats.tar.webdataset import KeyRule, key_and_field
 from readers.storage.unreadable import reason_of
 
 _PIECE_BYTES = 1 << 24
-"""Bytes that are read at a time, so that a wrong size in a header takes no memory."""
+"""Most bytes that one read returns, so that a wrong size in a header does not allocate memory."""
 _BUFFER_BYTES = 1 << 20
-"""Bytes that are read from the source at a time; longer gaps in plain files are skipped by a seek."""
+"""Size of the read buffer in bytes; longer gaps in uncompressed files are skipped by a seek."""
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""Errors of gzip, bz2 and lzma for damaged data."""
+"""Exceptions of gzip, bz2 and lzma for damaged data."""
 _ZEROS = bytes(BLOCK_BYTES)
-"""The block that ends an archive."""
+"""Block of zeros that ends an archive."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
-"""First bytes of zstd."""
+"""First bytes of zstd data."""
 
 
 class BrokenStreamError(Exception):
-    """A stream cannot be read after an offset; the text gives the reason."""
+    """Raised if a stream cannot be read beyond an offset; the text gives the reason.
+
+    Args:
+        reason: The reason, a sentence about "it".
+        offset: Offset in decompressed bytes.
+    """
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)
@@ -43,18 +48,18 @@ class _Readable(Protocol):
 
 
 class Forward:
-    """A decompressed stream of bytes with the part of a file's interface that `tarfile` needs.
+    """A decompressing, forward-only stream with the methods of a file that `tarfile` needs.
 
     Args:
-        raw: The stream; gzip, bzip2, xz and zstd are recognised by their first bytes.
+        raw: The stored stream; gzip, bzip2, xz and zstd are recognised by their first bytes.
     """
 
     def __init__(self, raw: io.RawIOBase | io.BufferedReader) -> None:
         file = io.BufferedReader(raw, _BUFFER_BYTES)
         self._offset = 0
         self._broken: tuple[type[Exception], ...] = _BROKEN
-        self.last = b""  # result of the last read
-        self.remark = ""  # remark on the end of the tar
+        self.last = b""  # bytes that the last read returned
+        self.remark = ""  # set by `stored_files` if the end of the tar is unusual
         try:
             magic = file.peek(6)[:6]
         except _BROKEN as broken:
@@ -74,21 +79,21 @@ class Forward:
             self._plain = raw.seekable()
 
     def tell(self) -> int:
-        """Return the number of bytes read so far."""
+        """Return the current offset in decompressed bytes."""
         return self._offset
 
     def read(self, size: int) -> bytes:
-        """Return the bytes of a header, fewer only at the end.
+        """Return the next bytes, for a header; fewer than `size` only at the end of the stream.
 
         Raises:
-            BrokenStreamError: They cannot be read, or are too many.
+            BrokenStreamError: The stream is damaged, or `size` is too large for a header.
         """
         if fault := oversized(self._offset, size):
             raise BrokenStreamError(fault, self._offset - BLOCK_BYTES)
         return self.read_content(size)
 
     def read_content(self, size: int) -> bytes:
-        """Return the content of a file of a checked size; see `read`."""
+        """Return the next bytes, for the content of a file, whose size the caller has checked; see `read`."""
         pieces, left = [], size
         while left > 0:
             try:
@@ -106,7 +111,7 @@ class Forward:
         return self.last
 
     def seek(self, offset: int) -> None:
-        """Go forward to an offset; at the end the next read returns nothing."""
+        """Move forward to an offset; if it lies beyond the end, the next read returns b""."""
         if self._plain and offset - self._offset > _BUFFER_BYTES:
             try:
                 self._file.seek(offset)
@@ -119,13 +124,22 @@ class Forward:
             pass
 
     def drain(self) -> None:
-        """Read to the end, so that checksums of compressed data and exit codes of commands are checked."""
+        """Read to the end of the stream, so that checksums of compressed data and exit codes of commands are checked."""
         while self.read(_PIECE_BYTES):
             pass
 
 
 class StoredFile(NamedTuple):
-    """A file of a sample, at the current position of a stream."""
+    """A file of a sample, at whose content the stream stands.
+
+    Attributes:
+        key: Key of the sample.
+        field: Name of the field.
+        size_bytes: Size of the content.
+        fault: Reason why the content cannot be read, "" if it can.
+        stream: The stream.
+        archive: Index of the archive among concatenated ones.
+    """
 
     key: str
     field: str
@@ -135,10 +149,10 @@ class StoredFile(NamedTuple):
     archive: int
 
     def read(self) -> bytes:
-        """Return its content.
+        """Read the content of the file from the stream, and return it.
 
         Raises:
-            BrokenStreamError: It is cut off.
+            BrokenStreamError: The stream ends within the content.
         """
         data = self.stream.read_content(self.size_bytes)
         if len(data) < self.size_bytes:
@@ -148,16 +162,16 @@ class StoredFile(NamedTuple):
 
 
 def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[StoredFile]:
-    """Yield the files of samples in a tar; each can be read before the next one is requested.
+    """Yield the files in a tar that belong to samples; each must be read before the next one is requested.
 
     Concatenated archives are read one after the other. Devices and other members that are no files are skipped.
 
     Args:
-        stream: The tar; its `remark` is set at the end.
-        keys: See `key_and_field`.
+        stream: The tar; its `remark` is set if the tar ends without zero blocks.
+        keys: Where the key ends in a name; see `key_and_field`.
 
     Raises:
-        BrokenStreamError: The rest cannot be read, or is no tar.
+        BrokenStreamError: The stream is truncated, damaged or no tar.
     """
     offset = 0
     try:
@@ -172,14 +186,14 @@ def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[Store
         except (
             tarfile.TarError,
             ValueError,
-        ):  # other damaged headers give None, which is handled below
+        ):  # for other damaged headers tarfile returns None, which is handled below
             reason = f"it is damaged or cut off at byte {offset}, within a header"
             raise BrokenStreamError(reason, offset) from None
         if member is None and stream.last == _ZEROS:  # another archive may follow
             number, num_zeros = number + (not num_zeros), num_zeros + 1
             archive.offset = offset = stream.tell()
             continue
-        if member is None or member.size < 0:  # a negative size would lead back for ever
+        if member is None or member.size < 0:  # a negative size would lead back, in an endless loop
             break
         offset, num_zeros = archive.offset, 0
         archive.members.clear()  # type: ignore[attr-defined] # otherwise all headers stay in memory
@@ -204,10 +218,10 @@ def _fault(member: tarfile.TarInfo) -> str:
 
 
 def zstd_library() -> ModuleType:
-    """Return the library for zstd: the standard library from Python 3.14 on, else the package zstandard.
+    """Return the module for zstd: of the standard library from Python 3.14 on, otherwise the package zstandard.
 
     Raises:
-        SourceError: It is not installed.
+        SourceError: The package zstandard is needed, but not installed.
     """
     with suppress(ImportError):
         return import_module("compression.zstd")

@@ -1,4 +1,4 @@
-"""Tars in the convention of WebDataset that are read from front to back: compressed, piped, or from a server without ranges."""
+"""Streams of WebDataset tars that are read only forward: compressed, piped, or from a server without range requests."""
 
 import hashlib
 import os
@@ -24,28 +24,29 @@ from readers.storage.unreadable import is_transient
 
 
 class TarStream:
-    """Samples of tars in stored order.
+    """A stream of the samples in tars, in stored order.
 
     The rules for keys, fields and labels are those of `TarDataset`. There is no length and no `fetch`, since these need random
-    access. A Loader reads the tars in order, or shuffles tars and the samples that it holds in memory. ``gpu-aug pack`` turns the
+    access. A Loader reads the tars in order, or shuffles the tars and a buffer of samples in memory. ``gpu-aug pack`` turns the
     stream into shards with random access.
 
-    After a byte at which a tar is cut off or damaged, one BadSample stands for the lost samples, and the next tar follows. A sample
-    that may have lost a part counts as lost. A tar that ends without zero blocks, and samples whose labels are not read because of
-    their names, give a warning when they are read. Links are bad samples, since their targets are elsewhere in the stream.
+    If a tar is truncated or damaged, one BadSample stands for all samples from there on, and the next tar is read. A sample
+    that may have lost a file counts as lost. Warnings are issued for a tar that ends without zero blocks, and for samples whose
+    labels are not read because of their names. Links become bad samples, since their targets are elsewhere in the stream.
 
     Args:
-        source: A path, a URL or ``pipe:COMMAND``, a pattern of them (``train-{000..099}.tar.gz``), or a sequence of these. Tars
-            may be plain or compressed by gzip, bzip2, xz or zstd, which is detected.
+        source: A path, a URL or ``pipe:COMMAND``, a pattern of these (``train-{000..099}.tar.gz``), or a sequence of them. Tars
+            may be uncompressed or compressed by gzip, bzip2, xz or zstd, which is detected.
         allow_pipe: Whether to run the shell commands of ``pipe:`` sources. A command has all your permissions.
-        samples_per_epoch: For a Loader: samples of an epoch, over all ranks. None is all samples, whose number is known at the
-            end; several ranks that divide shards need the number, since all must take the same number of steps.
+        samples_per_epoch: For a Loader: number of samples in an epoch, over all ranks. If None, an epoch has all samples. The
+            number is required if several ranks divide shards, since all ranks must take equally many steps.
         keys: Where the key ends in a name with several dots; see `TarDataset`.
-        divide: For a Loader on several ranks: "shards" gives each rank some of the tars; with "samples" each rank reads all tars
-            and takes its part of every step.
+        divide: For a Loader on several ranks: with "shards" each rank reads some of the tars; with "samples" each rank reads
+            all tars and uses its part of every step.
 
     Raises:
-        SourceError: A file is missing, empty or no tar; a command is not allowed; or zstd cannot be read.
+        SourceError: A file is missing, empty or no tar; ``allow_pipe`` is false for a command; or no package for zstd is
+            installed.
     """
 
     divides_itself = False
@@ -85,7 +86,7 @@ class TarStream:
         return self.iterate()
 
     def __repr__(self) -> str:
-        """Return the number of tars."""
+        """Show the number of tars."""
         return f"TarStream({counted(self.num_shards, 'tar')})"
 
     @property
@@ -94,18 +95,18 @@ class TarStream:
         return len(self._sources)
 
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
-        """Yield the samples of one tar; see `readers.datasets.stream.Stream.read_shard`."""
+        """Yield the samples of the tar with this index; see `readers.datasets.stream.Stream.read_shard`."""
         del epoch
         return _entries(self._sources[number], 0, 0, self._keys, self._warned)
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Empty: tars number their classes without naming them."""
+        """Class names: always empty, since tars hold only class numbers."""
         return ()
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits over names and sizes of files, which are known without reading."""
+        """32 hex digits, a hash of the names and sizes of the files, the URLs without query, the commands, and `keys`."""
         digest = hashlib.sha256()
         for one in self._sources:
             digest.update(f"{one.name!r} {one.identity()!r}\n".encode("utf-8", "surrogateescape"))
@@ -114,15 +115,15 @@ class TarStream:
         return digest.hexdigest()[:32]
 
     def iterate(self, start: int = 0) -> Iterator[Sample | BadSample]:
-        """Yield the samples from a number on; ``index`` counts from the beginning of the first tar.
+        """Yield the samples of all tars from an index on; indices count from the beginning of the first tar.
 
-        Samples before it are read and dropped: this is exact, but takes time.
+        Samples before `start` are read and dropped, which is exact but takes time.
 
         Args:
-            start: 0 or more; after the end nothing is yielded.
+            start: Index of the first sample to yield, 0 or more; nothing is yielded if there are fewer samples.
 
         Raises:
-            SourceError: A command failed; its samples were yielded before.
+            SourceError: A command failed; this is raised after its samples were yielded.
         """
         if start < 0:
             raise ValueError(f"start must be >= 0, got {start}")
@@ -135,13 +136,17 @@ class TarStream:
 
 
 def _exists(name: str) -> bool:
-    with suppress(OSError):  # a command can be longer than a path
+    with suppress(OSError):  # raised if a command is longer than a path can be
         return Path(name).exists()
     return False
 
 
 class _Parts:
-    """The members of one sample that were read so far."""
+    """The files of one sample that were read so far.
+
+    Args:
+        key: Key of the sample.
+    """
 
     def __init__(self, key: str) -> None:
         self.key, self.fault = key, ""
@@ -150,7 +155,7 @@ class _Parts:
         self._num_bytes = 0
 
     def add(self, file: StoredFile, *, keep: bool) -> None:
-        """Add a file; its content is read only with `keep`."""
+        """Add a file of the sample; read its content only if `keep` is true."""
         if file.field in self.names:
             self.fault = f"the field {file.field} is stored twice"
         self.names[file.field] = None
@@ -165,7 +170,12 @@ class _Parts:
             self.fields[file.field] = file.read()
 
     def entry(self, index: int, name: str) -> Sample | BadSample:
-        """Return the sample, of which all members were added."""
+        """Return the sample, after all its files were added; a BadSample if a file cannot be read.
+
+        Args:
+            index: Index of the sample.
+            name: Name of the source, with which the key begins.
+        """
         key = f"{name}/{self.key}"
         if self.fault:
             return BadSample(index, key, "read", self.fault)
@@ -178,7 +188,18 @@ class _Parts:
 def _entries(
     source: ByteSource, index: int, start: int, keys: KeyRule, warned: set[str]
 ) -> Generator[Sample | BadSample, None, int]:
-    """Yield the samples of one tar from ``start`` on; return the index after its last one."""
+    """Yield the samples of one tar.
+
+    Args:
+        source: The source of the tar.
+        index: Index of the tar's first sample.
+        start: Index before which samples are dropped.
+        keys: Where the key ends in a name; see `key_and_field`.
+        warned: Kinds of warnings that were issued, which are not repeated.
+
+    Returns:
+        Index after the last sample of the tar.
+    """
     first, parts, bad, name, kinds = index, None, None, source.name, set[tuple[str, ...]]()
     try:
         with source.stream() as stream:
@@ -189,9 +210,9 @@ def _entries(
                     parts.add(file, keep=index >= start)
                 if stream.remark and (
                     lost := lost_fields(kinds, parts.names)
-                ):  # it is the last one
+                ):  # the last sample of the tar
                     parts.fault = parts.fault or lost_part(f"{name}: it may be cut off", lost)
-                if (kind := tuple(parts.names)) not in kinds:  # most samples are alike
+                if (kind := tuple(parts.names)) not in kinds:  # most samples have equal fields
                     kinds.add(kind)
                     _warn_of_labels(name, parts, warned, keys)
                 if index >= start:
@@ -213,7 +234,7 @@ def _entries(
 
 
 def _warn_of_labels(name: str, parts: _Parts, warned: set[str], keys: KeyRule) -> None:
-    """Warn of labels that are stored where they are not read."""
+    """Warn if a sample has a label in a field that is not read as its label."""
     if keys == "first-dot" and (unread := unread_fields(parts.names)):
         _warn(
             warned,
@@ -231,7 +252,7 @@ def _warn_of_labels(name: str, parts: _Parts, warned: set[str], keys: KeyRule) -
 
 
 def _warn(warned: set[str], kind: str, text: str) -> None:
-    """Warn of a property of a tar once per kind, since streams may have thousands of tars."""
+    """Issue a warning about a tar, but only once per kind, since a stream may have thousands of tars."""
     if kind not in warned:
         warned.add(kind)
         warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)

@@ -1,1 +1,1 @@
-"""Tables of Arrow data: which of their columns make up a sample, and how. For Parquet and Arrow files."""
+"""Conversion of Arrow tables to samples, used for Parquet, Arrow and Lance data."""

@@ -1,4 +1,4 @@
-"""Columns of Arrow data in memory or in mapped files, and the Python values in them. For Parquet and Arrow files."""
+"""Access to values in columns of Arrow data, in memory or in memory-mapped files."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from readers.formats.tables.layout import Layout
 from readers.storage.blob.mapped import MappedFile
 from readers.storage.unreadable import is_transient, reason_of
 
-_MAX_MESSAGE = 200  # characters; some messages hold the whole query or log entry
+_MAX_MESSAGE = 200  # characters of an error message; some hold a complete query or log entry
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableValue:
-    """Stands for a value that could not be read.
+    """Takes the place of a value that could not be read.
 
     Attributes:
-        reason: Why, for people.
+        reason: Reason, for messages.
         transient: Whether another attempt may succeed; see `BadSample`.
     """
 
@@ -30,7 +30,7 @@ class UnreadableValue:
     transient: bool = False
 
     def __str__(self) -> str:
-        """Return the reason, and whether another attempt may succeed."""
+        """Return the reason; if another attempt may succeed, add that."""
         return self.reason + " (the storage failed: try again)" * self.transient
 
 
@@ -38,9 +38,9 @@ class Column:
     """One column of a row group or record batch.
 
     Args:
-        array: A pyarrow.ChunkedArray or pyarrow.Array.
-        file: Where the bytes of its values lie; None where they lie in memory: these are copied, since a view
-            would keep all of the column in memory as long as a single sample of it lives.
+        array: The column, a pyarrow.ChunkedArray or pyarrow.Array.
+        file: Memory-mapped file that holds the bytes of its values; None if they are in memory. Values in memory are copied,
+            since a view would keep the complete column in memory as long as one of its samples exists.
     """
 
     def __init__(self, array: Any, file: MappedFile | None = None) -> None:
@@ -53,7 +53,7 @@ class Column:
         self.nbytes = 200 + sum(_bytes_in_memory(chunk, file) for chunk in self._chunks)
 
     def values(self, rows: Sequence[int]) -> list[Any]:
-        """Return Python values: bytes, text, numbers, None, lists and dictionaries of them, times."""
+        """Return the values of rows as Python objects: bytes, str, numbers, None, times, or lists and dicts of these."""
         if self._plain is not None:
             numbers: list[Any] = self._plain[rows].tolist()
             return numbers
@@ -69,7 +69,7 @@ class Column:
         return found
 
     def labels(self) -> NDArray[np.int64]:
-        """Return all as class numbers; see `readers.formats.columns.to_labels`."""
+        """Return all values as class numbers, int64 [rows]; see `readers.formats.columns.to_labels`."""
         return to_labels(
             self.values(range(self._starts[-1])) if self._plain is None else self._plain
         )
@@ -81,7 +81,7 @@ class Column:
         pa = require("pyarrow", extra="arrow")
         try:
             taken = chunk.take(pa.array(rows, pa.int64()))
-        except NotImplementedError:  # of pyarrow's newest types
+        except NotImplementedError:  # raised for pyarrow's newest types
             return [_python_value(chunk[row]) for row in rows]
         if pa.types.is_timestamp(chunk.type) or pa.types.is_time(chunk.type):
             taken = taken.cast(pa.string())  # Python's own times hold no nanoseconds
@@ -95,27 +95,33 @@ class Column:
 
 
 class Columns(dict[str, Column | UnreadableValue]):
-    """Columns of a row group or record batch by name."""
+    """Columns of a row group or record batch, by name; an UnreadableValue for one that cannot be read."""
 
     @classmethod
     def unreadable(cls, names: Iterable[str], reason: str, error: Exception) -> Self:
-        """Return columns that cannot be read because of an error."""
+        """Return columns that are all UnreadableValues, with the given reason.
+
+        Args:
+            names: Names of the columns.
+            reason: Reason, for messages.
+            error: The exception, which decides whether another attempt may succeed.
+        """
         return cls(dict.fromkeys(names, UnreadableValue(reason, is_transient(error))))
 
     @property
     def has_unreadable(self) -> bool:
-        """Return whether one of the columns cannot be read."""
+        """Whether one of the columns cannot be read."""
         return any(isinstance(column, UnreadableValue) for column in self.values())
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate size in memory, in bytes."""
         return 500 + sum(
             1500 + column.nbytes for column in self.values() if isinstance(column, Column)
         )
 
     def values_of(self, rows: Sequence[int]) -> dict[str, Sequence[Any]]:
-        """Return one value per row for each column, an UnreadableValue if it cannot be read."""
+        """Return one value per row for each column, by name; an UnreadableValue for a value that cannot be read."""
         return {
             name: column.values(rows) if isinstance(column, Column) else [column] * len(rows)
             for name, column in self.items()
@@ -123,14 +129,14 @@ class Columns(dict[str, Column | UnreadableValue]):
 
 
 def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = None) -> Column:
-    """Return a column of a table or record batch; of Hugging Face's struct the bytes.
+    """Return a column of a table or record batch; for an image in Hugging Face's struct, the column of its bytes.
 
     Args:
-        layout: The roles of the columns.
+        layout: Roles of the columns.
         name: Name of the column.
-        array: A pyarrow.ChunkedArray, or a pyarrow.Array that may lie in a mapped file. Of what lies there
-            all is copied but the bytes of values.
-        file: The mapped file.
+        array: The column, a pyarrow.ChunkedArray or pyarrow.Array.
+        file: Memory-mapped file in which buffers of the array may lie, None if there is none. All buffers in it are copied,
+            except the bytes of values.
 
     Raises:
         OSError: The file has shrunk.
@@ -139,23 +145,23 @@ def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = N
     texts = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
     if pa.types.is_string_view(array.type):
         texts[array.type] = pa.binary_view()
-    if array.type in texts:  # the same bytes, so that text which is not UTF-8 can be read
+    if array.type in texts:  # read as bytes, so that text which is not UTF-8 causes no error
         array = array.cast(texts[array.type])
     if file is not None:
         array = _private(array, file)
-        array.validate(full=True)  # using a damaged array would end the process
+        array.validate(full=True)  # pyarrow would crash the process on a damaged array
     if name == layout.image and layout.image_in_struct:
         array = require("pyarrow.compute", extra="arrow").struct_field(array, "bytes")
     return Column(array, file)
 
 
 def one_line(error: Exception) -> str:
-    """Return the message of an error of pyarrow, deltalake or pyiceberg without the source lines behind it."""
+    """Return the first line of an exception's message, without the source lines that pyarrow, deltalake or pyiceberg append."""
     return str(error).partition("\n")[0][:_MAX_MESSAGE].rstrip(". ") or type(error).__name__
 
 
 def _private(array: Any, file: MappedFile) -> Any:
-    """Return an array whose buffers are copied out of a mapped file, but for the bytes of values, which pyarrow does not touch."""
+    """Return an array whose buffers are copied out of a mapped file, except the bytes of values, which pyarrow does not read."""
     pa = require("pyarrow", extra="arrow")
     kind, test = array.type, pa.types
     parts = None
@@ -165,7 +171,7 @@ def _private(array: Any, file: MappedFile) -> Any:
     elif test.is_binary(kind) or test.is_large_binary(kind):
         *buffers, values = array.buffers()
     elif not test.is_primitive(kind):
-        file.check()  # a moment before others copy it
+        file.check()  # just before pyarrow copies the buffers
         return array.copy_to(pa.default_cpu_memory_manager())
     else:
         buffers = array.buffers()
@@ -195,13 +201,19 @@ def _bytes_in_memory(chunk: Any, file: MappedFile | None) -> int:
 
 
 class _Slices:
-    """Bytes that lie one behind the other: where each value begins, which values are not null, and a function that reads a range."""
+    """Values of bytes that are stored one after the other in a buffer.
+
+    Args:
+        read: Returns the bytes in a range of the buffer.
+        offsets: Offset of each value in the buffer, and of the end, [values + 1].
+        valid: Which values are not null, bool [values]; None if no value is null.
+    """
 
     def __init__(self, read: Callable[[int, int], Any], offsets: NDArray[Any], valid: Any) -> None:
         self._read, self._offsets, self._valid = read, offsets, valid
 
     def take(self, rows: Sequence[int]) -> list[Any]:
-        """Return the values of some rows; an UnreadableValue for each row that the file no longer has."""
+        """Return the values of rows: bytes, None for a null, or an UnreadableValue if the file has shrunk."""
         read, wanted = self._read, np.asarray(rows, np.int64)
         starts, stops = self._offsets[wanted].tolist(), self._offsets[wanted + 1].tolist()
         there = [True] * len(starts) if self._valid is None else self._valid[wanted].tolist()
@@ -212,7 +224,7 @@ class _Slices:
 
 
 def _as_bytes(chunk: Any, file: MappedFile | None) -> _Slices | None:
-    """Return the bytes of a chunk of them as slices of its buffer, None for other types."""
+    """Return access to the values of a chunk of type binary; None for a chunk of another type."""
     test = require("pyarrow", extra="arrow").types
     if not (test.is_binary(chunk.type) or test.is_large_binary(chunk.type)) or not len(chunk):
         return None
@@ -241,7 +253,7 @@ def _python_value(scalar: Any) -> Any:
 
 
 def _as_numpy(chunks: Sequence[Any]) -> Any:
-    """Return a single chunk of whole numbers without nulls as NumPy array, None for others."""
+    """Return a column as a NumPy array if it is one chunk of integers without nulls, None otherwise."""
     pa = require("pyarrow", extra="arrow")
     if len(chunks) != 1 or not pa.types.is_integer(chunks[0].type) or chunks[0].null_count:
         return None

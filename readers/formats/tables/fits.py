@@ -1,4 +1,4 @@
-"""Detection of Lance datasets and of Delta and Iceberg tables by what lies in a folder."""
+"""Detection of Lance datasets, Delta tables and Iceberg tables by the files in a folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The columns of Arrow data that are read, and their roles."""
+"""Choice of the columns of Arrow data to read, and of their roles."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ _PICKLED = (b"arrow.py_extension_type",)
 
 
 def unknown_column(name: ColumnName, length: int) -> NDArray[np.int64]:
-    """Return what `IndexedDataset.column` says of numbers that the data does not hold."""
+    """Return the array for `IndexedDataset.column` if values are unknown: -1 for labels and num_bytes, 0 for sizes."""
     return np.full(length, -1 if name in ("label", "num_bytes") else 0, np.int64)
 
 
@@ -36,16 +36,16 @@ class Layout:
     """The columns to read, and their roles.
 
     Attributes:
-        columns: Names, in stored order; the image, label and key are among them.
-        image: Holds the encoded image, or None.
-        image_in_struct: It is Hugging Face's struct of bytes and path.
-        label: Holds the class number, or None.
-        key: Names the sample, or None.
-        fields: The columns that become fields.
-        class_names: Names from Hugging Face's ClassLabel.
-        remarks: Sentences for people about what was chosen.
-        names: Names of the fields that are not called like their column, by column.
-        unread_label: A warning about a column with a usual name of labels, whose type holds no class numbers.
+        columns: Names of the columns to read, in stored order, including image, label and key.
+        image: Column of the encoded image, None if there is none.
+        image_in_struct: Whether the image column is Hugging Face's struct of bytes and path.
+        label: Column of the class number, None if there is none.
+        key: Column of the key, None if there is none.
+        fields: Names of the columns that become fields.
+        class_names: Class names in Hugging Face's ClassLabel, by class number; empty if there are none.
+        remarks: Warnings about columns that were chosen although others may be meant.
+        names: Names of fields that differ from their column's name, by name of the column.
+        unread_label: Warning about a column with a usual name of labels whose type cannot hold class numbers, "" if none.
     """
 
     columns: tuple[str, ...]
@@ -69,8 +69,11 @@ class Layout:
 
         Args:
             length: Number of all samples.
-            nulls: Of each file, how many nulls columns hold, by name; those that hold none may be missing.
-            lacking: Name and number of rows of each file without the column of labels.
+            nulls: For each file, a dict from column name to number of nulls; columns without nulls may be left out.
+            lacking: (name, number of rows) of each file without the label column.
+
+        Returns:
+            The number of samples without a label, the names of the fields, and the reason for a warning, "" if there is none.
         """
         has_none = self.label is None or bool(self.unread_label)
         count = length if has_none else sum(file.get(self.label or "", 0) for file in nulls)
@@ -80,7 +83,7 @@ class Layout:
 
     @property
     def identity(self) -> str:
-        """The text that enters fingerprints; it must not change with names in the code."""
+        """Text that represents the layout in fingerprints; it must not change if names in the code do."""
         return (
             f"Layout(columns={self.columns!r}, image={self.image!r}, image_in_struct={self.image_in_struct!r}, "
             f"label={self.label!r}, key={self.key!r}, fields={self.fields!r}, class_names={self.class_names!r})"
@@ -90,13 +93,13 @@ class Layout:
 def find_layout(
     schema: Any, options: ColumnOptions, source: str, further: Iterable[str] = ()
 ) -> Layout:
-    """Decide which columns to read, and how.
+    """Choose the columns to read, and their roles.
 
     Args:
-        schema: A pyarrow.Schema.
+        schema: The pyarrow.Schema of the data.
         options: The columns that the caller names.
         source: The data, for errors.
-        further: Columns of text that the file names carry (``label=3/part-0.parquet``).
+        further: Names of partition columns, whose values are text in folder names (``label=3/part-0.parquet``).
 
     Raises:
         SourceError: A column that the caller names is missing, or has a type that does not fit its role.
@@ -145,7 +148,7 @@ def _refuse_names_and_types(schema: Any, source: str) -> None:
 def _label(
     types: Mapping[str, Any], name: str | None, options: ColumnOptions, source: str
 ) -> str | None:
-    """Return the column of the label, None if its type cannot hold one and the caller did not name it."""
+    """Return the label column; None if there is none, or if its type cannot hold labels and the caller did not name it."""
     if name is None or _holds_labels(types[name]):
         return name
     if options.label is not None:
@@ -163,9 +166,10 @@ def _image(
     options: ColumnOptions,
     source: str,
 ) -> str | None:
-    """Return the column of the image: the one found by its name or, if there is only one, by its type.
+    """Return the image column, found by its name, or by its type if only one column has such a type.
 
-    A column with a usual name for videos comes before other columns of bytes.
+    If several columns hold bytes, the first with a usual name of videos is taken. None if there is no image column and the
+    caller restricts the columns.
     """
     able = [each for each in names if types[each] is not None and holds_images(types[each])]
     if name in able:
@@ -187,7 +191,7 @@ def _image(
 
 
 def _only_class_label(hints: Mapping[str, Mapping[str, Any]], whole: Sequence[str]) -> str | None:
-    """Return the one column that Hugging Face's datasets calls a ClassLabel."""
+    """Return the name of the only integer column that Hugging Face's datasets marks as ClassLabel; None if not exactly one."""
     found = [name for name in whole if hints.get(name, {}).get("_type") == "ClassLabel"]
     return found[0] if len(found) == 1 else None
 
@@ -209,7 +213,7 @@ def _is_binary(kind: Any) -> bool:
 
 
 def holds_images(kind: Any) -> bool:
-    """Return whether a column of a type may hold encoded images: bytes, or Hugging Face's struct of bytes and path."""
+    """Return whether columns of an Arrow type may hold encoded images: bytes, or Hugging Face's struct of bytes and path."""
     if _is_struct(kind):
         number = kind.get_field_index("bytes")
         return number >= 0 and _is_binary(kind.field(number).type)
@@ -217,7 +221,7 @@ def holds_images(kind: Any) -> bool:
 
 
 def is_text(kind: Any) -> bool:
-    """Return whether a column of a type holds text, also as a dictionary."""
+    """Return whether columns of an Arrow type hold text, directly or dictionary-encoded."""
     test = require("pyarrow", extra="arrow").types
     if test.is_dictionary(kind):
         kind = kind.value_type
@@ -229,7 +233,7 @@ def _holds_integers(kind: Any) -> bool:
 
 
 def _holds_labels(kind: Any) -> bool:
-    if kind is None:  # from a file name
+    if kind is None:  # a partition column: text in folder names
         return True
     test = require("pyarrow", extra="arrow").types
     if test.is_dictionary(kind):
@@ -245,7 +249,7 @@ def _holds_labels(kind: Any) -> bool:
 
 
 def hugging_face_features(schema: Any) -> dict[str, dict[str, Any]]:
-    """Return what Hugging Face's datasets noted about each column; empty without notes."""
+    """Return the features that Hugging Face's datasets stored in a schema's metadata, by column; empty without them."""
     noted = (schema.metadata or {}).get(b"huggingface")
     try:
         features = json.loads(noted)["info"]["features"] if noted else {}

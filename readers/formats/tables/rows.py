@@ -1,4 +1,4 @@
-"""Rows of Parquet and Arrow files: what both kinds of files share beyond their columns."""
+"""The common base class of the datasets of Parquet and Arrow files."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,24 +18,24 @@ from readers.sample import BadSample, ColumnName, Sample, SourceError
 
 
 class RowFilesDataset(PartsDataset):
-    """Rows of files whose columns have Arrow's types. The parts are the row groups or record batches of the files.
+    """Base class of the rows of Parquet and Arrow files; the parts are their row groups or record batches.
 
     A subclass opens the files, sets `_source`, `_options`, `_decoded_bytes` and `_layout`, and calls `_set_parts`.
     """
 
-    _source: Sequence[Any]  # as the constructor takes it
+    _source: Sequence[Any]  # first argument of the constructor
     _options: ColumnOptions
     _decoded_bytes: int
     _layout: Layout
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the files itself."""
+        """Pickle the source and the options; the process that unpickles opens the files again."""
         options = {**asdict(self._options), "decoded_bytes": self._decoded_bytes}
         return partial(type(self), **options), (self._source,)
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """From Hugging Face's ClassLabel; else empty."""
+        """Class names in Hugging Face's ClassLabel, by class number; empty if there are none."""
         return self._layout.class_names
 
     @property
@@ -43,7 +43,7 @@ class RowFilesDataset(PartsDataset):
         return self._layout.remarks
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; labels are read from theirs, and sizes are not known."""
+        """Return a column; labels are read from the label column, and sizes are unknown."""
         if name != "label" or self._layout.label is None:
             return unknown_column(name, len(self))
         result = np.full(len(self), UNREADABLE, np.int64)
@@ -69,14 +69,14 @@ class RowFilesDataset(PartsDataset):
         *,
         source: str,
     ) -> None:
-        """Set where the parts begin, and how many samples have no label.
+        """Set the index of each part's first sample, and the number of samples without a label.
 
         Args:
             names: Names of the files, with which keys begin.
-            rows: Number of rows of each part of each file.
-            nulls: See `Layout.unlabelled`.
-            lacking: See `Layout.unlabelled`.
-            source: The first file, for the error.
+            rows: For each file, the number of rows of each part, int64 [parts].
+            nulls: Number of nulls by column of each file; see `Layout.unlabelled`.
+            lacking: Files without the label column; see `Layout.unlabelled`.
+            source: Name of the first file, for the error.
 
         Raises:
             SourceError: There are no rows.
@@ -90,7 +90,7 @@ class RowFilesDataset(PartsDataset):
         self.unlabelled = self._layout.unlabelled(len(self), nulls, lacking)
 
     def _place_of(self, number: int) -> tuple[int, int]:
-        """Return the file of a part, and the number of the part in the file."""
+        """Return the index of a part's file, and the index of the part in the file."""
         file = int(np.searchsorted(self._first_parts, number, "right")) - 1
         return file, number - int(self._first_parts[file])
 
@@ -102,14 +102,19 @@ class RowFilesDataset(PartsDataset):
 
     @abstractmethod
     def _values(self, file: int, part: int, rows: list[int]) -> Mapping[str, Sequence[Any]]:
-        """Return for each column of the layout one value per row, an UnreadableValue if it cannot be read.
+        """Return one value per row for each column of the layout, by name.
+
+        A value that cannot be read is an UnreadableValue.
 
         Args:
-            file: Number of the file.
-            part: Number of the part in the file.
-            rows: Rows of the part, ascending, repetitions allowed.
+            file: Index of the file.
+            part: Index of the part in the file.
+            rows: Rows in the part, ascending and possibly repeated.
         """
 
     @abstractmethod
     def _labels(self, file: int, part: int) -> NDArray[np.int64] | UnreadableValue:
-        """Return the labels of all rows of a part, or one label that holds for all of them."""
+        """Return the labels of a part, int64 [rows], or int64 [1] if all rows have one label.
+
+        An UnreadableValue is returned if the labels cannot be read.
+        """

@@ -1,4 +1,4 @@
-"""Rows of Arrow columns as samples, values as bytes. For Parquet and Arrow files."""
+"""Conversion of Arrow rows to samples, and of their values to fields."""
 
 import base64
 import datetime
@@ -22,14 +22,14 @@ def make_samples(
     name: str,
     values: Mapping[str, Sequence[Any]],
 ) -> list[Sample | BadSample]:
-    """Put samples together.
+    """Return the samples of rows, given the values of their columns.
 
     Args:
-        layout: The roles of the columns.
+        layout: Columns and their roles.
         indices: Indices of the samples in the dataset.
-        rows: Their rows in the file.
+        rows: Rows of the samples in the file.
         name: Name of the file, with which keys begin.
-        values: For each column of the layout one value per row; an UnreadableValue makes the sample a BadSample.
+        values: One value per row for each column of the layout, by name; an UnreadableValue makes the sample a BadSample.
     """
     names, image = layout.fields, layout.image
     no_bytes = UnreadableValue(
@@ -76,18 +76,24 @@ def make_samples(
 
 
 def _own(value: Any, row: int) -> Any:
-    """Return the name of a sample in its file: the value of its key column, or its row."""
+    """Return the second part of a sample's key: the value of the key column, or the row if it is null."""
     if isinstance(value, bytes | memoryview):
         return bytes(value[:200]).decode("utf-8", "backslashreplace")
     return row if value is None or isinstance(value, UnreadableValue) else value
 
 
 def _each(convert: Callable[[Any], Any], done: type, values: Sequence[Any]) -> Sequence[Any]:
-    """Convert values that are not all of the type `done`; one that cannot be converted becomes an UnreadableValue."""
+    """Return the results of `convert` for values; a value that cannot be converted becomes an UnreadableValue.
+
+    Args:
+        convert: Converts one value.
+        done: Type that needs no conversion: if all values have it, they are returned unchanged.
+        values: The values.
+    """
     kinds = set(map(type, values))
     if kinds == {done}:
         return values
-    if kinds == {int}:  # as payload(), faster
+    if kinds == {int}:  # equals payload(), but is faster
         return [b"%d" % value for value in values]
     return [_converted(convert, value) for value in values]
 
@@ -102,12 +108,12 @@ def _converted(convert: Callable[[Any], Any], value: Any) -> Any:
 
 
 def payload(value: Any) -> Payload:
-    """Convert a value to bytes, as `readers.formats.columns.to_payload` does.
+    """Return a value as the content of a field, by the rules of `readers.formats.columns.to_payload`.
 
-    Times become ISO 8601, decimals their digits, and bytes within lists and structs Base64.
+    In addition, times become ISO 8601 text, decimals become text, and bytes within lists and structs become Base64 text.
 
     Raises:
-        TypeError: No text can hold the value.
+        TypeError: The value is of a type that JSON cannot hold.
     """
     if isinstance(value, bytes | memoryview | str | int | float):
         return to_payload(value)

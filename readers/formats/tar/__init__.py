@@ -1,4 +1,4 @@
-"""Tar shards in the convention of WebDataset."""
+"""Tar shards in the WebDataset format."""
 
 from readers.formats.tar.dataset import TarDataset
 

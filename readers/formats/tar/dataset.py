@@ -1,4 +1,4 @@
-"""Tar shards in the convention of WebDataset, read at random."""
+"""Datasets of WebDataset tar shards, with random access."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
@@ -30,7 +30,7 @@ from readers.storage.index import Entry, Remark, Scan
 from readers.storage.shards import ShardDataset
 
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
-_LOOKED_AT = 64  # names of a shard
+_LOOKED_AT = 64  # keys of the first shard that are checked for names of splits
 
 
 class TarDataset(ShardDataset):
@@ -39,27 +39,26 @@ class TarDataset(ShardDataset):
     The files of a sample follow one another in the shard and share their name up to the first
     dot of the base name; the rest, in lower case, is the field: ``n01/10026.jpg`` and
     ``n01/10026.cls`` are the fields jpg and cls of the key ``n01/10026``. The label is the
-    integer in the field cls, -1 without such a field; a field cls that holds anything else makes a bad sample. A key that
-    returns after another key begins a sample of its own, as for WebDataset; opening such shards warns with their number.
+    integer in the field cls, -1 without such a field; a field cls that holds anything else makes a bad sample. If a key
+    occurs again after another key, it begins a new sample, as in WebDataset; a warning states the number of such samples.
 
     See `ShardDataset` for how shards are indexed and mapped.
 
-    In a shard that is cut off or damaged the samples before that byte can be read, and one
-    BadSample stands for the loss. A shard that ends behind a whole file and without the zero blocks of a finished tar may
-    have been cut there: opening it warns, and its last sample is bad if it lacks a field that all others have.
+    In a truncated or damaged shard the samples before the damage can be read, and one
+    BadSample stands for all later ones. A shard that ends after a complete file, but without the zero blocks of a finished
+    tar, may have been truncated there: opening it warns, and its last sample is bad if it lacks a field that all others have.
     Archives that were joined by ``cat`` are read to the end of the last one.
 
-    Nothing but the shard itself is touched: a link gives the file of the shard that it names, or a bad sample. Devices are
-    passed over.
+    Links are followed only within the shard; a link to another place makes a bad sample. Devices are skipped.
 
     Args:
-        shards: Paths or URLs of .tar files, not compressed. The samples follow this order.
+        shards: Paths or URLs of uncompressed .tar files. The samples follow this order.
         keys: Where the key ends in a name with several dots: "first-dot", or "last-dot", by which ``a.v1.png`` and
             ``a.v1.cls`` are the fields png and cls of the key ``a.v1``.
 
     Raises:
-        SourceError: A shard is missing, not a tar file, compressed, or holds no samples.
-        IndexFileError: No folder for the index can be written to.
+        SourceError: A shard is missing, compressed or not a tar file, or holds no samples.
+        IndexFileError: No folder for the index file can be written to.
 
     Example:
         >>> TarDataset(["train-000000.tar", "train-000001.tar"])
@@ -75,17 +74,20 @@ class TarDataset(ShardDataset):
         super().__init__(shards, SCAN if keys == "first-dot" else own)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the shards itself."""
+        """Pickle the paths and the options; the process that unpickles opens the shards again."""
         return partial(type(self), keys=self._keys), (self.shards,)
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """Class names from the ``manifest.json`` that `gpu-aug pack` wrote beside the shards; empty without one, or if several differ."""
+        """Class names, by class number, from the ``manifest.json`` that `gpu-aug pack` wrote next to the shards.
+
+        Empty without such a file, or if several folders of shards have different class names.
+        """
         return packed_classes(self._blobs)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Return warnings; some names in the first shard are read to find splits."""
+        """Warnings for the user; for one of them, some keys of the first shard are read to find names of splits."""
         found = [*super().remarks, *(about_dots(self) if self._keys == "first-dot" else ())]
         if self._is_remote:
             return tuple(found)
@@ -102,20 +104,20 @@ class TarDataset(ShardDataset):
 
 
 _File = tuple[str, str, int, int, str, int]
-"""A stored file that belongs to a sample: key, field, start, stop, fault, number of the archive that it lies in."""
+"""A stored file of a sample: (key, field, start, stop, fault, index of the archive among joined ones)."""
 
 
 def _files(
     content: Content, shard: str, keys: KeyRule, ends: list[tuple[int, str]]
 ) -> Iterator[_File]:
-    """Yield the files of a shard that belong to samples, those of joined archives one after another.
+    """Yield the files of a shard that belong to samples; joined archives are read one after the other.
 
     Args:
-        content: The shard.
-        shard: Its name.
-        keys: See `key_and_field`.
-        ends: Gets, once all files were given, where the shard ends too early and why: "" where it does not say that it is
-            finished. Nothing where it ends as it should, or the last file says it.
+        content: Bytes of the shard.
+        shard: Name of the shard, for faults.
+        keys: Where the key ends in a name; see `key_and_field`.
+        ends: List to which (offset, reason) is appended after the last file if the shard ends too early; the reason is "" if
+            only the zero blocks at its end are missing. Nothing is appended if the fault of the last file states it.
     """
     begin, size = 0, len(content)
     for archive in count():
@@ -144,10 +146,15 @@ def _files(
 def find_samples(
     content: Content, name: str, keys: KeyRule = "first-dot"
 ) -> Iterator[Entry | Remark]:
-    """Yield the samples of a shard, in stored order.
+    """Yield the index entries of the samples in a shard, in stored order, and a remark if its end mark is missing.
+
+    Args:
+        content: Bytes of the shard.
+        name: Name of the shard, for errors.
+        keys: Where the key ends in a name; see `key_and_field`.
 
     Raises:
-        SourceError: It is empty, no tar, compressed, or holds no samples.
+        SourceError: The shard is empty, compressed or no tar, or holds no samples.
     """
     if not len(content):
         raise SourceError(f"{name} is empty (0 bytes): write the shard again")
@@ -155,7 +162,7 @@ def find_samples(
     for (key, _), files in groupby(_files(content, name, keys, ends), itemgetter(0, 5)):
         entry = _entry(key, list(files), content)
         if names := tuple([member[0] for member in entry.members]):
-            if ends and (lost := lost_fields(kinds, names)):  # it is the last one
+            if ends and (lost := lost_fields(kinds, names)):  # the last sample of the shard
                 [(end, fault)] = ends
                 ends = ends if not fault else []
                 reason = fault or f"{name} is cut off at byte {end}"
@@ -188,7 +195,7 @@ def _entry(key: str, files: list[_File], content: Content) -> Entry:
     if not faults and len(fields) < len(files):
         faults = [f"one of the fields {', '.join(fields)} is stored twice"]
     labels = [file for file in files if file[1] == "cls"]
-    label = UNREADABLE  # of a number that is cut off, or there twice
+    label = UNREADABLE  # kept if the field cls is truncated, or stored twice
     if len(labels) < 2 and not any(file[4] for file in labels):
         try:
             label = label_of(fields)
@@ -206,4 +213,4 @@ def _entry(key: str, files: list[_File], content: Content) -> Entry:
 
 _VERSION = 2
 SCAN = Scan("tar", _VERSION, find_samples)
-"""How the samples of a tar shard are found, with keys that end at the first dot."""
+"""The scan for the samples of a tar shard with keys that end at the first dot."""

@@ -1,4 +1,4 @@
-"""Warnings about names in an archive with several dots, which hide labels and join samples."""
+"""Warnings about file names with several dots, which can hide labels or join samples."""
 
 import re
 from collections.abc import Collection
@@ -15,8 +15,8 @@ def about_dots(dataset: ShardDataset, advice: str = ADVICE) -> list[str]:
     """Return warnings about samples whose labels, targets or images are hidden because keys end at the first dot.
 
     Args:
-        dataset: The samples.
-        advice: What to do.
+        dataset: The dataset to check.
+        advice: Advice at the end of each warning.
     """
     found = []
     source = dataset.shards[0] if len(dataset.shards) == 1 else f"{len(dataset.shards):,} shards"
@@ -34,7 +34,7 @@ def about_dots(dataset: ShardDataset, advice: str = ADVICE) -> list[str]:
 
 
 def _joined_images(names: Collection[str]) -> list[str]:
-    """Return the images of what may be several samples whose names hold dots."""
+    """Return the image fields of a sample if they may belong to several samples with dots in their names, else an empty list."""
     images = [name for name in names if is_image_field(name)]
     kinds = {re.sub("[0-9]+", "", name) for name in images}  # left.png and right.png are two
     return images if len(kinds) < len(images) and all("." in name for name in names) else []

@@ -1,4 +1,4 @@
-"""Tar shards that other files list: the index of wids, and the statistics of img2dataset."""
+"""Tar shards listed by other files: the index of wids, and the statistics of img2dataset."""
 
 import json
 from collections.abc import Sequence
@@ -14,18 +14,19 @@ from readers.storage.whole_files import read_head, read_whole
 
 INDEX = "index.json"
 _KIND = b"wids-shard-index-v1"
-_LOOKED_AT = 4096  # bytes, among the first of which an index of wids names its kind
+_LOOKED_AT = 4096  # first bytes of a file, among which an index of wids names its kind
 _STATS = "_stats.json"
 
 
 def shards_of_index(path: Path) -> list[str] | None:
-    """Return the shards that an index of wids lists, None for other files.
+    """Return the paths and URLs of the shards that an index of wids lists, None if the path is no such index.
 
     Args:
-        path: A local file, or a folder with an index.json.
+        path: Path of a local file, or of a folder with an index.json.
 
     Raises:
-        SourceError: It is damaged, names files outside of its folder, or a shard is not as long as it was.
+        SourceError: The index is damaged or names files outside of its folder; or a shard is missing or has another size than
+            in the index.
     """
     file = path / INDEX if path.is_dir() else path
     if file.suffix != ".json" or not file.is_file() or _KIND not in read_head(file, _LOOKED_AT):
@@ -42,22 +43,22 @@ def shards_of_index(path: Path) -> list[str] | None:
 
 
 def detect_finished(folder: ListedFolder, split: str | None) -> list[str] | None:
-    """Return the tars of a split in a folder of img2dataset; see `Format.detect`."""
+    """Return the paths of a split's tars in a folder of img2dataset, None for other folders; see `Format.detect`."""
     tars = finished_shards(folder.path, folder.files)
     return choose_split(tars, split, str(folder.path)) if tars else None
 
 
 def finished_shards(folder: Path, files: Sequence[str]) -> list[str] | None:
-    """Return the tars in a folder of img2dataset, None for other folders.
+    """Return the paths of the tars in a folder of img2dataset, None for other folders.
 
-    The Parquet files beside them have a row for each image that was asked for, in another order, and are left out.
+    The Parquet files next to the tars are left out: they have a row for each requested image, in another order.
 
     Args:
         folder: The folder.
         files: Names of the files in it.
 
     Raises:
-        SourceError: A tar was not finished: its statistics are written last.
+        SourceError: A tar is unfinished, since its statistics, which are written last, are missing.
     """
     there = set(files)
     tars = sorted(name for name in files if name.endswith(".tar"))

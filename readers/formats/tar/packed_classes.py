@@ -1,4 +1,4 @@
-"""Class names of shards that `gpu-aug pack` wrote: a tar holds numbers, its manifest the names."""
+"""Class names of shards that `gpu-aug pack` wrote: tars hold only class numbers, and their manifest holds the names."""
 
 import errno
 import json
@@ -15,13 +15,13 @@ from readers.storage.unreadable import has_errno, is_missing, oserror_as_source_
 
 
 def packed_classes(shards: Sequence[Blob]) -> tuple[str, ...]:
-    """Return the class names in the manifests of some shards; empty unless these list all shards and agree."""
+    """Return the class names in the manifests next to shards; empty unless the manifests list all shards and agree."""
     names = {_names(manifest, some) for manifest, some in _by_manifest(shards).items()}
     return names.pop() if len(names) == 1 else ()
 
 
 def about_classes(shards: Sequence[Blob]) -> list[str]:
-    """Return a warning if the class numbers of several folders of shards mean different classes."""
+    """Return a warning if shards in several folders use class numbers for different classes; an empty list otherwise."""
     manifests = _by_manifest(shards)
     if len(manifests) == 1:
         return []
@@ -47,33 +47,33 @@ def _by_manifest(shards: Sequence[Blob]) -> dict[str, list[Blob]]:
 
 
 def _names(location: str, shards: Sequence[Blob]) -> tuple[str, ...]:
-    """Return the class names in a manifest; empty unless it lists the shards, by name and size."""
+    """Return the class names in a manifest; empty unless it lists all given shards with their names and sizes."""
     manifest = _read(location)
     try:
         listed = {(one["name"], one["bytes"]) for one in manifest["shards"]}
         is_theirs = listed.issuperset((shard.name, shard.size_bytes) for shard in shards)
         return tuple(map(str, manifest["class_names"])) if is_theirs else ()
-    except (KeyError, TypeError):  # no manifest, or that of another program
+    except (KeyError, TypeError):  # no manifest, or one of another program
         return ()
 
 
 def _read(location: str) -> Any:
-    """Return the content of a manifest, None if it is missing.
+    """Return the parsed JSON of a manifest, None if it is missing or no JSON.
 
     Raises:
-        SourceError: It exists, or may exist, and cannot be read.
+        SourceError: The manifest exists, or may exist, but cannot be read.
     """
     try:
         with oserror_as_source_error(location):
             blob = open_blob(location)
             [content] = blob.read([(0, blob.size_bytes)])
         return json.loads(bytes(content))
-    except ValueError:  # that of another program
+    except ValueError:  # a file of another program
         return None
     except SourceError as error:
         if is_missing(error):
             return None
-        # Without leave to list, a store answers 403 for what is not there; and a signature may be for one object.
+        # Without list permission, a store answers 403 for a missing object; and a signed URL may be valid for one object only.
         if not (is_url(location) and has_errno(error, errno.EACCES)):
             raise
         if "?" not in location:

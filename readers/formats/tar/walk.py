@@ -1,6 +1,7 @@
-"""The files in a tar and their offsets: plain headers are read here, all others by the standard library.
+"""The files in a tar and their offsets: plain headers are parsed here, all others by the standard library's `tarfile`.
 
-Links are followed to files of the same tar. Otherwise the verdicts are those of `tarfile`, which takes 25 us per header; a plain one takes 1.5 us here.
+That is faster: `tarfile` takes 25 us per header, and a plain header takes 1.5 us here. The results equal those of `tarfile`,
+except that links are followed to files in the same tar.
 """
 
 import io
@@ -31,30 +32,30 @@ _HEADER = re.compile(
     + rb".{167}",  # prefix, nothing
     re.DOTALL,
 )
-# Records of extended headers that change nothing here; tarfile handles all others.
+# A record of an extended header. The names below it have no effect here; tarfile handles headers with others.
 _RECORD = re.compile(rb"([0-9]{1,5}) ([a-z]+)=([^\n\0]*)\n")
 _HARMLESS = frozenset({"mtime", "atime", "ctime", "uid", "gid", "uname", "gname", "comment"})
 
 
 StoredFile = tuple[str, int, int, str, int]
-"""A member of a tar.
+"""A member of a tar: (name, start, stop, fault, next).
 
-Its name with its folders, empty where it is neither a plain file nor a link; first byte of its content, and behind its
-last byte, though the tar may be cut off before; why its content does not lie there, "" where it does; and where the
-next header must stand.
+The name includes folders, and is "" if the member is neither a regular file nor a link. The content lies at start to stop,
+also if the tar ends before. The fault is the reason why the content does not lie there, or "". The next header is expected
+at the offset next.
 """
 
 
 def stored_files(content: Content, begin: int = 0, *, links: bool = True) -> Iterator[StoredFile]:
-    """Yield the members of a tar, in order, as far as its headers can be read.
+    """Yield the members of a tar, in order, up to the first header that cannot be read.
 
     Args:
-        content: The tar.
-        begin: Where its first header stands.
-        links: Whether links are given, with the content of the file that they name; they are followed within the tar alone.
+        content: Bytes of the tar.
+        begin: Offset of the first header.
+        links: Whether links are resolved to the content of the file that they name, within this tar only.
 
     Raises:
-        tarfile.TarError: The first header of all cannot be read.
+        tarfile.TarError: The first header cannot be read.
     """
     stream = _Stream(content)
     stream.seek(begin)
@@ -62,7 +63,7 @@ def stored_files(content: Content, begin: int = 0, *, links: bool = True) -> Ite
         fileobj=cast(IO[bytes], stream), encoding="utf-8", errors="surrogateescape"
     )
     targets = _Targets(content, begin) if links else None
-    offset, plain = -1, False  # the first header was just read
+    offset, plain = -1, False  # -1: tarfile has just read the first header
     while True:
         while plain:
             header = bytes(content[offset : offset + _BLOCK])
@@ -85,7 +86,7 @@ def stored_files(content: Content, begin: int = 0, *, links: bool = True) -> Ite
             offset = (stop + _BLOCK - 1) // _BLOCK * _BLOCK
             yield name, start, stop, "", offset
         found = None
-        with suppress(tarfile.TarError, ValueError):  # where it stopped is judged by the caller
+        with suppress(tarfile.TarError, ValueError):  # the caller checks where the walk stopped
             found = _read_any(archive, offset, targets)
         if found is None:
             return
@@ -97,15 +98,19 @@ def stored_files(content: Content, begin: int = 0, *, links: bool = True) -> Ite
 def _read_any(
     archive: tarfile.TarFile, offset: int, targets: "_Targets | None"
 ) -> StoredFile | None:
-    """Return the member at an offset as tarfile reads it, None if tarfile sees the end."""
+    """Return the member at an offset, parsed by tarfile; None if tarfile finds the end of the archive.
+
+    Args:
+        archive: The open tar.
+        offset: Offset of the header; -1 for the current one.
+        targets: Resolves links; None if links are not resolved.
+    """
     if offset >= 0:
         archive.offset = offset
     member = archive.next()
-    if (
-        member is None or member.size < 0
-    ):  # would lead back to an earlier header, in an endless loop
+    if member is None or member.size < 0:  # a negative size would lead back, in an endless loop
         return None
-    archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
+    archive.members.clear()  # type: ignore[attr-defined] # otherwise all headers stay in memory
     start = member.offset_data
     if targets is not None and (member.islnk() or member.issym()):
         return member.name, *targets.find(member), archive.offset
@@ -120,14 +125,14 @@ def _read_any(
 
 
 class _Targets:
-    """The files of a tar that links can name. They are collected at the first link, since few tars have any."""
+    """Resolves links to files in a tar. The files are collected at the first link, since few tars have links."""
 
     def __init__(self, content: Content, begin: int) -> None:
         self._content, self._begin = content, begin
         self._files: dict[str, list[tuple[int, int, str]]] | None = None
 
     def find(self, link: tarfile.TarInfo) -> tuple[int, int, str]:
-        """Return start, stop and fault of the file that a link names."""
+        """Return (start, stop, fault) of the file that a link names."""
         if self._files is None:
             self._files = {}
             for name, start, stop, fault, _ in stored_files(
@@ -140,7 +145,7 @@ class _Targets:
         # A symbolic link is relative to its folder, a hard link to the top of the archive.
         folder = posixpath.dirname(link.name) if link.issym() else ""
         files = self._files.get(posixpath.normpath(posixpath.join(folder, link.linkname)), [])
-        if link.islnk():  # to what was stored before it: the name may come again
+        if link.islnk():  # a hard link names a file stored before it, of several the last
             files = [file for file in files if file[0] < link.offset]
         if not files:
             return link.offset, link.offset, f"as a link to {link.linkname}, which is no file in it"
@@ -148,12 +153,12 @@ class _Targets:
 
 
 def _read_extended(content: Content, offset: int, size: int) -> StoredFile | None:
-    """Return the member behind an extended header, None if it is unusual.
+    """Return the member that follows an extended header, None if only tarfile can parse it.
 
     Args:
-        content: The tar.
-        offset: Where the extended header stands.
-        size: Size of its content.
+        content: Bytes of the tar.
+        offset: Offset of the extended header.
+        size: Size of the extended header's content in bytes.
     """
     start = offset + _BLOCK
     if oversized(start, size):
@@ -176,7 +181,7 @@ def _read_extended(content: Content, offset: int, size: int) -> StoredFile | Non
 
 
 def _match(header: bytes) -> tuple[int, bytes] | None:
-    """Return size and type of a plain header, None for an unusual or damaged one."""
+    """Return (size, type) in a plain header, None for an unusual or damaged header."""
     found = _HEADER.match(header)
     if found is None:
         return None
@@ -197,7 +202,12 @@ def _name(header: bytes, kind: bytes) -> str | None:
 
 
 def _records(body: bytes, size: int) -> dict[bytes, bytes] | None:
-    """Return the records of an extended header, None if only tarfile can handle them."""
+    """Return the records of an extended header by name, None if only tarfile can handle them.
+
+    Args:
+        body: Content of the header, with padding.
+        size: Size of the content without padding.
+    """
     offset, records = 0, {}
     if len(body) < size:
         return None
@@ -218,7 +228,7 @@ def _records(body: bytes, size: int) -> dict[bytes, bytes] | None:
 
 
 class _Stream(io.RawIOBase):
-    """The content as a file object for tarfile."""
+    """A file object for tarfile over the bytes of a tar."""
 
     def __init__(self, content: Content) -> None:
         self._content = content

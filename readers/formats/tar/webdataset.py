@@ -1,4 +1,4 @@
-"""The convention of WebDataset: grouping the files of a tar into samples, and their field names."""
+"""Rules of the WebDataset format: keys and fields of file names, and labels of samples."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -8,11 +8,11 @@ from readers.formats.columns import to_label
 from readers.sample import Payload, SourceError, is_image_field, is_video_field
 
 KeyRule = Literal["first-dot", "last-dot"]
-"""Where the key of a sample ends in the names of its files."""
+"""Rule for where the key of a sample ends in the names of its files; see `key_and_field`."""
 
-# Up to the first dot of the base name, and behind it. Names that begin with a dot have no key.
+# The part before the first dot of the base name, and the part after it. Names that begin with a dot have no key.
 _KEY_AND_FIELD = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
-# Before the last dot, but that parts of masks and what says their values belong together: a.v1.mask.0.png.
+# The parts before and after the last dot, except that mask.0.png and mask_values.json stay together: a.v1.mask.0.png.
 _BEFORE_LAST_DOT = re.compile(
     r"((?:.*/)?[^./][^/]*?)\.((?:(?:mask|seg)\.(?:[0-9]+\.)?|mask_values\.)?[^./]+)", re.DOTALL
 )
@@ -20,18 +20,19 @@ _PREFIX_AND_OWN = re.compile(
     r"(.+)\.(cls|json|(?:mask|seg)\.(?:[0-9]+\.)?(?:png|gif|bmp|tiff?)|mask_values\.json)",
     re.DOTALL,
 )
-_META = re.compile(r"__[^/]*__(/|$)")  # WebDataset keeps such names to itself
+_META = re.compile(r"__[^/]*__(/|$)")  # names that WebDataset reserves for metadata
 
 
 def key_and_field(name: str, keys: KeyRule = "first-dot") -> tuple[str, str] | None:
-    """Split the name of a stored file: ``n01/10026.JPG`` is the field jpg of the key ``n01/10026``.
-
-    None if it belongs to no sample. The files of a sample follow one another in the tar.
+    """Split the name of a stored file into key and field: ``n01/10026.JPG`` gives ``n01/10026`` and jpg.
 
     Args:
-        name: The name.
+        name: Name of the file, with folders.
         keys: Where the key ends: "first-dot" as for WebDataset (``a.v1.png`` is the field v1.png of the key a), or
             "last-dot" (the field png of the key a.v1; ``mask.png`` and ``mask.0.png`` stay fields).
+
+    Returns:
+        (key, field), the field in lower case; None if the file belongs to no sample.
     """
     if _META.match(name):
         return None
@@ -40,7 +41,7 @@ def key_and_field(name: str, keys: KeyRule = "first-dot") -> tuple[str, str] | N
 
 
 def checked_rule(keys: KeyRule) -> KeyRule:
-    """Return the rule.
+    """Check that a rule for keys is known, and return it.
 
     Raises:
         SourceError: The rule is unknown.
@@ -51,10 +52,10 @@ def checked_rule(keys: KeyRule) -> KeyRule:
 
 
 def unread_fields(names: Collection[str]) -> list[str]:
-    """Return the fields of a sample that would be its label, targets or masks without a prefix: ``v1.cls``.
+    """Return the fields of a sample that may be meant as label, targets or masks, but have a prefix: ``v1.cls``.
 
-    They come from file names with several dots. JSON counts only beside a picture or video with the same prefix:
-    other JSON has a name of its own.
+    Such fields come from file names with several dots. A JSON field is included only if a picture or video has its prefix,
+    since other JSON files have such names on purpose.
     """
     pictures = {
         name.rpartition(".")[0] for name in names if is_image_field(name) or is_video_field(name)
@@ -68,9 +69,9 @@ def unread_fields(names: Collection[str]) -> list[str]:
 
 
 def label_of(fields: Mapping[str, Payload]) -> int:
-    """Return the number in the field cls, -1 without such a field.
+    """Return the class number in the field cls, -1 without such a field.
 
     Raises:
-        LabelError: See `readers.formats.columns.to_label`.
+        LabelError: The field holds no class number; see `readers.formats.columns.to_label`.
     """
     return to_label(fields.get("cls"))

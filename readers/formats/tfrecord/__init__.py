@@ -1,1 +1,1 @@
-"""TFRecord shards."""
+"""TFRecord shards of tf.train.Examples or other records."""

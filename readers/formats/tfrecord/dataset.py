@@ -1,4 +1,4 @@
-"""TFRecord shards, read at random: tf.train.Example without TensorFlow, or records of any other kind."""
+"""Datasets of TFRecord shards with random access, without TensorFlow: tf.train.Examples, or records of any kind."""
 
 import re
 import struct
@@ -30,7 +30,7 @@ from readers.storage.shards import ShardDataset
 _HEAD = struct.Struct("<QI")  # length of the record, masked CRC-32C of these eight bytes
 _TAIL_BYTES = 4  # masked CRC-32C of the record
 _GZIP, _ZLIB = b"\x1f\x8b", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-_BOXES = re.compile(r"(?:object|objects)/bbox(?:/|$)")  # of TensorFlow's object detection, and TFDS
+_BOXES = re.compile(r"(?:object|objects)/bbox(?:/|$)")  # TensorFlow's object detection, TFDS
 _FIRST_SEARCH_BYTES, _LAST_SEARCH_BYTES = (
     4096,
     1 << 20,
@@ -38,10 +38,10 @@ _FIRST_SEARCH_BYTES, _LAST_SEARCH_BYTES = (
 
 
 def looks_like_tfrecord(first_bytes: bytes) -> bool:
-    """Return whether a file begins like an uncompressed TFRecord file.
+    """Return whether a file is an uncompressed TFRecord file, by its first bytes.
 
     Args:
-        first_bytes: At least 12 of them.
+        first_bytes: First bytes of the file, at least 12; the result is False for fewer.
     """
     if len(first_bytes) < _HEAD.size:
         return False
@@ -50,7 +50,13 @@ def looks_like_tfrecord(first_bytes: bytes) -> bool:
 
 
 class _Frame(NamedTuple):
-    """A record in a shard, or bytes in which none can be read."""
+    """The location of a record in a shard, or of bytes in which no record can be read.
+
+    Attributes:
+        start: Offset of the record in the shard.
+        stop: Offset of its end.
+        fault: Reason why it cannot be read, "" if it can.
+    """
 
     start: int
     stop: int
@@ -58,7 +64,11 @@ class _Frame(NamedTuple):
 
 
 def _frames(content: Content, name: str) -> Iterator[_Frame]:
-    """Walk from record to record; each shard has at least one."""
+    """Yield the location of each record in a shard, and of each part in which no record can be read.
+
+    Raises:
+        SourceError: The shard does not begin with a record.
+    """
     position, size = 0, len(content)
     while position < size:
         head = bytes(content[position : position + _HEAD.size])
@@ -80,7 +90,7 @@ def _frames(content: Content, name: str) -> Iterator[_Frame]:
 
 
 def _find_record(content: Content, start: int) -> int:
-    """Return the next offset at which a record can begin, or the end."""
+    """Return the first offset from `start` on at which a record may begin; the length of the shard if there is none."""
     size, num_bytes = len(content), _FIRST_SEARCH_BYTES
     while start < size:
         window = content[start : start + num_bytes]
@@ -113,7 +123,12 @@ def _checksum_fault(content: Content, frame: _Frame) -> str:
 
 @dataclass(frozen=True)
 class _Records:
-    """The scan for the samples of a shard; with `checks_all` all checksums are verified."""
+    """Callable that finds the samples of a shard.
+
+    Attributes:
+        reader: Parses the records.
+        checks_all: Whether the checksum of every record is compared, or only those of the first ones.
+    """
 
     reader: ExampleReader
     checks_all: bool
@@ -133,7 +148,7 @@ class _Records:
             if fault:
                 label = (
                     -1 if frame.fault else UNREADABLE
-                )  # bytes between records belong to no sample
+                )  # bytes between records are no sample with a label
                 yield Entry(str(number), (), label, fault=fault)
             elif examples:
                 yield self._example(content, frame, record, number)
@@ -176,50 +191,51 @@ def _plain_record(frame: _Frame, record: Payload, number: int) -> Entry:
 
 
 class TfRecordDataset(ShardDataset):
-    """Samples in TFRecord shards, not compressed.
+    """Samples in uncompressed TFRecord shards.
 
-    A record is a tf.train.Example. Of its features, a bytes feature with one value becomes a field as it
-    is stored; one with several values becomes the fields ``NAME.0``, ``NAME.1`` and so on; float
-    and int64 features become JSON, a number where there is one value and a list otherwise. Features without
-    a value are left out. The label is an int64 feature of one value, or a number in text.
+    Usually each record is a tf.train.Example, whose features become fields. A bytes feature with one value becomes a field
+    unchanged; one with several values becomes the fields ``NAME.0``, ``NAME.1`` and so on; float
+    and int64 features become JSON, a number for one value and a list otherwise. Features without
+    a value are left out. The label is an int64 feature of one value, or text of a number.
 
     Records of TensorFlow's object detection, that is with the features ``image/object/bbox/xmin`` and so on and
     ``image/object/class/text`` or ``label``, also have the fields
 
-    - ``json``, in which the loader looks for targets: ``boxes`` x, y, x, y in pixels of the upright image, ``labels``,
-      and where they are stored ``iscrowd``, ``difficult``, ``area``, ``truncated``, ``group_of``, ``weight``;
-    - ``mask.0.png`` and so on in the order of the boxes, which are ``image/object/mask``.
+    - ``json``, from which the loader reads targets: ``boxes`` x, y, x, y in pixels of the upright image, ``labels``,
+      and, if they are stored, ``iscrowd``, ``difficult``, ``area``, ``truncated``, ``group_of``, ``weight``;
+    - ``mask.0.png`` and so on in the order of the boxes, the values of ``image/object/mask``.
 
-    Classes count from 0 in the order of the numbers in the label map, by text where there is text, which must agree
-    with the number. Without a label map they are the numbers in the records, and a warning says so. The label of such a sample is
-    -1 unless ``label=`` is given. Features whose numbers of values do not agree make a bad sample.
+    The classes of objects count from 0 in the order of the numbers in the label map; a class text in a record must agree
+    with its number. Without a label map the classes are the numbers in the records, with a warning. The label of such a sample
+    is -1 unless ``label=`` is given. If features of objects have different counts of values, the sample is bad.
 
-    If the first record is no Example, each record is one field ``record``, the image if it begins like one, without
-    label and key.
+    If the first record is no Example, each record becomes one field ``record``, without label and key; it is the
+    sample's image if its header is one of an image.
 
-    The checksum of each record's length is checked when the shard is indexed. The checksum of the record itself is
-    checked only with ``verify=True``: then the scan for the index reads every byte once, and damaged records are
-    bad samples. Without it, damage within an image or a number goes unnoticed. (`fetch` costs the same either way. Damage
-    after the shard was indexed is found by the method `verify`.) In a shard that is cut off the samples before the cut
-    can be read, and one BadSample stands for the loss. Behind damage in the middle, records continue at the next length
-    whose checksum is right, and one BadSample stands for the bytes between.
+    The checksum of each record's length is compared when the shard is indexed. The checksum of the record itself is
+    compared only with ``verify=True``: indexing then reads every byte once, and damaged records become
+    bad samples. Without it, damage within an image or a number goes unnoticed. `fetch` never compares checksums; damage
+    after indexing is found by the method `verify`. In a truncated shard the complete records can be read,
+    and one BadSample stands for the rest. After damage in the middle, reading continues at the next length
+    with a correct checksum, and one BadSample stands for the bytes between.
 
     Args:
-        shards: Paths or URLs. The samples follow this order.
-        image: Name of the feature that holds the encoded image; None takes the first of the usual names.
-        label: Name of the feature that holds the class number; None takes the first of the usual names.
-        key: Name of the feature that names samples for people; None takes the first of the usual names. Without one the
-            record's number is the key.
-        columns: The features that become fields; None takes all.
+        shards: Paths or URLs of the files. The samples follow this order.
+        image: Name of the feature that holds the encoded image; if None, the first usual name that exists.
+        label: Name of the feature that holds the class number; if None, the first usual name that exists.
+        key: Name of the feature that holds the key; if None, the first usual name that exists, or else the record's index in
+            its shard.
+        columns: Names of the features that become fields; None for all.
         verify: Whether the checksum of every record is compared when the shard is indexed.
-        classes: For object detection the label map: the path of a ``.pbtxt``, the names of the numbers 1, 2, ..., or
-            number -> name. None takes ``label_map.pbtxt``, or the only such file, beside the first shard.
-        crowd: Regions that hold several objects (``is_crowd``, ``group_of``) count as objects.
+        classes: For object detection the label map: the path of a ``.pbtxt`` file, a sequence of names for the numbers
+            1, 2, ..., or a dict from number to name. If None, ``label_map.pbtxt``, or the only ``.pbtxt`` file, next to the
+            first shard.
+        crowd: Whether regions that hold several objects (``is_crowd``, ``group_of``) count as objects.
 
     Raises:
-        SourceError: The label map cannot be read; a shard is missing, empty, compressed or no TFRecord file, holds SequenceExamples,
-            or its first record lacks a feature that was asked for.
-        IndexFileError: No folder for the index can be written to.
+        SourceError: The label map cannot be read; a shard is missing, empty, compressed or no TFRecord file, or holds
+            SequenceExamples; or its first record lacks a feature that an argument names.
+        IndexFileError: No folder for the index file can be written to.
     """
 
     declares_count = False
@@ -248,7 +264,7 @@ class TfRecordDataset(ShardDataset):
         self._labels = self._read_labels(classes) if self._has_objects else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the shards itself."""
+        """Pickle the paths and the options; the process that unpickles opens the shards again."""
         classes = None if self._labels is None else dict(self._labels.names)
         return partial(type(self), **self._options, classes=classes, crowd=self._crowd), (
             self.shards,
@@ -256,8 +272,8 @@ class TfRecordDataset(ShardDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """As of `ShardDataset`; with a label map also over its numbers and names."""
-        # By its function: the property of the base would be kept under our name, and seen by other threads.
+        """32 hex digits, a hash of the fingerprint of `ShardDataset`, and of label map and `crowd` if these are given."""
+        # Calls the function of the base's cached property: the property itself would cache its value under this name.
         stored: str = vars(ShardDataset)["fingerprint"].func(self)
         if self._labels is None and not self._crowd:
             return stored
@@ -266,15 +282,15 @@ class TfRecordDataset(ShardDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the label map, in the order of their numbers; empty without one."""
+        """Class names in the label map, by class number; empty without a label map."""
         return () if self._labels is None else tuple(self._labels.names.values())
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """Return where images lie in files; None if features become fields of numbers, which `fetch` checks."""
+        """Return where the images of samples lie in files; None if a feature must be converted, which only `fetch` does."""
         return super().locate(indices, reads) if self._is_stored else None
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the samples; see `ShardDataset.fetch`."""
+        """Return samples; see `ShardDataset.fetch`."""
         found = super().fetch(indices)
         if not self._has_objects or self._reader.label is not None:
             return found
@@ -282,7 +298,7 @@ class TfRecordDataset(ShardDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Return warnings; the first shard is read for them."""
+        """Warnings for the user, based on the features in the first shard."""
         stored = {name for kind in self._found[0].head.kinds for name in kind[0]}
         numbers = {name[1:] for name in stored if is_decoded(name)}
         [image, *_] = [*(kind[1] for kind in self._found[0].head.kinds if kind[1]), None]
@@ -306,7 +322,7 @@ class TfRecordDataset(ShardDataset):
         return found
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; ``num_bytes`` is -1 in a shard whose samples have fields of numbers."""
+        """Return a column; ``num_bytes`` is -1 for shards with features of numbers, which are converted to JSON."""
         if name == "label" and self._has_objects and self._reader.label is None:
             return np.full(len(self), -1, np.int64)
         result = super().column(name)
@@ -320,10 +336,10 @@ class TfRecordDataset(ShardDataset):
         return result
 
     def verify(self) -> Iterator[BadSample]:
-        """Read all shards and compare the checksum of each record.
+        """Read all shards, and compare the checksum of each record.
 
         Yields:
-            Every sample that is not as it was written, among them those that `fetch` finds bad.
+            A `BadSample` for each record that is damaged.
         """
         index = 0
         for location in self.shards:
@@ -338,7 +354,7 @@ class TfRecordDataset(ShardDataset):
     def _decode(  # type: ignore[override]  # ours needs the label map
         self, fields: dict[str, Payload], size: tuple[int, int] | None
     ) -> dict[str, Payload]:
-        """Make JSON of the features that hold numbers, and targets of those of object detection."""
+        """Return the fields, with features of numbers converted to JSON, and objects converted to targets and masks."""
         try:
             decoded = decode_fields(fields)
         except WireError as error:

@@ -1,4 +1,4 @@
-"""Label maps of TensorFlow's object detection: numbers and names of classes in a ``.pbtxt`` file."""
+"""Label maps of TensorFlow's object detection: ``.pbtxt`` files with the numbers and names of classes."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from readers.sample import PathLike, SourceError
 from readers.storage.whole_files import read_text
 
 Classes = PathLike | Sequence[str] | Mapping[int, str]
-"""What callers give: the path of a ``.pbtxt`` file, names of the numbers 1, 2, ..., or number -> name."""
+"""A label map as callers give it: path of a ``.pbtxt`` file, names of the numbers 1, 2, ..., or dict from number to name."""
 
 _USUAL_NAME = "label_map.pbtxt"
 _TOKEN = re.compile(
@@ -22,11 +22,11 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 @dataclass(frozen=True)
 class LabelMap:
-    """Classes by the numbers and names in records; a class counts from 0 in the order of the numbers.
+    """Mapping from the numbers and names in records to class numbers, which count from 0 in the order of the numbers.
 
     Attributes:
-        names: Number in records -> name, sorted by number.
-        source: What it was read from, for errors.
+        names: Dict from number in records to name, sorted by number.
+        source: Name of the file or argument that defines the map, for errors.
     """
 
     names: Mapping[int, str]
@@ -34,19 +34,23 @@ class LabelMap:
 
     @cached_property
     def of_number(self) -> dict[int, int]:
-        """Number in records -> class."""
+        """Dict from number in records to class number."""
         return {number: label for label, number in enumerate(self.names)}
 
     @cached_property
     def number_of(self) -> dict[str, int]:
-        """Name -> number in records."""
+        """Dict from name to number in records."""
         return {name: number for number, name in self.names.items()}
 
     def to_class(self, number: int | None, text: str) -> int:
-        """Return the class of an object, by its name if it has one.
+        """Return the class number of an object.
+
+        Args:
+            number: Number of the class in the record, None if it has none.
+            text: Name of the class in the record, "" if it has none.
 
         Raises:
-            ValueError: Number or name is not in the map, or they are those of two classes.
+            ValueError: The number or the name is not in the map, or they belong to different classes.
         """
         if text and text not in self.number_of:
             raise ValueError(f"the class {text!r} is not in {self.source}")
@@ -60,10 +64,10 @@ class LabelMap:
 
 
 def read_label_map(classes: Classes) -> LabelMap:
-    """Return the label map that the caller means.
+    """Return the label map that a caller gives as a path, names or a dict.
 
     Raises:
-        SourceError: It is no label map.
+        SourceError: The file or the argument is no valid label map.
     """
     if isinstance(classes, Mapping):
         return _checked(list(classes.items()), "classes=")
@@ -80,10 +84,10 @@ def read_label_map(classes: Classes) -> LabelMap:
 
 
 def find_label_map(folder: Path) -> Path | None:
-    """Return the label map in a folder: the one of the usual name, else the only ``.pbtxt``.
+    """Return the path of the label map in a folder: ``label_map.pbtxt``, or else the only ``.pbtxt`` file; None without one.
 
     Raises:
-        SourceError: There are several.
+        SourceError: There are several ``.pbtxt`` files and no ``label_map.pbtxt``.
     """
     found = sorted(folder.glob("*.pbtxt"))
     usual = [path for path in found if path.name == _USUAL_NAME]
@@ -110,7 +114,7 @@ def _checked(pairs: Sequence[tuple[int, str]], source: str) -> LabelMap:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """Yield signs and words; strings begin with a quotation mark."""
+    """Yield the signs, words and strings in a text; a string is yielded with a quotation mark in front."""
     position = 0
     while position < len(text):
         found = _TOKEN.match(text, position)
@@ -132,7 +136,7 @@ def _unescape(found: re.Match[str]) -> str:
 
 
 def _items(tokens: Iterator[str]) -> Iterator[tuple[int, str]]:
-    """Yield number and name of each item; items within items (keypoints) are passed over."""
+    """Yield (number, name) of each item; items within items (keypoints) are ignored."""
     depth, field, item = 0, "", dict[str, str]()
     for token in tokens:
         if token in "{<":

@@ -1,4 +1,4 @@
-"""Boxes, classes and masks of TensorFlow's object detection, as the field json and fields of masks."""
+"""Conversion of TensorFlow's object detection records to the field json and mask fields."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _BOX = "image/object/bbox/"
 _TEXT, _LABEL = "image/object/class/text", "image/object/class/label"
 _MASK = "image/object/mask"
-# Feature -> name in the field json, of one value an object.
+# Features with one value per object, and their names in the field json.
 _FURTHER = {
     "image/object/is_crowd": "iscrowd",
     "image/object/group_of": "group_of",
@@ -24,13 +24,13 @@ _FURTHER = {
     "image/object/truncated": "truncated",
     "image/object/weight": "weight",
 }
-_ROUNDING = 1e-6  # of an edge divided by a size, in float32
+_ROUNDING = 1e-6  # rounding error of a coordinate divided by a size, in float32
 
 
 def holds_objects(members: Collection[str]) -> bool:
-    """Return whether records are of object detection, by the names of their members.
+    """Return whether records hold objects with boxes and classes, by the names of their members.
 
-    Records of ImageNet have boxes too, but no classes of objects, and are not changed.
+    Records of ImageNet also have boxes, but no classes of objects, and give False.
     """
     names = {name[1:] if is_decoded(name) else name for name in members}
     return all(_BOX + side in names for side in _SIDES) and bool({_TEXT, _LABEL} & names)
@@ -43,16 +43,18 @@ def add_objects(
     *,
     crowd: bool,
 ) -> dict[str, Payload]:
-    """Return the fields of a record, with json and masks behind what is stored.
+    """Return the stored fields of a record, followed by the field json and the mask fields.
+
+    A record with a stored field json is returned unchanged.
 
     Args:
-        fields: The stored fields, lists of numbers as JSON.
-        size: Height and width of the upright image, None where its header cannot be read.
-        labels: Numbers of classes; None takes the numbers in the record.
+        fields: The stored fields, with numbers as JSON.
+        size: Height and width of the upright image, None if its header cannot be read.
+        labels: Label map; None takes the numbers in the record as class numbers.
         crowd: Whether regions that hold several objects count as objects.
 
     Raises:
-        ValueError: They do not fit each other; the text is a short reason.
+        ValueError: Features of objects are invalid or have different counts of values; the text is a short reason.
     """
     if "json" in fields:
         return dict(fields)
@@ -65,7 +67,7 @@ def add_objects(
         values = _numbers(fields, feature)
         if values:
             targets[name] = _as_many(feature, values, boxes)
-        if values and name not in ("area", "weight"):  # -1: OpenImages does not know it
+        if values and name not in ("area", "weight"):  # flags; OpenImages has -1 for unknown
             targets[name] = read_each(
                 values,
                 partial(read_flag, name=feature, allowed=(-1, 0, 1)),
@@ -120,7 +122,7 @@ def _share(value: float) -> float:
 
 
 def _classes(fields: Mapping[str, Payload], labels: LabelMap | None) -> list[int]:
-    """Return the classes by their numbers and names, one of which may be missing."""
+    """Return the class number of each object, by the numbers and names in the record, one of which may be missing."""
     numbers = [int(number) for number in _numbers(fields, _LABEL)]
     texts = [str(bytes(one), "utf-8", "replace") for one in _several(fields, _TEXT)]
     if numbers and texts and len(numbers) != len(texts):
@@ -155,7 +157,7 @@ def _numbers(fields: Mapping[str, Payload], name: str) -> list[float]:
 
 
 def _several(fields: Mapping[str, Payload], name: str) -> list[Payload]:
-    """Return the values of a feature of bytes: one is stored under its name, several with numbers."""
+    """Return the values of a bytes feature, stored in the field NAME, or in NAME.0, NAME.1 and so on if there are several."""
     if name in fields:
         return [fields[name]]
     found: list[Payload] = []

@@ -1,1 +1,1 @@
-"""Pascal VOC's annotations and masks, in its own folders or next to the pictures."""
+"""Pascal VOC's annotations and masks, in its own folder layout or next to the pictures."""

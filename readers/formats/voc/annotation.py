@@ -1,4 +1,4 @@
-"""One XML file of Pascal VOC: the size of its picture, and its objects."""
+"""Parser of Pascal VOC's XML files: the size of the picture, and its objects."""
 
 import json
 import re
@@ -10,14 +10,14 @@ from readers.formats.columns import shorten
 from readers.formats.text import finite_number
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
-_CORNER = re.compile(r"[xy]\d*")  # tags of an outline: x1, y1, x2 (Roboflow), or x and y in points
-# A capital letter in a tag. The text is searched first, since hardly any file has one and walking the tree takes longer.
+_CORNER = re.compile(r"[xy]\d*")  # tags of an outline: x1, y1, x2 (Roboflow), or x, y in points
+# A capital letter in a tag. The text is searched for it, since hardly any file has one, and walking the tree takes longer.
 _CAPITALS = re.compile(r"</?[a-z_]*[A-Z]")
-# A declaration of UTF-16 is ignored in text without zeros: an editor saved the text in another encoding.
+# A declaration of UTF-16 is ignored in text without zeros, which an editor saved in another encoding.
 _DECLARED = re.compile(
     rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["'](?!(?i:utf-?(?:16|32)|ucs))([A-Za-z0-9._:-]{1,40})["']"""
 )
-# Encodings of scripts only: Python also has idna and punycode, whose time grows with the square of a text's length.
+# Only encodings of scripts: Python also has idna and punycode, which take time quadratic in the text's length.
 _OF_SCRIPTS = re.compile(
     "utf-?8|(?:us-?)?ascii|(?:x-)?(?:iso|latin|windows|cp|mac|gb|hz|big5|shift|sjis|ms|euc|koi8|ks|johab|tis)[-_0-9a-z.]*"
 )
@@ -26,14 +26,14 @@ _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
 
 
 class VocObject(NamedTuple):
-    """An object as it is written.
+    """An object with the values that its file states.
 
     Attributes:
-        name: Name of its class.
-        box: xmin, ymin, xmax, ymax; of the outline if the object has no bndbox.
-        difficult: 1 if it is hard to recognise, else 0.
-        truncated: 1 if the edge of the picture or another object cuts it, else 0.
-        pose: Such as "Left"; "Unspecified" if it is missing.
+        name: Class name.
+        box: xmin, ymin, xmax, ymax; if the object has no bndbox, the extent of its outline.
+        difficult: 1 if the object is hard to recognise, else 0.
+        truncated: 1 if only a part of the object is visible, else 0.
+        pose: Pose, such as "Left"; "Unspecified" if it is missing.
     """
 
     name: str
@@ -44,10 +44,10 @@ class VocObject(NamedTuple):
 
 
 class VocAnnotation(NamedTuple):
-    """The content of a file.
+    """The content of one annotation file.
 
     Attributes:
-        size: Height and width of the picture, None if they are not stated or 0.
+        size: Height and width of the picture, None if one of them is missing or 0.
         objects: The objects in the order of the file, without their parts (heads, hands).
     """
 
@@ -56,14 +56,14 @@ class VocAnnotation(NamedTuple):
 
 
 def parse_annotation(data: bytes, name: str) -> VocAnnotation:
-    """Read an annotation.
+    """Parse an annotation file.
 
     Args:
-        data: The file's content.
-        name: Its name, for errors.
+        data: Content of the file.
+        name: Name of the file, for errors.
 
     Raises:
-        ValueError: The file is malformed; the text names the object, from 1, and the fault.
+        ValueError: The file is malformed; the text names the object (counted from 1) and the fault.
     """
     root = _parse(data, name)
     stated = root.find("size")
@@ -81,13 +81,16 @@ def parse_annotation(data: bytes, name: str) -> VocAnnotation:
 
 
 def parse_names(data: bytes, name: str) -> list[str]:
-    """Return the names of an annotation's objects, even if other parts of these are malformed; see `parse_annotation`."""
+    """Return the class name of each object in an annotation file, even if the objects' boxes are malformed.
+
+    See `parse_annotation` for the arguments and errors.
+    """
     objects = enumerate(_parse(data, name).findall("object"), start=1)
     return [_name(one, f"{name} object {number}") for number, one in objects]
 
 
 def looks_like_annotation(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of such XML."""
+    """Return whether a file is an annotation of Pascal VOC, by its first bytes."""
     try:
         text = decode_xml(head, "ignore").lstrip()
     except ValueError:
@@ -97,12 +100,12 @@ def looks_like_annotation(head: bytes) -> bool:
 
 
 def decode_xml(data: bytes, errors: str = "strict") -> str:
-    """Return XML as text, decoded by its byte order mark, its zeros, or the encoding that it declares.
+    """Decode XML by its byte order mark, its zero bytes, or the encoding that it declares; return it as str.
 
-    The parser itself cannot decode encodings of several bytes per character, such as GB2312.
+    Python's XML parser cannot decode encodings of several bytes per character, such as GB2312.
 
     Args:
-        data: The file's content, or its beginning.
+        data: Content of the file, or its beginning.
         errors: Handling of bytes that do not fit the encoding; see `bytes.decode`.
 
     Raises:
@@ -183,10 +186,10 @@ def _box(one: Element, named: str, where: str) -> tuple[float, float, float, flo
 
 
 def _only(parent: Element, tag: str, where: str) -> Element | None:
-    """Return the only child with a tag, None without one.
+    """Return the only child element with a tag, None if there is none.
 
     Raises:
-        ValueError: There are several, and it is unclear which of them counts.
+        ValueError: There are several such children.
     """
     children = parent.findall(tag)
     if len(children) > 1:

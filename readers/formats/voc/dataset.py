@@ -1,4 +1,4 @@
-"""Pascal VOC: pictures with an XML file each, masks, and lists of splits."""
+"""Datasets in Pascal VOC's format: pictures with one XML file each, masks, and lists of splits."""
 
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -39,46 +39,48 @@ Masks = Literal["class", "object"]
 class VocDataset(AnnotatedDataset):
     """The pictures of a split of Pascal VOC with their objects.
 
-    The folder is ``VOC2012`` (with ``JPEGImages``, ``Annotations`` and ``ImageSets``) or one around it, an export of
-    CVAT in this form, or a folder in which ``a.xml`` lies next to ``a.jpg``. Each sample has the picture under its ending, and
-    the field ``json``, in which the loader looks for targets:
+    The folder is ``VOC2012`` (with ``JPEGImages``, ``Annotations`` and ``ImageSets``) or a folder around it, an export of
+    CVAT in this layout, or a folder in which ``a.xml`` lies next to ``a.jpg``. Each sample has the picture in the field named
+    by its ending, and the field ``json``, from which the loader reads targets:
 
     - ``boxes``: left, top, right, bottom in pixels from 0, without the right and bottom edges. If coordinates count from 1
       and include both ends, 1 is subtracted from xmin and ymin only;
     - ``labels``: class numbers; `class_names` has their names;
-    - ``difficult``, ``truncated``, ``pose``: as written, one for each box.
+    - ``difficult``, ``truncated``, ``pose``: as in the file, one value for each box.
 
-    Parts of objects (heads, hands) are not read. A list of one class (``split="cat_train"``) gives the pictures
-    without ``json``: their label is 1 with the class, 0 without it, and -1 if only difficult objects show it.
+    Parts of objects (heads, hands) are not read. If the split is a list of one class
+    (``split="cat_train"``), samples have no ``json``; their label is 1 with the class, 0 without it, and -1 if all objects
+    of the class are difficult.
 
-    Annotations have no rule about EXIF. If an annotation states the size of the picture as stored and the decoder
-    turns the picture, the sample is bad, and so it is if the size differs in any other way.
+    The format has no rule about EXIF orientation. A sample is bad if its annotation states another size than that of the
+    upright picture, also if the stated size is the one before the orientation is applied.
 
-    All annotations of the folder are read once when it is opened, unless both classes and coords are given. An unreadable
-    one is then refused, unless classes are given, since it may name a class that shifts the numbers of others.
-    An object without a bndbox has the box around its polygon. XML is decoded by its byte order mark or the encoding that it declares.
+    All annotations in the folder are read when it is opened, unless both classes and coords are given. If classes are not
+    given, an unreadable annotation is an error, since it may name a class that shifts the numbers of others.
+    An object without a bndbox gets the box around its polygon. XML is decoded by its byte order mark or its declared encoding.
 
     Args:
         root: The folder.
-        split: A list of ``ImageSets`` (``Main``, with masks ``Segmentation``), or a folder named like a split.
-        classes: Names of the classes in the order of their numbers, or a text file with one per line. None takes those of
-            ``labelmap.txt``, else the 20 of Pascal VOC if all names are among them, else all names in the folder (in all its
-            splits), sorted.
-        coords: Whether coordinates count from 1, "one-based", or from 0, "zero-based". None examines all boxes: a box that
-            begins at 0 shows that they count from 0, a box that ends at the width or height that they count from 1. Without
-            such a box they count from 1, as Pascal VOC defines, with a warning.
-        masks: "class" or "object": ``SegmentationClass`` or ``SegmentationObject`` is the field ``mask.png``. 0 is the
-            background, 255 is ignored (``ignore_index=255`` of torch's losses); in "class" the class
-            ``class_names[k]`` has the value k + 1. Masks in colours, as CVAT exports them, become numbers by the colours
-            in ``labelmap.txt``, in "object" by those of Pascal VOC's palette.
+        split: Name of a list in ``ImageSets`` (``Main``, or with masks ``Segmentation``), or of a folder named like a split;
+            None if there is only one.
+        classes: Names of the classes in the order of their numbers, or a text file with one per line. If None, these are
+            tried in turn: the names in ``labelmap.txt``; the 20 classes of Pascal VOC, if all names in the annotations are
+            among them; the names in the annotations of all splits, sorted.
+        coords: "one-based" if coordinates count from 1, "zero-based" if they count from 0. If None, all boxes are examined: a
+            box that begins at 0 shows that they count from 0, a box that ends at the width or height that they count from 1.
+            If there is neither, they count from 1, as Pascal VOC defines, with a warning.
+        masks: "class" or "object": the field ``mask.png`` is the mask in ``SegmentationClass`` or ``SegmentationObject``; None
+            for no masks. The value 0 is the background, 255 is ignored (``ignore_index=255`` of torch's losses); with
+            "class" the class ``class_names[k]`` has the value k + 1. Masks in colours, as CVAT exports them, are converted to
+            numbers by the colours in ``labelmap.txt``, with "object" by those of Pascal VOC's palette.
         difficult: Whether objects marked as difficult are included.
         outside: "raise" makes a sample bad if a box leaves its picture, "clip" clips the box.
 
     Attributes:
-        coords: As given or found.
+        coords: "one-based" or "zero-based", as given or found.
 
     Raises:
-        SourceError: There are no such files, several splits and none is asked for, or no such split.
+        SourceError: There are no pictures with annotations, several splits but `split` is None, or no such split.
 
     Example:
         >>> import json
@@ -192,7 +194,11 @@ class VocDataset(AnnotatedDataset):
 
 
 def _require_some(layout: Layout, masks: str | None) -> None:
-    """Refuse a split without any picture or annotation, and masks without a folder."""
+    """Check that a split has pictures and annotations, and that the folder of masks exists.
+
+    Raises:
+        SourceError: No entry has a picture, no entry has an annotation, or the folder of masks is missing.
+    """
     without = next((one.key for one in layout.entries if not one.image), "")
     if without and not any(one.image for one in layout.entries):
         raise SourceError(
@@ -209,7 +215,7 @@ def _require_some(layout: Layout, masks: str | None) -> None:
 
 
 def _labelmap(root: Path) -> dict[str, Color | None]:
-    """Return the classes and colours of CVAT's list, {} without a list."""
+    """Return the colour of each class in CVAT's ``labelmap.txt``, by class name; empty if the file does not exist."""
     path = root / "labelmap.txt"
     if not path.is_file():
         return {}

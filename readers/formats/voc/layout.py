@@ -1,4 +1,4 @@
-"""Finding the pictures, annotations, masks and lists of Pascal VOC."""
+"""Search for the pictures, annotations, masks and split lists of a Pascal VOC dataset."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,17 +19,17 @@ _LABELS = {
     "1": 1,
     "-1": 0,
     "0": -1,
-}  # class number for the number in such a line; 0 stands for difficult objects
-# Folders of Pascal VOC, and of datasets that follow it.
+}  # label for the number in such a line, in which 0 stands for difficult objects
+# Folder names of Pascal VOC, and of datasets that imitate it.
 IMAGES = ("JPEGImages", "images", "Images")
 ANNOTATIONS = ("Annotations/xmls", "annotations/xmls", "Annotations", "annotations")
 MASKS = {"class": "SegmentationClass", "object": "SegmentationObject"}
 
 
 def splits_in(folder: Path) -> dict[str, str]:
-    """Return the lists in a folder: name -> class of the list, "" for a list of all classes.
+    """Return the lists in a folder, as a dict from name to the list's class, "" for a list of all classes.
 
-    ``cat_train.txt`` is a list of the class ``cat`` where its first line ends in 1, -1 or 0.
+    ``cat_train.txt`` is a list of the class ``cat`` if its first line ends in 1, -1 or 0.
     """
     list_classes = {}
     for path in sorted(folder.glob("*.txt")):
@@ -39,10 +39,10 @@ def splits_in(folder: Path) -> dict[str, str]:
 
 
 def read_list(path: Path) -> list[tuple[str, int]]:
-    """Return the pictures of a list without their endings, and the label of each.
+    """Return (name without ending, label) of each picture in a list.
 
-    The label is -1 in a list of all classes. In the list of one class it is 1 for a picture with the class, 0 for one without
-    it, and -1 for one with difficult objects of it only, which the list marks by 0.
+    The label is -1 in a list of all classes. In a list of one class it is 1 for a picture with the class, 0 for one without
+    it, and -1 for one in which all objects of the class are difficult, which the list marks by 0.
 
     Raises:
         SourceError: The list cannot be read, names no picture, or names one twice.
@@ -75,13 +75,13 @@ def _is_of_class(path: Path) -> bool:
 
 
 class Layout(NamedTuple):
-    """The files of a dataset.
+    """The files of a dataset and of one split.
 
     Attributes:
-        root: Folder that the names are relative to.
-        entries: The samples of the split, in its order.
-        annotations: Names of all annotations, also of other splits.
-        list_class: Class of the list that is the split, "" for a list of all classes.
+        root: Folder that all names are relative to.
+        entries: File names of the split's samples, in the order of its list.
+        annotations: Names of the annotation files of all splits.
+        list_class: Name of the class, if the split is a list of one class; otherwise "".
         remarks: Warnings for the user.
     """
 
@@ -93,23 +93,24 @@ class Layout(NamedTuple):
 
 
 def find_layout(folder: Path, split: str | None, masks: str | None) -> Layout:
-    """Find the pictures of a split and their annotations.
+    """Return the pictures of a split, and their annotations.
 
     Args:
         folder: ``VOC2012`` with ``JPEGImages`` and ``Annotations``, one of the folders around it, or a folder in
             which each annotation lies next to its picture.
-        split: Name of the split; None for the only one.
-        masks: Kind of the masks, None for none. With masks the lists of segmentation are preferred.
+        split: Name of the split; None if there is only one.
+        masks: Kind of the masks, None for no masks. With masks, the lists in ``ImageSets/Segmentation`` are preferred.
 
     Raises:
-        SourceError: There are no pictures with annotations, there are several splits or years, or no such split.
+        SourceError: There are no pictures with annotations, there are several years, several splits but `split` is None, or
+            no such split.
     """
     root = find_devkit(folder)
     return _flat(folder, split) if root is None else _devkit(root, split, masks)
 
 
 def find_devkit(folder: Path) -> Path | None:
-    """Return the folder that holds the folders of pictures and annotations, None without one.
+    """Return the folder that holds Pascal VOC's folders of pictures and annotations, None if there is none.
 
     Raises:
         SourceError: There are folders of several years.
@@ -126,7 +127,12 @@ def find_devkit(folder: Path) -> Path | None:
 
 
 def mask_name(entry: Entry, kind: str) -> str:
-    """Return the name of the mask of a picture; see `MASKS`."""
+    """Return the name of the mask file of a picture.
+
+    Args:
+        entry: Names of the picture's files.
+        kind: Kind of the masks, a key of `MASKS`.
+    """
     return f"{MASKS[kind]}/{stem_of(entry.image.partition('/')[2])}.png"
 
 
@@ -163,7 +169,10 @@ def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
 
 
 def _flat(root: Path, split: str | None) -> Layout:
-    """Return annotations with their pictures in the same folders, at any depth; folders in root may be splits."""
+    """Return the layout of a folder in which each annotation lies next to its picture, at any depth.
+
+    Folders in root that are named like splits are splits.
+    """
     names = list(names_below(root))
     images = by_stem(filter(is_image_file, names), root)
     annotations = {stem_of(name): name for name in filter(_is_xml, names)}
@@ -177,7 +186,17 @@ def _flat(root: Path, split: str | None) -> Layout:
 def _paired(
     root: Path, images: Mapping[str, str], annotations: Mapping[str, str], everything: list[str]
 ) -> Layout:
-    """Return the pictures that have an annotation, with a warning about files without a counterpart."""
+    """Return the layout of all pictures that have an annotation, with a warning about files without a counterpart.
+
+    Args:
+        root: The folder.
+        images: Names of the pictures of the split, by stem.
+        annotations: Names of the annotation files of the split, by stem.
+        everything: Names of the annotation files of all splits.
+
+    Raises:
+        SourceError: No picture has an annotation.
+    """
     both = [stem for stem in sorted(images) if stem in annotations]
     entries = [Entry(stem, images[stem], annotations[stem]) for stem in both]
     if not entries:
@@ -196,6 +215,6 @@ def _is_xml(name: str) -> bool:
 
 
 def _inside(root: Path, folder: str, fits: Callable[[str], bool]) -> dict[str, str]:
-    """Return the names of files in a folder by their stems, which are relative to that folder."""
+    """Return the names of files in a folder that `fits` accepts, relative to root, by stem relative to the folder."""
     found = by_stem(filter(fits, names_below(root, folder)), root)
     return {stem[len(folder) + 1 :]: name for stem, name in found.items()}

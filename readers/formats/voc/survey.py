@@ -1,4 +1,4 @@
-"""Facts about all annotations of a dataset: its classes, its boxes, and the classes of colours in masks."""
+"""Facts collected from all annotations of a dataset (classes, boxes), and conversion of coloured masks to classes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -19,28 +19,33 @@ CLASSES = (
     *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa"),
     *("train", "tvmonitor"),
 )
-"""Classes of Pascal VOC in the order of their numbers in its masks, which begin at 1."""
-VOID = 255  # the number of pixels around objects, which are ignored
+"""Classes of Pascal VOC, in the order of their values in masks, which begin at 1."""
+VOID = 255  # value of pixels around objects, which are ignored
 _IN_COLORS = (b"\2", b"\6")  # colour types of PNG: RGB, RGBA
 _COLOR_TYPE = 25  # offset of the colour type in a PNG
-_UNKNOWN = -1  # number of a colour without a class
-_DECODED_BYTES = 32  # a pixel in colours, as three numbers of 64 bits and one that packs them
+_UNKNOWN = -1  # stands for a colour without a class
+_DECODED_BYTES = 32  # memory per pixel while colours are converted: three numbers of 64 bits, and one that packs them
 
 
 class Survey(NamedTuple):
-    """The names of classes and all boxes in annotations."""
+    """Facts from all annotations.
+
+    Attributes:
+        names: Names of all classes.
+        boxes: All boxes.
+    """
 
     names: frozenset[str]
     boxes: list[Corners]
 
 
 def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) -> Survey:
-    """Return the names of classes and the boxes in all annotations.
+    """Read all annotations, and return their class names and boxes.
 
     Args:
-        read: Reads a file by its name, or raises ValueError.
+        read: Returns the content of a file by its name, or raises ValueError.
         files: Names of the files.
-        needed_for: Why the names in each file are needed, "" if damaged files may be skipped; see `read_if_sound`.
+        needed_for: Reason why the class names in each file are needed, "" if damaged files may be skipped; see `read_if_sound`.
 
     Raises:
         SourceError: A needed file cannot be read.
@@ -64,7 +69,7 @@ def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) 
 
 
 def choose_classes(surveyed: Survey, root: object) -> tuple[str, ...]:
-    """Return the classes of Pascal VOC if all names are among them, else the names in sorted order.
+    """Return the class names: the 20 of Pascal VOC if all names are among them, otherwise the names in sorted order.
 
     Raises:
         SourceError: No object has a name.
@@ -78,11 +83,14 @@ def choose_classes(surveyed: Survey, root: object) -> tuple[str, ...]:
 
 
 def read_labelmap(text: str, name: str) -> dict[str, Color | None]:
-    """Return the names in a ``labelmap.txt`` of CVAT, the background among them, with the colours of their masks.
+    """Return the colours of classes in a ``labelmap.txt`` of CVAT.
 
     Args:
-        text: Its content: lines ``name:red,green,blue:parts:actions``, and comments behind ``#``.
-        name: Its name, for errors.
+        text: Content of the file: lines ``name:red,green,blue:parts:actions``, and comment lines that begin with ``#``.
+        name: Name of the file, for errors.
+
+    Returns:
+        Dict from class name to colour, None for a class without a colour; the background is one of the classes.
 
     Raises:
         SourceError: The file lists no classes, a class twice, or a malformed colour.
@@ -115,13 +123,16 @@ def _color(text: str, where: str) -> Color:
 
 
 def has_colors(mask: Payload) -> bool:
-    """Whether a PNG has colours of its own instead of a palette or greys."""
+    """Return whether a PNG stores RGB or RGBA pixels, instead of palette indices or greys."""
     return bytes(mask[_COLOR_TYPE : _COLOR_TYPE + 1]) in _IN_COLORS
 
 
 @cache
 def palette() -> dict[Color, int]:
-    """Return colour -> number of Pascal VOC's palette: the bits of the number, spread over the channels."""
+    """Return Pascal VOC's palette as a dict from colour to value.
+
+    A colour is made of the bits of its value, spread over the channels.
+    """
     numbers = {}
     for number in range(256):
         color = [0, 0, 0]
@@ -134,11 +145,14 @@ def palette() -> dict[Color, int]:
 def numbers_of_colors(
     listed: Mapping[str, Color | None], classes: Sequence[str]
 ) -> dict[Color, int]:
-    """Return the numbers in masks by colour, also those of the background and the void; {} if no class has a colour.
+    """Return a dict from the colours in masks to the values that they stand for.
 
     Args:
-        listed: Colours by name, the background among them; see `read_labelmap`.
-        classes: Names of the classes; the first has the number 1 in masks.
+        listed: Colours by class name, including the background; see `read_labelmap`.
+        classes: Class names; the first class has the value 1 in masks.
+
+    Returns:
+        The values of classes, of the background (0) and of ignored pixels (255); empty if no class has a colour.
     """
     numbers = {BACKGROUND: 0} | {name: at for at, name in enumerate(classes, start=1)}
     number_of = {
@@ -149,15 +163,15 @@ def numbers_of_colors(
 
 
 def number_colors(mask: Payload, colors: Mapping[Color, int], name: str) -> bytes:
-    """Return a PNG with the number of each pixel's colour.
+    """Convert a PNG in colours to a grey PNG with the value that each pixel's colour stands for.
 
     Args:
-        mask: A PNG in colours.
-        colors: Red, green and blue -> number, 0 to 255.
-        name: The file's name, for errors.
+        mask: Content of the PNG in colours.
+        colors: Dict from (red, green, blue) to value, 0 to 255.
+        name: Name of the file, for errors.
 
     Raises:
-        ValueError: The mask cannot be decoded, or has a colour without a number.
+        ValueError: The mask cannot be decoded, or has a colour without a value.
     """
     pixels = read_png(mask, name, _DECODED_BYTES, "RGB").astype(np.int64)
     packed = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]

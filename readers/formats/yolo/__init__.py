@@ -1,1 +1,1 @@
-"""The datasets of Ultralytics YOLO: boxes, polygons, poses and masks of classes."""
+"""Datasets of Ultralytics YOLO: boxes, polygons, poses and semantic masks."""

@@ -1,4 +1,4 @@
-"""The file ``data.yaml`` of a YOLO dataset: classes, splits and keypoints. Commands in it are never run."""
+"""Parser of a YOLO dataset's ``data.yaml``: classes, splits and keypoints. Commands in the file are never run."""
 
 import re
 from collections.abc import Mapping
@@ -12,23 +12,23 @@ from readers.storage.yaml_text import parse_yaml
 
 SPLITS = ("train", "val", "test")
 USUAL = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")  # the preferred name first
-_MOST_BYTES = 1 << 20  # that are searched for keys; such a file has a few kB
+_MOST_BYTES = 1 << 20  # bytes of a YAML file that are searched for keys; a data.yaml has a few kB
 _NAMES = re.compile(rb"^(?:names|nc)[ \t]*:", re.MULTILINE)
 _MASKS_DIR = re.compile(rb"^masks_dir[ \t]*:", re.MULTILINE)
 _SPLIT = re.compile(rb"^(?:train|val)[ \t]*:", re.MULTILINE)
 
 
 class Config(NamedTuple):
-    """The content of such a file.
+    """The content of a ``data.yaml``.
 
     Attributes:
-        file: Its path.
+        file: Path of the YAML file.
         path: Folder of the dataset as written, "" if it is missing.
-        names: Names of the classes.
-        splits: Name of a split -> folders and lists of its pictures, as written.
-        kpt_shape: Number of keypoints of an object and of numbers of each (2 or 3); None without poses.
-        flip_idx: For each keypoint its number in the mirrored picture, () if it is missing.
-        masks_dir: Folder of the masks of classes, "" without masks.
+        names: Class names, by class number.
+        splits: Folders and lists of pictures, as written, by name of the split.
+        kpt_shape: (keypoints per object, numbers per keypoint: 2 or 3); None without poses.
+        flip_idx: For each keypoint, its index in the mirrored picture; () if it is missing.
+        masks_dir: Folder of the semantic masks, "" without masks.
     """
 
     file: Path
@@ -41,11 +41,11 @@ class Config(NamedTuple):
 
 
 NO_CONFIG = Config(Path(), "", (), {})
-"""Of a dataset without such a file."""
+"""Stands for the content if a dataset has no ``data.yaml``."""
 
 
 def find_config(folder: Path) -> Path | None:
-    """Return the file that describes the dataset in a folder, None without one.
+    """Return the path of the YAML file that describes the dataset in a folder, None if there is none.
 
     Raises:
         SourceError: There are several such files, and none has a usual name.
@@ -61,7 +61,7 @@ def find_config(folder: Path) -> Path | None:
 
 
 def looks_like_config(path: Path) -> bool:
-    """Whether a file is YAML with classes and splits."""
+    """Return whether a file is YAML that describes a YOLO dataset, with classes and splits."""
     if path.suffix.lower() not in (".yaml", ".yml") or not path.is_file():
         return False
     text = read_head(path, _MOST_BYTES)
@@ -69,13 +69,13 @@ def looks_like_config(path: Path) -> bool:
 
 
 def names_masks(folder: Path) -> bool:
-    """Whether the file that describes a folder says where its masks lie."""
+    """Return whether the YAML file that describes a folder names a folder of masks."""
     file = find_config(folder)
     return file is not None and bool(_MASKS_DIR.search(read_head(file, _MOST_BYTES)))
 
 
 def read_config(path: Path) -> Config:
-    """Return the content of such a file.
+    """Return the content of a ``data.yaml``.
 
     Raises:
         SourceError: The file cannot be read, or a value in it is malformed; the text names the value.

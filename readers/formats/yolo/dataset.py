@@ -1,4 +1,4 @@
-"""Ultralytics YOLO: pictures with a text file each, of boxes, polygons, turned boxes or poses, or with masks."""
+"""Datasets of Ultralytics YOLO: pictures with one label file each (boxes, polygons, rotated boxes, poses) or masks."""
 
 import struct
 import warnings
@@ -32,7 +32,7 @@ from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.unreadable import oserror_as_source_error
 
-# Files of labels that are searched for repeated rows at opening: 0.05 s from the page cache; 20,000 took 0.8 s.
+# Label files that are searched for repeated rows at opening: 0.05 s from the page cache; 20,000 took 0.8 s.
 _LOOKED_AT = 1000
 _FLIPPED = (
     " keypoints of an object have other numbers in a mirrored picture. Flips here keep the numbers, so that left ones are called "
@@ -44,40 +44,42 @@ _FLIPPED = (
 class YoloDataset(AnnotatedDataset):
     """The pictures of a split of a YOLO dataset with their objects, sorted by name.
 
-    Each sample has the picture under its ending, and the field ``json``, in which the loader looks for targets:
+    Each sample has the picture in the field named by its ending, and the field ``json``, from which the loader reads targets:
 
-    - ``boxes``: left, top, right, bottom in pixels of the upright picture (turned by its EXIF tag); around outlines and
-      turned boxes their extent;
-    - ``labels``: class numbers as written; `class_names` has their names;
-    - ``polygons``: in "segment" and "obb", x, y, x, y, ... of each object in pixels;
-    - ``keypoints``, ``keypoint_labels``: in "pose", the labelled keypoints (v > 0) of all objects, and the number of
-      each in its object; also ``keypoint_visibility`` (1 hidden, 2 visible) and ``keypoint_objects`` (number of the object).
+    - ``boxes``: left, top, right, bottom in pixels of the upright picture (after its EXIF orientation is applied); for
+      outlines and rotated boxes, their extent;
+    - ``labels``: class numbers as in the file; `class_names` has their names;
+    - ``polygons``: for the tasks "segment" and "obb", x, y, x, y, ... of each object in pixels;
+    - ``keypoints``, ``keypoint_labels``: for the task "pose", the labelled keypoints (v > 0) of all objects, and the index of
+      each in its object; also ``keypoint_visibility`` (1 hidden, 2 visible) and ``keypoint_objects`` (index of the object).
 
-    In "semantic" a mask with class numbers is the field ``mask.png``, and there is no ``json``; 255 is ignored.
+    For the task "semantic", the field ``mask.png`` is a mask of class numbers, in which 255 is ignored, and there is no
+    ``json``.
 
-    A picture without a file of labels, or with an empty one, is background. Equal rows count once, as in Ultralytics, and a
-    warning counts them. A row with a class or a number out of range, or of another task, makes its sample bad. Caches of labels
-    are not read, nothing is written, and the command in ``download`` is never run.
+    A picture without a label file, or with an empty one, is background. Repeated rows count once, as in Ultralytics, and a
+    warning states their number. A row with a class or a number out of range, or of another task, makes its sample bad. Label
+    caches are not read, nothing is written, and the command in ``download`` is never run.
 
     Args:
-        source: The folder of ``data.yaml``, another YAML file of this kind, or a folder without one.
-        split: Name of the split; None for the only one.
-        task: Kind of the rows. None examines them; outlines of four corners only are refused, since they may be turned boxes.
-        masks: In "segment", whether the mask of each object is a field too, ``mask.0.png`` and so on in the order of the boxes:
-            1 inside the object, else 0. Needs the package pycocotools (the extra ``coco``).
+        source: Path of the folder that holds ``data.yaml``, of another YAML file of this kind, or of a folder without one.
+        split: Name of the split; None if there is only one.
+        task: Kind of the rows. If None, it is found by examining them; an error is raised if all are outlines of four corners,
+            since these may be rotated boxes.
+        masks: For the task "segment", whether each object's mask is a field, ``mask.0.png`` and so on in the order of the boxes,
+            with 1 inside the object and 0 elsewhere. Needs the package pycocotools (the extra ``coco``).
         classes: Names of the classes, or a text file with one per line, if no YAML file has them.
-        root: Folder of the dataset, if the YAML file lies elsewhere.
+        root: Path of the dataset's folder, if the YAML file lies elsewhere.
         outside: For a box that leaves its picture by more than 0.01 of its size: "raise" makes the sample bad, "clip" clips
             the box.
 
     Attributes:
-        task: The task, as given or found.
-        flip_idx: For each keypoint its number in a mirrored picture, as the YAML file has it, else (). It is not applied: flips
-            keep the numbers of keypoints, with a warning.
+        task: Kind of the rows, as given or found.
+        flip_idx: For each keypoint, its index in a mirrored picture, as the YAML file states it, otherwise (). It is not
+            applied: flips keep the indices of keypoints, and a warning says so.
 
     Raises:
-        SourceError: There are no pictures, no labels at all, or no names of classes; there are several splits and none is
-            asked for; or the task is unclear.
+        SourceError: There are no pictures, no labels at all, or no class names; there are several splits but `split` is None;
+            or the task is unclear.
 
     Example:
         >>> import json
@@ -153,7 +155,11 @@ class YoloDataset(AnnotatedDataset):
         return read_rows(self._files.read_annotation(name), name)
 
     def _num_repeated(self) -> tuple[int, int]:
-        """Return the number of rows that repeat an earlier row of their file, and the number of files, spread evenly, that were searched."""
+        """Search up to 1000 label files, spread evenly, for repeated rows.
+
+        Returns:
+            The number of rows that repeat an earlier row of their file, and the number of files that were searched.
+        """
         names = [one.annotation for one in self._entries if one.annotation]
         names = names[:: len(names) // _LOOKED_AT + 1]
         of_files = [rows for name in names if (rows := read_if_sound(self._rows, name))]
@@ -194,7 +200,16 @@ def _class_names(layout: Layout, given: tuple[str, ...] | None) -> tuple[str, ..
 
 
 def _task(layout: Layout, asked: Task | None, files: Any) -> Task:
-    """Return the task of the rows."""
+    """Return the task, as given or found in the label files.
+
+    Args:
+        layout: Files of the split.
+        asked: Task that the caller gives, None to find it.
+        files: Reads the label files.
+
+    Raises:
+        SourceError: The task contradicts the YAML file, or is unclear.
+    """
     if layout.config.masks_dir:
         if asked not in (None, "semantic"):
             raise SourceError(
@@ -218,10 +233,12 @@ def _task(layout: Layout, asked: Task | None, files: Any) -> Task:
 
 
 def _check_palette(mask: Payload, name: str) -> None:
-    """Refuse a PNG with a palette of greys other than 0, 1, 2 ...: some programs read its greys, others its numbers.
+    """Check that a mask has no palette of greys other than 0, 1, 2, ....
+
+    With such a palette some programs read the greys, others the palette indices.
 
     Raises:
-        ValueError: The palette is of this kind.
+        ValueError: The mask has such a palette.
     """
     data = bytes(mask[:8192])
     at = data.find(b"PLTE")

@@ -1,4 +1,4 @@
-"""The rows of a file of YOLO labels, as objects in pixels."""
+"""Parser of YOLO label files, and conversion of their rows to objects in pixels."""
 
 import json
 import math
@@ -9,13 +9,19 @@ from readers.formats.boxes.checks import Outside, fit_box, read_if_sound
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]
 
-_LOW, _HIGH = -0.01, 1.01  # range of shares; rounding puts them outside the picture by as much
+_LOW, _HIGH = -0.01, 1.01  # range of relative coordinates, which rounding moves out of 0 to 1
 _SHOWN = 60  # characters of a word that an error quotes
-_BOX, _CORNERS = 4, 8  # numbers behind the class: of a box, of a turned box
+_BOX, _CORNERS = 4, 8  # count of numbers after the class: of a box, of a rotated box
 
 
 class Row(NamedTuple):
-    """One row: its line from 1, its class number, and the numbers behind that."""
+    """One row of a label file.
+
+    Attributes:
+        line: Line number, from 1.
+        label: Class number.
+        numbers: The numbers after the class number.
+    """
 
     line: int
     label: int
@@ -23,12 +29,12 @@ class Row(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """The rules for rows.
+    """The rules that the rows of a dataset must obey.
 
     Attributes:
         task: Kind of the rows.
-        num_classes: Number of classes; class numbers are smaller.
-        kpt_shape: Number of keypoints of an object and of numbers of each; None without keypoints.
+        num_classes: Number of classes; class numbers must be smaller.
+        kpt_shape: (keypoints per object, numbers per keypoint); None without keypoints.
     """
 
     task: Task
@@ -42,8 +48,8 @@ class Object(NamedTuple):
     Attributes:
         label: Class number.
         box: Left, top, right, bottom.
-        polygon: x, y, x, y, ... of its outline, or of the corners of a turned box; () without either.
-        keypoints: x, y and visibility (0 not labelled, 1 hidden, 2 visible) of each keypoint; () without keypoints.
+        polygon: x, y, x, y, ... of the outline, or of the corners of a rotated box; () without either.
+        keypoints: (x, y, visibility) of each keypoint; visibility is 0 not labelled, 1 hidden, 2 visible. () without keypoints.
     """
 
     label: int
@@ -53,7 +59,7 @@ class Object(NamedTuple):
 
 
 def read_rows(data: bytes, name: str) -> list[Row]:
-    """Return the rows of a file, also repeated ones.
+    """Parse a label file; return its rows, including repeated ones.
 
     Raises:
         ValueError: A row does not consist of numbers; the text names file and line.
@@ -78,7 +84,7 @@ def read_rows(data: bytes, name: str) -> list[Row]:
 
 
 def drop_repeated(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that do not equal an earlier one."""
+    """Return the rows without those that repeat an earlier row, compared by class and numbers."""
     different: dict[tuple[int, tuple[float, ...]], Row] = {}
     for row in rows:
         different.setdefault((row.label, row.numbers), row)
@@ -88,12 +94,15 @@ def drop_repeated(rows: Iterable[Row]) -> list[Row]:
 def find_task(
     read: Callable[[str], bytes], files: Iterable[str], kpt_shape: tuple[int, int] | None
 ) -> Task | None:
-    """Return the task of rows; None if all are outlines of four corners, which may be turned boxes.
+    """Find the task of a dataset by the count of numbers in the rows of its label files, and return it.
 
     Args:
-        read: Reads a file by its name, or raises ValueError.
-        files: Names of the files; reading stops as soon as the task is clear.
+        read: Returns the content of a file by its name, or raises ValueError.
+        files: Names of the label files; reading stops as soon as the task is clear.
         kpt_shape: See `Labels`; if it is given, the task is "pose".
+
+    Returns:
+        None if all rows are outlines of four corners, which may be rotated boxes.
     """
     if kpt_shape:
         return "pose"
@@ -112,17 +121,18 @@ def find_task(
 def objects_of(
     rows: Iterable[Row], name: str, labels: Labels, size: tuple[int, int], outside: Outside
 ) -> list[Object]:
-    """Return the objects of rows, without boxes that lie outside the picture.
+    """Convert the rows of a label file to objects; objects whose boxes lie outside the picture are left out.
 
     Args:
         rows: The rows of one file.
         name: Name of the file, for errors.
         labels: The rules for rows.
         size: Height and width of the upright picture.
-        outside: Whether boxes that leave the picture by more than 0.01 of its size are refused or clipped; less is rounding.
+        outside: "raise" refuses boxes that leave the picture by more than 0.01 of its size, "clip" clips them; boxes that leave
+            it by less, due to rounding, are always clipped.
 
     Raises:
-        ValueError: A row breaks the rules; the text names file and line.
+        ValueError: A row violates the rules; the text names file and line.
     """
     result = []
     for row in rows:
@@ -194,7 +204,7 @@ def _object(row: Row, labels: Labels, size: tuple[int, int]) -> Object:
 
 
 def _snapped(value: float, length: int, slack: float) -> float:
-    """Return a coordinate, moved to the edge of the picture if it lies outside by no more than ``slack``."""
+    """Return a coordinate; if it lies outside of 0 to `length` by at most `slack`, return the nearer of the two."""
     if -slack <= value < 0:
         return 0.0
     if length < value <= length + slack:

@@ -1,4 +1,4 @@
-"""Finding the pictures and labels of a YOLO dataset by its description, or without one by its folders."""
+"""Search for the pictures and labels of a YOLO dataset, by its YAML file or by its folders."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -22,17 +22,17 @@ from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
 
-_LOOKED_AT = 20  # pictures of a list of which one must exist
-_MPO = ".mpo"  # from stereo cameras: a JPEG with another behind it
+_LOOKED_AT = 20  # first pictures of a list, one of which must exist
+_MPO = ".mpo"  # pictures of stereo cameras: a JPEG followed by another one
 
 
 def find_root(config: Config, root: Path | None) -> Path:
-    """Return the folder that the names of a description are relative to.
+    """Return the folder that the names in a YAML file are relative to.
 
-    This is the given folder; else ``path`` below the description's folder, if it exists; else the description's folder.
+    This is `root` if given; otherwise ``path`` below the YAML file's folder, if it exists; otherwise the YAML file's folder.
 
     Raises:
-        SourceError: ``path`` leads elsewhere, and no split lies in the description's folder.
+        SourceError: ``path`` leads elsewhere, and no split lies in the YAML file's folder.
     """
     if root is not None:
         return root
@@ -54,11 +54,11 @@ def find_images(root: Path, places: Sequence[str], source: Path) -> tuple[list[s
 
     Args:
         root: Folder of the dataset.
-        places: Folders (pictures may lie at any depth) and ``.txt`` lists, as written.
-        source: The description that names them, for errors.
+        places: Folders (pictures may lie at any depth) and ``.txt`` lists of pictures, as written in the YAML file.
+        source: Path of the YAML file, for errors.
 
     Raises:
-        SourceError: A folder or list does not exist or leads out of the root, or none holds pictures.
+        SourceError: A folder or list does not exist or leads out of the root, or there are no pictures.
     """
     names: set[str] = set()
     left_out = LeftOut(root)
@@ -82,7 +82,10 @@ def find_images(root: Path, places: Sequence[str], source: Path) -> tuple[list[s
 
 
 def file_of_picture(name: str, folder: str, ending: str) -> str:
-    """Return the file that belongs to a picture: in ``folder`` instead of the last folder ``images``, else next to the picture.
+    """Return the name of a picture's label or mask file.
+
+    It lies in ``folder`` instead of the last folder ``images`` in the picture's path, or next to the picture if there is no
+    such folder.
 
     Example:
         >>> file_of_picture("images/train/a.b.jpg", "labels", ".txt")
@@ -94,7 +97,13 @@ def file_of_picture(name: str, folder: str, ending: str) -> str:
 
 
 def _below(root: Path, place: str, source: Path) -> str:
-    """Return a folder or list relative to the root; ``../`` at its beginning is dropped, since exports of Roboflow have it."""
+    """Return the name of a folder or list relative to the root.
+
+    ``../`` at the beginning is dropped, since Roboflow writes it in exports although it leads nowhere.
+
+    Raises:
+        SourceError: The name leads out of the root, or does not exist.
+    """
     prefix = f"{root}/"
     written = place[len(prefix) :] if place.startswith(prefix) else place
     inside = os.path.normpath(_inside(written))
@@ -119,7 +128,10 @@ def _inside(place: str) -> str:
 
 
 def _read_list(root: Path, list_name: str) -> list[str]:
-    """Return the pictures of a list; ``./a.jpg`` is relative to the list, other names to the root."""
+    """Return the names of the pictures in a list, relative to the root.
+
+    In the list, ``./a.jpg`` is relative to the list's folder, other names to the root.
+    """
     path = root / list_name
     paths = []
     for number, line in filled_lines(read_text(path, "a list of pictures")):
@@ -155,9 +167,9 @@ class Layout(NamedTuple):
     """The files of a split.
 
     Attributes:
-        root: Folder that the names are relative to.
-        entries: The samples, sorted by name.
-        config: Description of the dataset, `NO_CONFIG` without one.
+        root: Folder that all names are relative to.
+        entries: File names of the samples, sorted.
+        config: Content of the YAML file, `NO_CONFIG` without one.
         remarks: Warnings for the user.
     """
 
@@ -168,16 +180,16 @@ class Layout(NamedTuple):
 
 
 def find_layout(source: Path, split: str | None, root: Path | None, *, labelled: bool) -> Layout:
-    """Find the pictures of a split, and the labels of each.
+    """Return the pictures of a split, and their label files.
 
     Args:
-        source: A folder, or the YAML file of a dataset.
-        split: Name of the split; None for the only one.
+        source: Path of a folder, or of the YAML file of a dataset.
+        split: Name of the split; None if there is only one.
         root: Folder of the dataset, if it differs from that of the YAML file.
-        labelled: Whether there must be labels.
+        labelled: Whether at least one picture must have a label file.
 
     Raises:
-        SourceError: There are no pictures or no labels, several splits and none is asked for, or no such split.
+        SourceError: There are no pictures or no labels, several splits but `split` is None, or no such split.
     """
     file = find_config(source) if source.is_dir() else source
     config = read_config(file) if file else NO_CONFIG
@@ -196,7 +208,7 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
 
 
 def _without_config(root: Path, split: str | None) -> list[str]:
-    """Return the pictures of a folder without a YAML file; names of folders may name splits."""
+    """Return the names of a split's pictures in a folder without a YAML file; splits are recognised by folder names."""
     names = sorted(filter(is_image_file, names_below(root)))
     if not names:
         raise SourceError(f"{root} holds no pictures: give the folder with images and labels")
@@ -217,7 +229,16 @@ def _without_config(root: Path, split: str | None) -> list[str]:
 def _with_labels(
     root: Path, names: Sequence[str], *, labelled: bool
 ) -> tuple[list[Entry], list[str]]:
-    """Return entries, those of pictures without labels too, and a warning that counts these."""
+    """Return an entry for each picture, and warnings with the counts of pictures and labels without a counterpart.
+
+    Args:
+        root: Folder of the dataset.
+        names: Names of the pictures.
+        labelled: Whether at least one picture must have a label file.
+
+    Raises:
+        SourceError: `labelled` is true, and no picture has a label file.
+    """
     labels = [file_of_picture(name, "labels", ".txt") for name in names]
     present = _present(root, labels)
     entries = [
@@ -240,13 +261,21 @@ def _with_labels(
 
 
 def _present(root: Path, labels: Iterable[str]) -> set[str]:
-    """Return all files of labels in the folders of the given ones, also those without a picture."""
+    """Return the names of all label files in the folders of the given names, also of those without a picture."""
     folders = {name.rpartition("/")[0] for name in labels}
     return {name for folder in folders for name in _names_in(root, folder) if _is_labels(name)}
 
 
 def _num_alone(root: Path, names: Iterable[str], present: set[str]) -> int:
-    """Return the number of labels, in folders of their own, without a picture in any split."""
+    """Return the number of label files without a picture in any split.
+
+    Only label files in folders without pictures are counted.
+
+    Args:
+        root: Folder of the dataset.
+        names: Names of the pictures of the split.
+        present: Names of all label files.
+    """
     folders = {name.rpartition("/")[0] for name in names}
     expected = {
         file_of_picture(name, "labels", ".txt")
@@ -258,7 +287,7 @@ def _num_alone(root: Path, names: Iterable[str], present: set[str]) -> int:
 
 
 def _names_in(root: Path, folder: str) -> list[str]:
-    """Return the names in a folder, relative to the root; an empty list if there is no such folder."""
+    """Return the names of the files and folders in a folder, relative to the root; an empty list if it does not exist."""
     path, prefix = root / folder, f"{folder}/" if folder else ""
     return [f"{prefix}{one.name}" for one in path.iterdir()] if path.is_dir() else []
 
