@@ -466,17 +466,17 @@ FORMATS = {
         ),
     )
 }
-"""By name, in the order of the documentation."""
+"""All formats by name, in the order of the documentation."""
 
 
 NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
-"""What counts the files of a dataset, at the end of a name: of TFRecord files often in place of an ending."""
+"""Matches the number of a shard at the end of a name, ``-00000-of-00002``; TFRecord files often have no suffix but this."""
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format of a file name, the longest suffix first; None for other names.
+    """Return the format with the longest suffix that a file name ends in; None if no format has such a suffix.
 
-    A number of the file may follow the suffix: ``mnist-train.tfrecord-00000-of-00001``.
+    The number of the shard may follow the suffix: ``mnist-train.tfrecord-00000-of-00001``.
     """
     name = f"/{NUMBERED.sub('', name)}".lower()
     suffixes = {suffix: found for found in FORMATS.values() for suffix in found.suffixes}
@@ -485,10 +485,10 @@ def format_of(name: str) -> Format | None:
 
 
 def format_by_contents(folder: Path) -> Format | None:
-    """Return the format whose `Format.fits` accepts a folder; None if there is none.
+    """Return the format whose hook `Format.fits` accepts a folder; None if no format accepts it.
 
     Raises:
-        SourceError: Several formats do.
+        SourceError: Several formats accept the folder.
     """
     found = [kind for kind in FORMATS.values() if kind.ask("fits", folder)]
     if len(found) > 1:
@@ -500,21 +500,25 @@ def format_by_contents(folder: Path) -> Format | None:
 
 
 def format_by_head(head: bytes) -> Format | None:
-    """Return the format of a file that begins with these 16 bytes; None if no format knows them."""
+    """Return the format of a file by its first 16 bytes, `head`; None if no format recognises them."""
     return next((kind for kind in FORMATS.values() if kind.ask("begins", head)), None)
 
 
 def shards_of_index(path: Path) -> list[str] | None:
-    """Return the shards that an index file, or the index in a folder, names; None for other files and folders."""
+    """Return the shards that are named in an index file, or in the index file of a folder; None for other paths."""
     answers = (kind.ask("shards_of", path) for kind in FORMATS.values())
     return next(filter(None, answers), None)
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Import a format's own library.
+    """Import and return a module of an optional library.
+
+    Args:
+        module: Name of the module.
+        extra: The extra of this package that installs the library, for the error.
 
     Raises:
-        SourceError: It is not installed.
+        SourceError: The library is not installed.
     """
     try:
         return importlib.import_module(module)
