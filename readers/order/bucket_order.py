@@ -13,7 +13,7 @@ from readers.order.shuffle import Shuffle, checked_positions
 from readers.sample import SelectionError
 
 _INNER, _TURNS = 8, 9  # purposes of keys, so that other uses of a seed get others
-_PAGE = 512  # samples whose bucket counts are stored together: small enough to search, large enough that counts need little memory
+_PAGE = 512  # samples with common bucket counts: few enough to search, many enough that the counts need little memory
 _BITS = 40  # precision of the moment in an epoch at which a step comes
 
 

@@ -33,7 +33,7 @@ def permute(
     keys: NDArray[np.uint64],
     salts: Integers | None = None,
 ) -> Integers:
-    """Return the images of values under a pseudorandom permutation of the integers below a length.
+    """Apply a pseudorandom permutation of the integers below a length.
 
     Args:
         values: int64 [n], each 0 <= value < length.
@@ -107,7 +107,7 @@ def _feistel(
     keys: NDArray[np.uint64],
     salts: NDArray[np.uint64] | None,
 ) -> NDArray[np.uint64]:
-    """Return the images of values under a permutation of the integers below 2**num_bits.
+    """Apply a permutation of the integers below 2**num_bits.
 
     In alternate rounds, each half of the bits is combined with a hash of the other half.
     """

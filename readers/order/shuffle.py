@@ -34,8 +34,7 @@ class AnyOrder(Protocol):
             positions: int64 [n], each 0 <= position < len.
 
         Returns:
-            Indices, int64 [n]; and repeats, int64 [n]: how often the epoch had the index at earlier positions, so that each
-            occurrence of an index has another repeat.
+            Indices, int64 [n]; and repeats, int64 [n], integers >= 0 that differ each time that the epoch has the same index.
         """
 
 
