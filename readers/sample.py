@@ -282,7 +282,7 @@ def find_image(names: Collection[str], image_field: str | None) -> str | None:
 
     Args:
         names: Names of the sample's fields.
-        image_field: See `Sample`.
+        image_field: Name of the field that the format declares as the image; None finds the image by the field names.
     """
     if image_field is not None:
         return image_field if image_field in names else None

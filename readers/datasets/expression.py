@@ -134,7 +134,7 @@ class _Evaluator:
 
         Args:
             node: Syntax tree of the part.
-            among: As for `truth`.
+            among: The samples whose result depends on the part, bool [n] or one bool for all.
             of_label: Whether the part is compared with ``label``, so that it may be the name of a class.
         """
         if isinstance(node, ast.Name):

@@ -175,7 +175,7 @@ class FetchedDataset(ABC):
         """Return the file, offset and length of the images of samples, for code that reads many images in one call.
 
         Args:
-            indices: As for `fetch`.
+            indices: Indices in the dataset, in any order, repetitions allowed.
             reads: Returns whether the caller will read a field besides the image, given its name; a sample with such a
                 field is not located.
 

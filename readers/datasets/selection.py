@@ -150,7 +150,7 @@ def pick_where(
     """Return the selection of the samples that fulfil a condition.
 
     Args:
-        condition: As for `readers.IndexedDataset.where`.
+        condition: The condition as text, or bool [length]; see `readers.IndexedDataset.where`.
         length: Number of samples in the original dataset.
         column: Returns a column of the original dataset by its name, int64 [length].
         class_names: Class names of the original dataset.
@@ -183,7 +183,7 @@ def pick_taken(
     """Return the selection of the first n samples, or of a slice, a range or a list of indices.
 
     Args:
-        which: As for `readers.IndexedDataset.take`.
+        which: A number of samples, a slice, a range, or a list of indices; see `readers.IndexedDataset.take`.
         length: Number of samples in the original dataset.
 
     Raises:
@@ -219,7 +219,7 @@ def pick_shares(shares: Sequence[float], seed: int, length: int) -> list[Selecti
     """Return one selection for each part of a dataset that is divided at random.
 
     Args:
-        shares: As for `readers.IndexedDataset.split`.
+        shares: Sizes of the parts, as fractions or as counts of samples; see `readers.IndexedDataset.split`.
         seed: Seed of the division, >= 0.
         length: Number of samples in the original dataset.
 

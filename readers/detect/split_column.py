@@ -29,7 +29,7 @@ def rows_of_split(
         is_named: Whether files or folders are named after this split.
 
     Raises:
-        SourceError: See `readers.detect.splits.choose_split_of_column`.
+        SourceError: The requested split does not exist, or several exist and none is requested.
     """
     values = _column_of(dataset, reopen, options)
     wanted, remark = choose_split_of_column(Counter(values), split, source, is_named)

@@ -167,8 +167,8 @@ def given_labels(
     """Return class numbers or vectors, and class names, made from the arguments of `with_labels`.
 
     Args:
-        labels: See `readers.IndexedDataset.with_labels`.
-        classes: See `readers.IndexedDataset.with_labels`.
+        labels: A label for each sample, or a dictionary from keys to labels; see `readers.IndexedDataset.with_labels`.
+        classes: Class names in the order of their numbers, or a text file of them; None numbers the names in sorted order.
         num_samples: Number of samples in the dataset.
         keys: Returns the keys of all samples; called only if `labels` is a dictionary.
 

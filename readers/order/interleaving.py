@@ -182,7 +182,7 @@ class Phases:
         length: Number of positions in an epoch.
         seed: Seed of the shuffle, >= 0.
         weights: For each phase its first epoch, ascending from 0, and the weight of each group; 0 leaves a group out.
-        shuffled: As for `Interleaving`.
+        shuffled: Whether groups are shuffled among neighbouring positions; see `Interleaving`.
     """
 
     def __init__(

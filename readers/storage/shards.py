@@ -312,7 +312,7 @@ class ShardDataset(IndexedDataset):
         Args:
             stored: Indices of the samples, ascending.
             places: For each of these samples its row in the batch.
-            reads: See `locate`.
+            reads: Returns whether the caller will read a field besides the image, given its name.
             keys: A list with an element per row, into which the keys of samples in readable shards are written.
 
         Returns:

@@ -138,7 +138,7 @@ def _look_in_parts(
     """Inspect all samples in parts, and merge the results of the parts into `found`; see `inspect`.
 
     Raises:
-        PrepareError: See `inspect`.
+        PrepareError: Parts are missing or of another dataset, or a task failed.
     """
     dataset = found.dataset
     assert not isinstance(dataset, TarStream)

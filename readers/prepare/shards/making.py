@@ -201,7 +201,7 @@ def shard_in(
         file: The file.
         format: "tar" or "parquet".
         class_names: Name of each class number; may be empty.
-        fields: See `write_shard`.
+        fields: The columns of a Parquet shard besides key, image and label; None takes the fields of the first row group.
     """
     return TarShard(file) if format == "tar" else ParquetShard(file, class_names, fields)
 
@@ -240,7 +240,7 @@ def packer_of(plan: Plan, *, copied: bool = False) -> Packer:
 
     Args:
         plan: The plan.
-        copied: See `Packer`.
+        copied: Whether fields are copied to bytes, because they are sent to another process.
 
     Raises:
         PrepareError: The data cannot be opened on this machine, the plan was read from its destination and cannot open the

@@ -301,7 +301,7 @@ def _check_empty(place: Destination) -> None:
     """Check that a destination without a plan is empty.
 
     Raises:
-        PrepareError: It holds shards or other files.
+        PrepareError: The destination holds shards or other files.
     """
     where = shown_path(place.location)
     if place.read(MANIFEST) is not None:

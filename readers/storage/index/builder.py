@@ -145,11 +145,11 @@ def build_indexes(
     print(len(builder.found))
 
     Args:
-        run: See `Run`.
-        on_found: See `Builder`.
-        on_index: See `Builder`.
-        elsewhere: See `Builder`.
-        publish: See `Builder`.
+        run: Carries out the building, in parallel or on other machines; see `Run`.
+        on_found: Called with the number of shards and their size in bytes before they are indexed.
+        on_index: Called with each shard and its index, in any order.
+        elsewhere: Whether other machines take part, so that indexes must be next to their shards.
+        publish: Whether to upload indexes of shards in object stores next to the shards.
     """
     builder = Builder(run, on_found, on_index, elsewhere, publish)
     token = _builder.set(builder)
