@@ -1,10 +1,10 @@
-"""Random access to encoded images and their labels, in files, shards and databases, here and in object stores.
+"""Random access to encoded images and their labels in files, shards and databases, on local disks and in object stores.
 
     photos = open_dataset("photos/train-{000000..000099}.tar").where("label < 100")
     order = photos.order(seed=0)
     samples = photos.fetch(order.indices(epoch=0, positions=np.arange(256)))
 
-Nothing is decoded here.
+Images are not decoded here.
 """
 
 import logging
@@ -37,7 +37,7 @@ from readers.sample import (
     SourceError,
 )
 
-# Without handlers of the user nothing is printed, warnings neither.
+# A library must not print: without this handler, Python prints warnings to stderr if the user has configured no logging.
 logging.getLogger("gpu_aug.readers").addHandler(logging.NullHandler())
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The number of CPU cores that a process may use, and its share of them beside other ranks."""
+"""Count the CPU cores that a process may use, alone or together with the other ranks on its machine."""
 
 import os
 
@@ -11,9 +11,9 @@ def usable_cores() -> int:
 
 
 def cores_of_rank() -> int:
-    """Return how many cores are this process's share, where it is one of several ranks on the machine; at least 1.
+    """Return this rank's share of the machine's cores: their count divided by the ranks on this machine, at least 1.
 
-    A process that is bound to some of the machine's cores has these for itself.
+    A process that is bound to some of the cores is assumed to have those for itself.
     """
     cores = usable_cores()
     is_bound = cores < (os.cpu_count() or 1)
@@ -21,6 +21,6 @@ def cores_of_rank() -> int:
 
 
 def ranks_of_machine() -> int:
-    """Return how many ranks the launcher has started on this machine: LOCAL_WORLD_SIZE, 1 where it is not set."""
+    """Return the number of ranks on this machine: the environment variable LOCAL_WORLD_SIZE, or 1 if it is not set."""
     told = os.environ.get("LOCAL_WORLD_SIZE", "")
     return max(1, int(told)) if told.isdecimal() else 1

@@ -1,4 +1,4 @@
-"""Values in a few words, for errors: type and size of one, the first names of many."""
+"""Describe values in a few words for error messages: the type and size of a value, or the first names of a list."""
 
 import os
 from collections.abc import Iterable
@@ -9,10 +9,12 @@ _MAX_SHOWN = 60
 
 
 def describe(value: Any) -> str:
-    """Return the type of a value, with its shape or length; short texts and single numbers as they are.
+    """Return a description of a value for error messages: its type with its shape or length.
+
+    Numbers and short paths are shown in full, such as "the int 3".
 
     Args:
-        value: Anything. Of arrays and tensors of any library the dtype and the shape are told.
+        value: Any object. Arrays and tensors of all libraries are described by dtype and shape.
     """
     name = type(value).__name__
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
@@ -40,11 +42,11 @@ def describe(value: Any) -> str:
 
 
 def few_of(names: Iterable[object], most: int = 5) -> str:
-    """Return the first names of a list for a sentence: ``cat, dog, ...``, "" for none.
+    """Return the first names of a list as text, ``cat, dog, ...``; "" for an empty list.
 
     Args:
-        names: What is named; no more than `most` and one of them are looked at.
-        most: How many are named; dots stand for the others.
+        names: The names; at most `most` + 1 of them are consumed.
+        most: Number of names to show; if there are more, dots follow.
     """
     shown = list(map(str, islice(names, most + 1)))
     return ", ".join([*shown[:most], *(["..."] if shown[most:] else [])])

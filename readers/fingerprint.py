@@ -1,12 +1,12 @@
-"""Fingerprints: short texts that tell whether data is the same."""
+"""Fingerprints: short texts that are equal if the data is equal."""
 
 import hashlib
 
 
 def fingerprint_of(*parts: str | bytes) -> str:
-    """Return 32 hex digits over some texts, one after another without anything between them.
+    """Return the first 32 hex digits of the SHA-256 of some texts, which are concatenated without separators.
 
-    Texts may hold file names that are not UTF-8, as Python reads these (surrogateescape).
+    Texts may hold file names that are not valid UTF-8, as Python decodes them (surrogateescape).
     """
     digest = hashlib.sha256()
     for part in parts:

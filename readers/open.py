@@ -64,10 +64,10 @@ def open_dataset(
     Args:
         source: One of
             a folder: of images or class folders, of videos, of files of one format (.tar, .parquet,
-            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face, LeRobot) or that a tool for
-            annotations did (Pascal VOC, YOLO, LabelMe); also
-            ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
-            frames look like images of a class: say ``format="frame-folder"``,
+            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face, LeRobot) or an
+            annotation tool (Pascal VOC, YOLO, LabelMe); also
+            ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg`` (frames with other names
+            look like the images of a class: pass ``format="frame-folder"``),
             a file of any format in `readers.detect.registry.FORMATS`, such as a table or list of images, of videos and their
             clips, or of folders of frames,
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
@@ -76,18 +76,22 @@ def open_dataset(
             a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``az://``, ``abfss://``, ``http://``,
             ``https://``,
             a dataset of the Hugging Face Hub, ``hf://datasets/NAMESPACE/NAME@REVISION/PATH``, or a clone of one (with
-            ``config=`` where its README has several),
+            ``config=`` if its README lists several configs),
             a sequence of files or patterns of one format, of image files, or of videos,
             a sequence of pairs of an image or a video and its label, as for `labels`: ``[("a.jpg", "cat"), ...]``.
         format: Name of the format, if it cannot be detected. "stream" reads tars forward only, as compressed tars, pipes
             and some servers require.
-        split: The split to take if files or folders are named after several (``train-00000-of-00002.parquet``,
-            ``val/``; see `readers.detect.splits`), or if a column ``split`` of tables and JSON lines has several. Several
-            splits are never mixed silently: give a list of patterns for that, or ``format="folder"`` if they are classes.
+        split: The split to take if files or folders are named after several splits (``train-00000-of-00002.parquet``,
+            ``val/``; see `readers.detect.splits`), or if a column ``split`` of tables or JSON lines has several values.
+            Several splits are never mixed silently: to mix them, give a list of patterns; if the folders are classes
+            rather than splits, pass ``format="folder"``.
         labels: Labels that replace those of the data, as for `IndexedDataset.with_labels`: one for each sample in
             the order of the dataset, an array, or a dictionary by key; ``classes=`` names their classes.
-        options: Options of the format's class, such as ``image="photo"`` to name a column; for URLs also those
+        options: Options of the format's class, such as ``image="photo"`` to name a column; for URLs also the options
             of `readers.storage.remote.StorageOptions`, such as ``cache_bytes=0``.
+
+    Returns:
+        A dataset with random access; a `TarStream` if the format is "stream".
 
     Warns:
         UserWarning: Files in the source are not read, such as boxes in an unknown format; another column might have been
@@ -140,7 +144,7 @@ def open_dataset(
 def _of_repository(
     names: list[str], format: str | None, split: str | None, options: dict[str, object]
 ) -> IndexedDataset | None:
-    """Open a repository of the Hugging Face Hub; return None if these names are no repository."""
+    """Open a repository of the Hugging Face Hub; return None if `names` are something else."""
     config = options.pop("config", None)
     if config is not None and not isinstance(config, str):
         raise SourceError(f"config={config!r} is no name: give that of a config of the repository")
@@ -161,9 +165,9 @@ def _of_repository(
 def _open_files(
     source: Source, *, format: str | None, split: str | None = None, **options: object
 ) -> Any:
-    """Open files of a repository; missing labels are reported for the repository, not for its files."""
+    """Open files of a repository; return a dataset. The caller warns about missing labels, for the whole repository."""
     many = not isinstance(source, (str, os.PathLike))
-    # The card says which files are a split, and a column of its rows may divide them otherwise.
+    # The dataset card defines which files make a split; a column of the rows may divide them differently.
     made, remarks = _of_files(texts_of(source), many, format, split, options, by_column=False)
     for remark in remarks:
         warnings.warn(remark, UserWarning, stacklevel=4)
@@ -207,7 +211,10 @@ def _of_files(
 def _find_and_detect(
     names: list[str], format: str | None, split: str | None, options: dict[str, object]
 ) -> tuple[list[str], Detected, bool]:
-    """Find the files of a split; those of all splits and False if no name has a split, but a column may."""
+    """Return the files of a split, their format, and True if the split was found by the names of files or folders.
+
+    If no name has a split, but rows of the format may have a column ``split``, return all files, their format and False.
+    """
     try:
         paths = find_files(names, split, options)
         return paths, _detect_format(paths, format, split, options), True
@@ -220,7 +227,7 @@ def _find_and_detect(
 
 
 def _are_listed(names: list[str], paths: list[str]) -> bool:
-    """Return whether wildcards or the listing of a folder chose the files, so that the user named none of them."""
+    """Return whether some files were found by a wildcard or by listing a folder, and not named by the user one by one."""
     return any(
         has_wildcards(name)
         or (is_url(name) and "{" not in name and name not in paths)

@@ -1,8 +1,8 @@
-"""Counts with nouns in singular or plural."""
+"""Format counts with their noun in singular or plural."""
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 class``, ``2 classes``, ``1,000 entries``."""
+    """Return a count with its noun in singular or plural: ``1 class``, ``2 classes``, ``1,000 entries``."""
     if number == 1:
         return f"1 {noun}"
     if noun.endswith(("s", "x", "ch", "sh")):

@@ -1,4 +1,4 @@
-"""Call what uses Python's own parser, where other threads may use it as well."""
+"""Call functions that use Python's parser (`ast.parse`) safely while other threads use it, too."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -6,18 +6,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Collisions are rare (one in thousands of calls by six busy threads): far fewer repeats do. A lasting error still gets out.
+# Collisions are rare (one in thousands of calls by six busy threads), so 20 tries are plenty. A lasting error is still raised.
 _NUM_TRIES = 20
 
 
 def call_parser(parse: Callable[[], T]) -> T:
-    """Return the result of a function that calls `ast.parse`, as NumPy does for the header of a .npy file.
+    """Return the result of `parse`, a function that calls `ast.parse`; the call is repeated after a SystemError.
 
-    Python 3.11.7 and older can end one of two such calls in two threads by a SystemError about the depth of the tree,
-    whatever the text is (https://github.com/python/cpython/issues/106905). The call is then made again.
+    NumPy calls `ast.parse` for the header of a .npy file. In Python 3.11.7 and older, two such calls in two threads can
+    end in a SystemError about the depth of the tree, for any text (https://github.com/python/cpython/issues/106905).
 
     Raises:
-        SystemError: It ended so each time.
+        SystemError: Each of the 21 calls ended in a SystemError.
     """
     for _ in range(_NUM_TRIES):
         with suppress(SystemError):

@@ -1,9 +1,11 @@
 """Samples of a dataset, and the errors it raises.
 
 ReadersError
-├── SourceError      the data is missing, empty, ambiguous or of no known kind
-├── SelectionError   a selection, mixture or split that cannot be made
-├── IndexFileError   the side-car index of a shard can be kept nowhere
+├── SourceError      the data is missing, empty, ambiguous or of an unknown format
+├── SelectionError   a selection, mixture or split cannot be made
+├── IndexFileError   no writable folder was found for the index file of a shard
+├── PrepareError     a command on shards or storage cannot be done, or was done in part
+│   └── TransientError   the storage failed; another attempt may succeed
 └── HeaderError      the bytes of one sample do not begin like an image
 """
 
@@ -41,17 +43,17 @@ MASK_VALUES = "mask_values.json"
 
 ColumnName = Literal["label", "height", "width", "num_bytes"]
 COLUMNS: tuple[ColumnName, ...] = ("label", "height", "width", "num_bytes")
-"""The numbers that every dataset can tell of its samples; see `readers.datasets.dataset.IndexedDataset.column`."""
+"""Names of the columns that every dataset has; see `readers.datasets.dataset.IndexedDataset.column`."""
 
 FieldTypes = Mapping[str, tuple[str, tuple[int, ...]]]
-"""By name, fields that hold NumPy files of one type and shape in all samples: NumPy's name of the type, and the shape."""
+"""The fields whose arrays have one dtype and shape in all samples: by field name, NumPy's name of the dtype, and the shape."""
 
 Payload = bytes | memoryview
 """The encoded bytes of one field. A memoryview reads from its storage without a copy."""
 
 
 class ReadersError(Exception):
-    """Any failure of this package; its text is one sentence for people.
+    """Base class of all errors of this package; the text is one sentence.
 
     Example:
         >>> open_dataset("nowhere/")
@@ -61,7 +63,7 @@ class ReadersError(Exception):
 
 
 class SourceError(ReadersError):
-    """The data is missing, empty, ambiguous or of no known kind.
+    """The data is missing, empty, ambiguous or of an unknown format.
 
     Example:
         >>> open_dataset("nowhere/")
@@ -71,7 +73,7 @@ class SourceError(ReadersError):
 
 
 class SelectionError(ReadersError):
-    """A selection, split or mixture that cannot be made; the text says what can.
+    """A selection, split or mixture cannot be made; the text says what is possible instead.
 
     Example:
         >>> open_dataset("photos/").where("label == 'horse'")
@@ -81,7 +83,7 @@ class SelectionError(ReadersError):
 
 
 class IndexFileError(ReadersError):
-    """The side-car index of a shard can be kept nowhere.
+    """No writable folder was found for the index file of a shard.
 
     Example:
         >>> try:
@@ -93,7 +95,7 @@ class IndexFileError(ReadersError):
 
 
 class PrepareError(ReadersError):
-    """Something that was asked for and cannot be done, or was done in part; the text is one sentence.
+    """A command on shards or storage (pack, index, merge) cannot be done, or was done in part; the text is one sentence.
 
     Example:
         >>> from readers.storage.destination import open_destination
@@ -104,7 +106,7 @@ class PrepareError(ReadersError):
 
 
 class TransientError(PrepareError):
-    """The storage failed and not the data: another attempt, or another machine, may succeed.
+    """The storage failed although the data may be sound: another attempt, or another machine, may succeed.
 
     Example:
         >>> raise TransientError("a.tar cannot be read (Input/output error): run the same command again")
@@ -131,14 +133,14 @@ class Sample:
         index: Index in the dataset, 0 <= index < len(dataset).
         key: Name for people, such as ``train-0003.tar/n01440764_10026``.
         fields: Encoded bytes by field name (lower case, no leading dot), in stored order.
-        label: Class number, -1 when the data has none; or a vector, float32 [K]: several classes at once, shares of
+        label: Class number, -1 if the sample has no label; or a vector, float32 [K]: several classes at once, shares of
             classes, or numbers to regress. See `IndexedDataset.label_shape`.
-        size: (height, width) in pixels after EXIF orientation, None when the dataset does not
-            know it without reading the header.
-        restarts: Where the restart intervals of `image` lie, as `readers.image.restarts.restart_offsets`
-            gives them; None when it has none or the dataset does not know them without a look.
-        image_field: Name of the field that holds the image, where the format says so; None leaves it to
-            the field names.
+        size: (height, width) in pixels after EXIF orientation, None if the dataset does not
+            know the size without reading the header.
+        restarts: Offsets of the restart intervals of the JPEG in `image`, as `readers.image.restarts.restart_offsets`
+            returns them; None if the image has no restart intervals, or if finding them needs a scan of its bytes.
+        image_field: Name of the field that holds the image, if the format declares one; if None, the image is found
+            by the field names.
 
     Example:
         >>> [sample] = open_dataset("train-000000.tar").fetch([3])
@@ -155,14 +157,14 @@ class Sample:
     image_field: str | None = None
 
     def __repr__(self) -> str:
-        """Key, label, and name and size of every field; no contents."""
+        """Show the key, the label, and the name and size of every field, without contents."""
         fields: Any = self.fields
         sizes = ", ".join(f"{name}: {_size(value)}" for name, value in dict(fields).items())
         label = describe(self.label) if isinstance(self.label, np.ndarray) else repr(self.label)
         return f"Sample({self.index}, {self.key!r}, {{{sizes}}}, label={label})"
 
     def __eq__(self, other: object) -> bool:
-        """Whether everything is the same, but for `restarts`."""
+        """Return whether two samples are equal in everything except `restarts`."""
         if not isinstance(other, Sample):
             return NotImplemented
         mine, others = self._compared(), other._compared()
@@ -173,9 +175,9 @@ class Sample:
 
     @property
     def video_field(self) -> str | None:
-        """Name of the field that holds a video: `image_field` where that names no image, else the first.
+        """Name of the field that holds a video; None if the sample has no video.
 
-        None where there is none.
+        This is `image_field` if that field exists and is not an image, else the first field with the name of a video.
         """
         named = self.image_field
         if named is not None and named in self.fields and not is_image_field(named):
@@ -184,15 +186,16 @@ class Sample:
 
     @property
     def video(self) -> Payload | None:
-        """The bytes of `video_field`, or None."""
+        """The encoded bytes of the video in `video_field`; None if the sample has no video."""
         name = self.video_field
         return None if name is None else self.fields[name]
 
     @property
     def image(self) -> Payload | None:
-        """`image_field`, or the first field that holds an image (``jpg``, but ``left.jpg`` as well), or None.
+        """The encoded bytes of the image; None if the sample has no image.
 
-        Masks (``mask.png``) do not count: they belong to it.
+        They are read from `image_field`, or, if that is None, from the first field with the name of an image (``jpg``, but
+        ``left.jpg`` as well). Masks (``mask.png``) do not count as images.
         """
         name = find_image(self.fields, self.image_field)
         return None if name is None else self.fields[name]
@@ -200,15 +203,15 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class BadSample:
-    """A sample that could not be read, in the place where it would have been.
+    """The entry that takes the place of a sample that could not be read or decoded.
 
     Attributes:
         index: Index in the dataset, 0 <= index < len(dataset).
         key: Name for people, as in `Sample`.
-        stage: What failed: fetching the bytes, reading the image's size, decoding it, or reading what
-            belongs to it (masks, boxes, keypoints).
-        reason: One sentence or less, without the key.
-        transient: Whether the storage failed and not the data, so that it may be sound at another time or on another
+        stage: The step that failed: "read" (fetching the bytes), "header" (reading the image's size), "decode", "targets"
+            (reading masks, boxes or keypoints) or "fields" (reading further data).
+        reason: Why the step failed, in one sentence or less, without the key.
+        transient: Whether the storage failed, not the data, so that the sample may be readable later or on another
             machine.
 
     Example:
@@ -238,20 +241,20 @@ class Dataset(Protocol):
     def fingerprint(self) -> str:
         """32 hex digits over keys, sizes in bytes and labels, in order.
 
-        The same on every machine that holds the same data, wherever it lies.
+        They do not depend on the machine or the path, only on the data.
         """
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, or of each number of a vector; empty when the data does not name its classes."""
+        """Name of each class number, or of each number of a vector; empty if the data does not name its classes."""
 
     def __len__(self) -> int: ...
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read samples in one go; safe to call from several threads at once.
+        """Read samples by index; safe to call from several threads at once.
 
         Args:
-            indices: Places in the dataset, in any order, repetitions allowed.
+            indices: Indices in the dataset, in any order, repetitions allowed.
 
         Returns:
             One entry per index, in the order given. A sample that cannot be read becomes a
@@ -259,7 +262,7 @@ class Dataset(Protocol):
 
         Raises:
             IndexError: An index is not in 0 <= index < len.
-            TypeError: The indices are no sequence of integers.
+            TypeError: `indices` is not a sequence of integers.
         """
 
 
@@ -275,7 +278,12 @@ def _size(payload: Any) -> str:
 
 
 def find_image(names: Collection[str], image_field: str | None) -> str | None:
-    """Return which of the fields of a sample is its image, None where none is; see `Sample.image`."""
+    """Return the name of the field that holds the image of a sample; None if there is no image.
+
+    Args:
+        names: Names of the sample's fields.
+        image_field: Name of the field that the format declares as the image; None finds the image by the field names.
+    """
     if image_field is not None:
         return image_field if image_field in names else None
     for name in names:
@@ -285,36 +293,36 @@ def find_image(names: Collection[str], image_field: str | None) -> str | None:
 
 
 def is_image_field(name: str) -> bool:
-    """Whether a field holds an image: ``jpg``, ``left.jpg``, but not ``jpg.txt`` or ``mask.png``."""
+    """Return whether a field holds an image: ``jpg``, ``left.jpg``, but not ``jpg.txt`` or ``mask.png``."""
     return name.rpartition(".")[2] in IMAGE_FIELDS and mask_number(name) is None
 
 
 def is_video_field(name: str) -> bool:
-    """Whether a field holds a video: ``mp4``, ``left.mp4``, and ``video`` as columns are called."""
+    """Return whether a field holds a video: ``mp4``, ``left.mp4``, and the column name ``video``."""
     ending = name.rpartition(".")[2]
     return ending in VIDEO_FIELDS or ending == _VIDEO_NAME
 
 
 def mask_number(name: str) -> int | None:
-    """The number of the mask that a field holds: 3 for ``mask.3.png``, -1 for ``mask.png``.
+    """Return the number in the name of a mask field: 3 for ``mask.3.png``, -1 for ``mask.png``; None for other fields.
 
-    ``seg`` is the same as ``mask``, and png may be gif, bmp, tif or tiff. None when it holds something else.
+    The name may begin with ``seg`` instead of ``mask``, and end in png, gif, bmp, tif or tiff.
     """
     found = _MASK.fullmatch(name) if name.startswith(("mask.", "seg.")) else None
     return found and int(found[1] or -1)
 
 
 def is_image_file(name: str) -> bool:
-    """Whether a file name has an image extension: ``a.jpg``, ``a.JPG``, but not ``jpg``."""
+    """Return whether a file name has an image extension: ``a.jpg``, ``a.JPG``, but not ``jpg``."""
     return "." in name and name.lower().rpartition(".")[2] in IMAGE_FIELDS
 
 
 def checked_indices(indices: Sequence[int] | NDArray[np.int64], length: int) -> list[int]:
-    """Return the indices as plain integers.
+    """Return indices as a list of plain integers.
 
     Raises:
-        IndexError: One of them is not in 0 <= index < length.
-        TypeError: They are not integers, or not in a row.
+        IndexError: An index is not in 0 <= index < length.
+        TypeError: `indices` is not a one-dimensional sequence of integers.
     """
     try:
         array = np.asarray(indices)
@@ -339,7 +347,7 @@ def single_index(index: Any) -> int:
     """Return one index as a plain integer.
 
     Raises:
-        TypeError: It is no integer.
+        TypeError: `index` is not an integer.
     """
     try:
         return int(operator.index(index))
@@ -351,10 +359,10 @@ def single_index(index: Any) -> int:
 
 
 def sound(sample: "Sample | BadSample") -> Sample:
-    """Return a sample that is not bad.
+    """Return the given sample unchanged, or raise an error if it is bad.
 
     Raises:
-        SourceError: It is.
+        SourceError: The sample is a `BadSample`; the text gives its reason.
     """
     if isinstance(sample, BadSample):
         raise SourceError(

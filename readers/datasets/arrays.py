@@ -1,4 +1,4 @@
-"""A dataset of images that lie in memory as arrays of pixels."""
+"""Make datasets of images that are held in memory as arrays of pixels."""
 
 import hashlib
 from collections.abc import Sequence
@@ -27,19 +27,19 @@ _SHORT_IMAGES = 16  # height and width from which nobody means narrow grey image
 def from_arrays(
     images: Any, labels: ArrayLike | None = None, *, class_names: Sequence[str] = ()
 ) -> "ArrayDataset":
-    """Make a dataset of images that lie in memory.
+    """Return a dataset of images that are held in memory.
 
     Args:
-        images: uint8 [N, H, W, 3], RGB; [N, H, W] or [N, H, W, 1], grey; or a list of N such images of any sizes. A
-            tensor of torch on the CPU does as well, and [N, 3, H, W] (or [N, 1, H, W]) of either. Where both would
-            fit, arrays have their channels last, and tensors first. Nothing is copied.
-        labels: N class numbers, -1 for none; or N names of classes, "" for none; or [N, K], vectors such as several
-            classes at once. None gives no sample a label.
-        class_names: Name of each class number. Without it, labels that are names are numbered in sorted order.
+        images: uint8 [N, H, W, 3], RGB; [N, H, W] or [N, H, W, 1], grey; or a list of N such images of any sizes. It may
+            be a NumPy array or a PyTorch tensor on the CPU, also with channels first: [N, 3, H, W] or [N, 1, H, W]. If a
+            shape can be read both ways, channels are last in arrays and first in tensors. Nothing is copied.
+        labels: N class numbers, -1 for no label; or N names of classes, "" for no label; or vectors [N, K], such as
+            several classes at once. If None, no sample has a label.
+        class_names: Name of each class number. If empty, labels that are names are numbered in sorted order.
 
     Raises:
-        SourceError: `images` are no images, or `labels` are no labels or differ in number; the text says the type and
-            shape of what was given.
+        SourceError: `images` or `labels` have a type or shape that is not allowed, or their lengths differ; the text
+            gives the type and shape.
 
     Example:
         >>> images = np.zeros((10, 32, 32, 3), np.uint8)
@@ -64,15 +64,15 @@ def from_arrays(
 
 
 class ArrayDataset(IndexedDataset):
-    """Images in memory; `from_arrays` makes it.
+    """A dataset of images in memory; `from_arrays` makes it.
 
-    The pixels of a sample are a file that every decoder reads, ``ppm`` for RGB and ``pgm`` for grey. Its key is its
-    index. A helper process gets a copy of all arrays, except of a `numpy.memmap`: save large data as .npy and open
-    that file.
+    The pixels of a sample are handed over as an uncompressed image file, in the field ``ppm`` for RGB and ``pgm`` for
+    grey. The key of a sample is its index. A helper process gets a copy of all arrays, except of a `numpy.memmap`: save
+    large data as .npy and open that file.
 
     Args:
         images: uint8 [N, H, W, 3], [N, H, W, 1] or [N, H, W], or a list of such images.
-        labels: int64 [N], -1 for none, or float32 [N, K].
+        labels: Class numbers, int64 [N], -1 for no label; or vectors, float32 [N, K].
         class_names: Name of each class number.
 
     Example:
@@ -96,7 +96,7 @@ class ArrayDataset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, as they were given."""
+        """Name of each class number; empty if no names were given."""
         return self._class_names
 
     @property
@@ -110,7 +110,7 @@ class ArrayDataset(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over all labels and pixels; of more than 1 GiB of pixels, over evenly spaced images."""
+        """32 hex digits over all labels and pixels; if there is more than 1 GiB of pixels, over evenly spaced images."""
         digest = hashlib.sha256(f"arrays {len(self)} {list(self.class_names)!r}\n".encode())
         vectors = self._labels.ndim == 2
         digest.update(self._labels.astype("<f4" if vectors else "<i8").tobytes())
@@ -136,7 +136,7 @@ class ArrayDataset(IndexedDataset):
         return np.array([self._number(name, image) for image in self._images], np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Take images; see `Dataset.fetch`."""
+        """Return samples with their pixels as image files; see `Dataset.fetch`."""
         return [self._sample(index) for index in checked_indices(indices, len(self))]
 
     def _sample(self, index: int) -> Sample:
@@ -156,7 +156,11 @@ def _file_of(image: NDArray[np.uint8]) -> RowFile:
 
 
 def _rows_of(images: Any) -> NDArray[np.uint8] | list[NDArray[np.uint8]]:
-    """Return images with their channels last."""
+    """Return images with their channels last: an array [N, H, W] or [N, H, W, C], or a list of arrays.
+
+    Raises:
+        SourceError: `images` are not uint8 pixels in a known layout.
+    """
     if isinstance(images, list | tuple):
         if not images:
             raise SourceError("images is empty: give at least one image")
@@ -199,11 +203,11 @@ def _single(image: Any, number: int) -> NDArray[np.uint8]:
 
 
 def channels_last(array: NDArray[Any], *, first: bool) -> NDArray[Any] | None:
-    """Return images [..., H, W, C] as a view, C being 1 or 3; None if neither end has that length.
+    """Return a view of images with the channels last, [..., H, W, C]; None if no axis can be the channels.
 
     Args:
-        array: [..., H, W, C] or [..., C, H, W].
-        first: Whether the channels come first if both readings are possible.
+        array: [..., H, W, C] or [..., C, H, W]; the axis of the channels is the one with 1 or 3 entries.
+        first: Whether the channels come first if both axes have 1 or 3 entries.
     """
     leads, ends = array.shape[-3] in _CHANNELS, array.shape[-1] in _CHANNELS
     if leads and (first or not ends):
@@ -212,10 +216,10 @@ def channels_last(array: NDArray[Any], *, first: bool) -> NDArray[Any] | None:
 
 
 def as_array(value: Any) -> NDArray[Any] | None:
-    """Return an array unchanged, a tensor of torch as an array that shares its memory, and None for anything else.
+    """Return a NumPy array unchanged, a PyTorch tensor as an array that shares its memory, and None for anything else.
 
     Raises:
-        SourceError: The tensor is not in this machine's own memory.
+        SourceError: The tensor is not in CPU memory, or has a dtype that NumPy lacks.
     """
     if isinstance(value, np.ndarray):
         return value
@@ -233,7 +237,7 @@ def as_array(value: Any) -> NDArray[Any] | None:
 
 
 def _texts_of(labels: Any, count: int) -> list[str] | None:
-    """Return labels that are names of classes; None if they are something else or differ in number from the images."""
+    """Return labels that are names of classes as a list; None if they are no names, or not one for each image."""
     if not isinstance(labels, list | tuple) and not (
         isinstance(labels, np.ndarray) and labels.ndim == 1
     ):

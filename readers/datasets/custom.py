@@ -1,4 +1,4 @@
-"""The base class of datasets that users write: two methods suffice, the others have defaults."""
+"""The base class of datasets that users write: only `__len__` and `__getitem__` (or `fetch`) are required."""
 
 import functools
 import hashlib
@@ -38,10 +38,12 @@ _NUM_PROBES = (
 
 
 def with_bytes(sample: Sample) -> Sample:
-    """Return a sample whose fields are all bytes, as `field_bytes` makes them; the same sample if they are already.
+    """Return a copy of a sample whose fields are converted to bytes by `field_bytes`.
+
+    If all fields are bytes already, the sample itself is returned.
 
     Raises:
-        ValueError: A field cannot be bytes; the text is a short reason.
+        ValueError: A field cannot be converted to bytes; the text is a short reason.
     """
     given: Any = sample.fields
     if not isinstance(given, Mapping):
@@ -71,13 +73,13 @@ def with_bytes(sample: Sample) -> Sample:
 
 
 def field_bytes(value: Any) -> Payload:
-    """Return anything as the bytes of a field.
+    """Return a value as the bytes of a field.
 
-    Bytes stay as they are, text becomes UTF-8, an array or tensor of numbers a NumPy file (.npy), and numbers, lists
+    Bytes stay unchanged, text becomes UTF-8, an array or tensor of numbers a NumPy file (.npy), and numbers, lists
     and dictionaries become JSON, with arrays in them as lists.
 
     Raises:
-        ValueError: It cannot be bytes; the text is a short reason.
+        ValueError: `value` cannot be converted to bytes; the text is a short reason.
     """
     if isinstance(value, bytearray):
         return bytes(value)
@@ -95,7 +97,11 @@ def field_bytes(value: Any) -> Payload:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of JSON in place of one that its encoder does not know."""
+    """Return an array or NumPy number as lists or a plain number, for the `default` of a JSON encoder.
+
+    Raises:
+        TypeError: `value` is something else.
+    """
     array = as_array(value)
     if array is not None:
         return array.tolist()
@@ -108,23 +114,23 @@ class CustomDataset(IndexedDataset):
     """The base class of a dataset of your own: write `__len__` and `__getitem__`.
 
     `__getitem__` gets an index, 0 <= index < len, and returns a `Sample`; several threads call it at once. If it
-    raises, that sample alone is bad. Write `fetch` instead if many samples are read faster together (see
-    `Dataset.fetch`).
+    raises an exception, only that sample becomes bad. Write `fetch` instead if many samples are read faster together
+    (see `Dataset.fetch`).
 
-    The other methods have defaults, which read samples. Replace them if you have a faster way:
+    The other methods have defaults, some of which read samples. Override them if you have a faster way:
 
     - `column` reads every sample once for its label, and the header of its image for its size.
-    - `fingerprint` is a digest of the length and of 64 evenly spaced samples: keys, labels and contents. The state of
-      a run on data with another fingerprint is refused. A change that touches none of the 64 samples goes unnoticed.
+    - `fingerprint` is a digest of the length and of the keys, labels and contents of 64 evenly spaced samples. A run is
+      not resumed on data with another fingerprint. A change that touches none of the 64 samples goes unnoticed.
     - `class_names` is empty.
     - Fields may be text, numbers, lists, dictionaries and arrays: `fetch` hands them over as bytes, as
       `readers.datasets.custom.field_bytes` makes them (UTF-8, JSON, .npy). Images are the bytes of a file.
-    - `label_shape` is (), class numbers; it is an attribute of a class whose labels are vectors, such as ``(5,)``.
+    - `label_shape` is (), which means class numbers. If labels are vectors, set the class attribute, such as ``(5,)``.
 
     A helper process gets the dataset pickled, so its class must be importable.
 
     Raises:
-        TypeError: A class has neither `__getitem__` nor `fetch`.
+        TypeError: A subclass defines neither `__getitem__` nor `fetch`; raised when the subclass is created.
 
     Example:
         >>> class Photos(CustomDataset):
@@ -159,11 +165,11 @@ class CustomDataset(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the length and 64 samples; see the class."""
+        """32 hex digits over the length and 64 evenly spaced samples; see the class."""
         return digest_of(self)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; the first call reads all samples."""
+        """Return one number for every sample, int64 [len]; the first call reads all samples."""
         if name == "label" and self.label_shape != ():
             return np.full(len(self), -1, np.int64)
         column = self._columns[name]
@@ -174,7 +180,7 @@ class CustomDataset(IndexedDataset):
         return [self._one(index) for index in checked_indices(indices, len(self))]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the columns, which another process reads itself."""
+        """Return the state for pickling, without the columns, which another process reads itself if it needs them."""
         return {name: value for name, value in vars(self).items() if name != "_columns"}
 
     def _one(self, index: int) -> Sample | BadSample:
@@ -198,7 +204,7 @@ class CustomDataset(IndexedDataset):
 
 
 def read_columns(dataset: IndexedDataset) -> dict[ColumnName, NDArray[np.int64]]:
-    """Read all samples of a dataset for its columns."""
+    """Return all columns of a dataset by name, each int64 [len], by reading every sample."""
     rows = []
     for start in range(0, len(dataset), dataset.block_size):
         stop = min(start + dataset.block_size, len(dataset))
@@ -212,7 +218,7 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
 
     Args:
         dataset: A dataset.
-        words: Further values that enter the digest, each with a `repr` that is the same on all machines.
+        words: Further values to include in the digest; their `repr` must not depend on the machine.
     """
     digest = hashlib.sha256(f"custom {len(dataset)} {words!r}\n".encode())
     numbers = np.unique(np.linspace(0, max(len(dataset) - 1, 0), _NUM_PROBES).astype(np.int64))
@@ -227,7 +233,7 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
 
 
 def _numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
-    """Return label, height, width and num_bytes of a sample; UNREADABLE, 0, 0, -1 if it is bad."""
+    """Return the label, height, width and num_bytes of a sample; UNREADABLE, 0, 0, -1 if the sample is bad."""
     if isinstance(sample, BadSample):
         return UNREADABLE, 0, 0, -1
     size = sample.size or (0, 0)
@@ -247,7 +253,7 @@ _Fetch = Callable[..., list[Sample | BadSample]]
 
 
 def _handing_out_bytes(fetch: _Fetch) -> _Fetch:
-    """Return a user's `fetch` with samples whose fields are all bytes."""
+    """Wrap a user's `fetch` so that it converts the fields of all samples to bytes."""
 
     @functools.wraps(fetch)
     def fetch_bytes(*args: Any, **options: Any) -> list[Sample | BadSample]:

@@ -46,11 +46,11 @@ from readers.sample import (
 
 
 class IndexedDataset(FetchedDataset):
-    """A `readers.Dataset` whose samples can be selected.
+    """A `readers.Dataset` with methods that select, split, balance and relabel its samples.
 
-    Selections are datasets, too. They have indices of their own, the keys and class names of the dataset they were
-    taken from, and another fingerprint, so that a run is resumed only on the same selection. Nothing is copied, and
-    selections can be selected from again.
+    A selection is a dataset, too: samples can be selected from it again, and nothing is copied. It has indices of its
+    own, the keys and class names of the original dataset, and another fingerprint, so that a run is resumed only on the
+    same selection.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -68,12 +68,14 @@ class IndexedDataset(FetchedDataset):
     @overload
     def __getitem__(self, index: slice) -> "Subset": ...
     def __getitem__(self, index: int | slice) -> "Sample | Subset":
-        """Return one sample, counted from the end where the index is negative; or those of a slice, as `take` does.
+        """Return the sample at an integer index, or a `Subset` of the samples of a slice.
+
+        A negative index counts from the end.
 
         Raises:
             SourceError: The sample is bad; the text gives the reason.
-            IndexError: There is no such sample.
-            TypeError: It is neither a number nor a slice.
+            IndexError: The index is outside the dataset.
+            TypeError: `index` is neither an integer nor a slice.
         """
         if isinstance(index, slice):
             return self.take(index)
@@ -83,39 +85,40 @@ class IndexedDataset(FetchedDataset):
         return sound(self.fetch([number % length])[0])
 
     def where(self, condition: str | NDArray[np.bool_] | Sequence[bool]) -> "Subset":
-        """Select the samples that fulfil a condition, in their order.
+        """Return the samples that fulfil a condition, in the order of the dataset.
 
         Args:
             condition: Text such as ``"label in [1, 2] and height >= 224"``, over the columns label, height,
                 width and num_bytes; see `readers.datasets.expression`. Labels may be given by name if the data names its
                 classes: ``"label == 'cat'"``. Or one truth value per sample, bool [len].
 
-        The columns in the text are read once. Every selected sample takes 4 bytes, or 8 bytes if there are more than
-        2**32 samples.
+        The columns in the text are read once. Every selected sample takes 4 bytes of memory, or 8 bytes if the dataset
+        has more than 2**32 samples.
 
         Raises:
-            SelectionError: The text is not such a condition, no sample fulfils it, or it uses labels that are vectors.
+            SelectionError: The text is not a valid condition, no sample fulfils it, or it uses labels that are vectors.
         """
         self._require_selectable("where")
         return Subset(self, pick_where(condition, len(self), self._asked, self.class_names))
 
     def take(self, which: int | slice | range | Sequence[int] | NDArray[np.int64]) -> "Subset":
-        """Select the first n samples, those of a slice or range, or those at the given indices, in that order.
+        """Return some samples: the first `which` samples, or those of a slice or range, or those at a list of indices.
 
-        Indices may be repeated, and take 4 or 8 bytes each. Numbers, slices and ranges take no memory.
+        The samples keep the given order. Indices may be repeated, and take 4 or 8 bytes of memory each; a number, slice
+        or range takes none.
 
         Raises:
-            SelectionError: There are no such samples, or none were asked for.
+            SelectionError: `which` selects no sample, or an index is outside the dataset.
         """
         self._require_selectable("take")
         return Subset(self, pick_taken(which, len(self)))
 
     def split(self, *shares: float, seed: int = 0) -> "tuple[Subset, ...]":
-        """Divide the samples at random into disjoint parts.
+        """Divide the samples at random into disjoint parts, and return one `Subset` for each share.
 
         Args:
-            shares: Shares of the dataset, such as 0.9 and 0.1, or numbers of samples. Samples beyond their sum are in
-                no part.
+            shares: Size of each part, as shares of the dataset, such as 0.9 and 0.1, or as counts of samples. If the
+                sizes do not add up to the whole dataset, the remaining samples are in no part.
             seed: Seed of the division, >= 0.
 
         Sizes are exact: shares with the sum 1 take all samples. Every 256 neighbours are divided in the same
@@ -124,7 +127,7 @@ class IndexedDataset(FetchedDataset):
         memory.
 
         Raises:
-            SelectionError: The sum of the shares is larger than the dataset, or one of them gets no sample.
+            SelectionError: The sum of the shares is larger than the dataset, or a part gets no sample.
         """
         self._require_selectable("split")
         return tuple(Subset(self, picked) for picked in pick_shares(shares, seed, len(self)))
@@ -132,33 +135,35 @@ class IndexedDataset(FetchedDataset):
     def balanced(
         self, weights: Mapping[int | str, float] | None = None, *, length: int | None = None
     ) -> "Balanced":
-        """Return the same samples, drawn so that all classes come equally often.
+        """Return a dataset of these samples whose order has all classes equally often, or in proportion to `weights`.
 
-        All samples of a class come once, in an order of their own, before one of them comes again; this continues
-        from epoch to epoch. The labels are read, and each sample takes 4 or 8 bytes.
+        All samples of a class come once, in random order, before one of them comes again; this continues
+        from epoch to epoch. The labels are read, and each sample takes 4 or 8 bytes of memory.
 
         Args:
-            weights: Relative frequency of each class, by number or name, 1 by default; 0 leaves a class out.
-            length: Samples in an epoch; None takes the number of samples.
+            weights: Relative frequency of each class, by class number or name. A class that is not named has 1; a class
+                with 0 is left out.
+            length: Number of samples in an epoch; None takes the length of the dataset.
 
         Raises:
-            SelectionError: A sample has no label, there is no such class, or labels are vectors.
+            SelectionError: A sample has no label, no sample has a class of `weights`, or labels are vectors.
         """
         self._require_selectable("balanced")
         return Balanced(self, weights, length=length)
 
     def with_labels(self, labels: GivenLabels, *, classes: Classes | None = None) -> "Relabelled":
-        """Return the same samples with other labels.
+        """Return a dataset of these samples whose labels are replaced by `labels`.
 
         Args:
-            labels: For each sample a class number, the name of a class, None for none, or a vector (several classes,
-                shares of classes, numbers to regress); or an array, whole numbers [N] or numbers [N, K]; or any of
-                these by key.
-            classes: Names in the order of their numbers, or a text file with one per line; None numbers names in
-                sorted order.
+            labels: For each sample a class number, the name of a class, None (no label), or a vector (several classes,
+                shares of classes, numbers to regress); or an array, integers [N] or numbers [N, K]; or a dictionary
+                from sample keys to labels.
+            classes: Class names in the order of their numbers, or a text file with one name per line; None numbers the
+                names in `labels` in sorted order.
 
         Raises:
-            SourceError: There is not one label for each sample, or one is of another kind or no class.
+            SourceError: The number of labels is not that of the samples, labels are of several kinds, or a label is not
+                a valid class.
         """
         self._require_selectable("with_labels")
         return Relabelled(self, labels, classes=classes)
@@ -169,7 +174,7 @@ class IndexedDataset(FetchedDataset):
         return False
 
     def _asked(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column that a condition asks for."""
+        """Return a column for a condition, after checking that labels are class numbers."""
         if name == "label":
             require_classes(label_shape_of(self), "where")
         return self.column(name)
@@ -183,44 +188,48 @@ class IndexedDataset(FetchedDataset):
 
 
 class _Selection(IndexedDataset):
-    """Properties that selected samples have in common with their dataset, `whole`."""
+    """Base class of selections: properties that are the same as those of the original dataset, `whole`."""
 
     whole: IndexedDataset
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names of the whole dataset; classes keep their numbers."""
+        """Class names of the original dataset; classes keep their numbers."""
         return self.whole.class_names
 
     @property
     def field_types(self) -> FieldTypes:
-        """Those of the whole dataset."""
+        """Field types of the original dataset."""
         return self.whole.field_types
 
     @property
     def label_shape(self) -> LabelShape:
-        """That of the whole dataset."""
+        """Label shape of the original dataset."""
         return label_shape_of(self.whole)
 
     @property
     def kind_of_media(self) -> Literal["images", "videos", ""]:  # type: ignore[override]
-        """That of the whole dataset."""
+        """Kind of media of the original dataset."""
         return self.whole.kind_of_media
 
     def sources(self) -> tuple[Dataset, ...]:
-        """Return those of the whole dataset."""
+        """Return the sources of the original dataset."""
         return sources_of(self.whole)
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
-        """Return which samples of `sources` some samples are; indices are those of the whole dataset."""
+        """Return the datasets that read some samples, and the indices in these.
+
+        Args:
+            indices: int64 [n], indices in the original dataset.
+        """
         return origin_of(self.whole, indices)
 
 
 class Subset(_Selection):
-    """Some of the samples of a dataset; `IndexedDataset.where`, `take` and `split` make it.
+    """A selection of samples of a dataset; `IndexedDataset.where`, `take` and `split` make it.
 
     Attributes:
-        whole: The dataset they are taken from.
+        whole: The original dataset, from which the samples are selected.
 
     Example:
         >>> cats = open_dataset("photos/").where("label == 'cat'")
@@ -236,22 +245,22 @@ class Subset(_Selection):
         return len(self._picked)
 
     def __repr__(self) -> str:
-        """The size of the subset and its dataset."""
+        """Show the number of samples and the original dataset."""
         return f"Subset({counted(len(self), 'sample')} of {self.whole!r})"
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the fingerprint of the whole and which samples these are."""
+        """32 hex digits over the fingerprint of the original dataset and the selected indices."""
         text = f"{self.whole.fingerprint} {self._picked.identity}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def block_size(self) -> int:
-        """About the number of samples of a block of the whole that are selected."""
+        """Approximate number of selected samples in one block of the original dataset, at least 1."""
         return max(1, round(self.whole.block_size * self._picked.density))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; an unreadable label is an error only if its sample is in the subset."""
+        """Return a column, one number per selected sample; unreadable labels of other samples are no error."""
         rows = self._picked.in_whole(np.arange(len(self)))
         try:
             return self.whole.column(name)[rows]
@@ -259,7 +268,7 @@ class Subset(_Selection):
             return self._readable(error.labels[rows])
 
     def _of_whole(self) -> Unlabelled | None:
-        """Return what the whole knows of samples without labels, if it is true of the subset as well; else None."""
+        """Return the facts about unlabelled samples of the original dataset, if they hold for the subset, too; else None."""
         count, fields, reason = self.whole.unlabelled or (0, (), "")
         is_of_all = count == len(self.whole)
         return (
@@ -273,14 +282,14 @@ class Subset(_Selection):
         return [keys[index] for index in self._picked.in_whole(np.arange(len(self))).tolist()]
 
     def indices_in_whole(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the indices of samples in the dataset they are taken from, int64 [n]."""
+        """Return the indices in the original dataset, int64 [n], given indices in this subset."""
         return self._picked.in_whole(np.array(checked_indices(indices, len(self)), np.int64))
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
         return origin_of(self.whole, self.indices_in_whole(indices))
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read samples of the whole; see `Dataset.fetch`."""
+        """Read samples from the original dataset; see `Dataset.fetch`."""
         own = checked_indices(indices, len(self))
         if not own:
             return []
@@ -296,10 +305,10 @@ class Subset(_Selection):
 
 
 class Relabelled(Subset):
-    """The samples of a dataset with labels that are given; `IndexedDataset.with_labels` makes it.
+    """A dataset whose labels are replaced by given ones; `IndexedDataset.with_labels` makes it.
 
     Attributes:
-        whole: The dataset.
+        whole: The original dataset.
 
     Example:
         >>> photos = open_dataset("photos/").take(2).with_labels(["tabby", "siamese"])
@@ -315,18 +324,18 @@ class Relabelled(Subset):
         self._table, self._class_names = found.table, found.class_names
 
     def __repr__(self) -> str:
-        """The dataset."""
+        """Show the original dataset."""
         return f"Relabelled({self.whole!r})"
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the fingerprint of the dataset, the labels and the names of the classes."""
+        """32 hex digits over the fingerprint of the original dataset, the new labels and the class names."""
         text = f"labels {self.whole.fingerprint} {self._table.identity} {list(self._class_names)}"
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, or of each number of a vector; empty where they have none."""
+        """Name of each class number, or of each number of a vector; empty if no names are known."""
         return self._class_names
 
     @property
@@ -337,7 +346,7 @@ class Relabelled(Subset):
         return self._table.class_numbers() if name == "label" else self.whole.column(name)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read samples; see `Dataset.fetch`."""
+        """Read samples and replace their labels; see `Dataset.fetch`."""
         return [
             replace(sample, label=self._table[sample.index])
             if isinstance(sample, Sample)
@@ -355,12 +364,12 @@ class Relabelled(Subset):
 
 
 class Balanced(_Selection):
-    """A dataset whose classes come in fixed proportions; `IndexedDataset.balanced` makes it.
+    """A dataset whose order has the classes in fixed proportions; `IndexedDataset.balanced` makes it.
 
-    Indices are those of the dataset itself.
+    Every sample has the same index as in the original dataset.
 
     Attributes:
-        whole: The dataset.
+        whole: The original dataset.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -385,25 +394,25 @@ class Balanced(_Selection):
         return len(self.whole)
 
     def __repr__(self) -> str:
-        """The balanced dataset, and the length of an epoch if it differs."""
+        """Show the original dataset, and the length of an epoch if it is another one."""
         epoch = self._num_positions
         said = "" if epoch == len(self.whole) else f", {counted(epoch, 'sample')} an epoch"
         return f"Balanced({self.whole!r}{said})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the samples of the classes, which only orders need."""
+        """Return the state for pickling, without the samples of each class, which only orders need."""
         return {name: value for name, value in vars(self).items() if name != "_groups"}
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the fingerprint of the dataset and the weights."""
+        """32 hex digits over the fingerprint of the original dataset, the weights and the length of an epoch."""
         weights = sorted((label, float(weight)) for label, weight in self._weights.items())
         text = f"balanced {self.whole.fingerprint} {weights} {self._num_positions}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def block_size(self) -> int:
-        """Block size of the dataset."""
+        """Block size of the original dataset."""
         return self.whole.block_size
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -421,10 +430,11 @@ class Balanced(_Selection):
     def order(
         self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
     ) -> AnyOrder:
-        """The order of the samples; see `IndexedDataset.order`.
+        """Return the order of the samples in every epoch, with the classes in their proportions; see `IndexedDataset.order`.
 
         Raises:
-            SelectionError: The shuffle is "block": the samples of a class lie anywhere.
+            SelectionError: `shuffle` is "block", which is impossible because the samples of a class are spread over all
+                blocks.
         """
         if shuffle == "block" or shuffle_window is not None:
             raise SelectionError(
@@ -442,5 +452,5 @@ class Balanced(_Selection):
 
     @cached_property
     def _groups(self) -> tuple[NDArray[Any], NDArray[np.int64], tuple[float, ...]]:
-        """The samples class by class, how many each class has, and its weight; without those of weight 0."""
+        """Indices of samples class by class, the size of each class, and its weight; without classes of weight 0."""
         return group_classes(self.whole.column("label"), self._weights)

@@ -1,10 +1,10 @@
-"""Conditions on columns of numbers, written as text: ``label in [1, 2] and height >= 224``.
+"""Evaluate conditions on columns that are written as text: ``label in [1, 2] and height >= 224``.
 
 The language is a small part of Python's expressions, evaluated for all samples at once with NumPy. It has no calls,
-attributes or subscripts. If a number of a sample is not known, its label or num_bytes is -1, its height or width 0; a column
-without any known number is refused. As in Python, the right side of ``and`` and ``or`` is evaluated only for the samples that
-depend on it. If it has no value for one of them (a division by zero, a number of more than 64 bits), the condition is refused
-with the first such sample.
+attributes or subscripts. Unknown values are -1 in the columns label and num_bytes, 0 in height and width; a column without
+any known value is refused. As in Python, the right side of ``and`` and ``or`` is evaluated only for the samples whose result
+depends on it. If it has no value for such a sample (a division by zero, a number of more than 64 bits), the condition is
+refused with an error that names the first such sample.
 """
 
 import ast
@@ -44,18 +44,18 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def evaluate(
     text: str, column: Callable[[ColumnName], NDArray[np.int64]], class_names: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """Return whether a condition holds, for each sample.
+    """Return, for each sample, whether it fulfils a condition.
 
     Args:
         text: The condition.
         column: Returns a column by its name, int64 [n]; called once for each column in the text.
-        class_names: Name of each class number, which may stand beside ``label``.
+        class_names: Name of each class number; these names may be compared with ``label``.
 
     Returns:
         bool [n].
 
     Raises:
-        SelectionError: The text is not a condition of this kind, or names no column.
+        SelectionError: The text is not a valid condition, or names no column.
     """
     try:
         tree = call_parser(lambda: ast.parse(text.strip(), mode="eval"))
@@ -86,11 +86,12 @@ class _Evaluator:
     known: dict[str, NDArray[np.int64]]
 
     def truth(self, node: ast.expr, among: Any) -> Any:
-        """Return the value of a part that is true or false.
+        """Return the value of a boolean part of the condition, bool [n] or one bool for all samples.
 
         Args:
-            node: The part.
-            among: The samples that depend on it, bool [n] or one for all; for the others it need not have a value.
+            node: Syntax tree of the part.
+            among: The samples whose result depends on the part, bool [n] or one bool for all. For other samples, the
+                part may have no value, such as after a division by zero.
         """
         if isinstance(node, ast.BoolOp):
             is_and = isinstance(node.op, ast.And)
@@ -107,7 +108,7 @@ class _Evaluator:
         raise self._refused(node, "is not true or false: compare it with something")
 
     def _compare(self, node: ast.Compare, among: Any) -> Any:
-        """Return the value of a chain of comparisons, ``224 <= height < 1000``."""
+        """Return the value of a chain of comparisons, such as ``224 <= height < 1000``, bool [n] or one bool."""
         result: Any = np.True_
         left = node.left
         for operator, right in zip(node.ops, node.comparators, strict=True):
@@ -129,7 +130,13 @@ class _Evaluator:
         return result
 
     def _number(self, node: ast.expr, among: Any, *, of_label: bool = False) -> Any:
-        """Return the value of a part that is a number or a column."""
+        """Return the value of a numeric part of the condition, a number or an array [n].
+
+        Args:
+            node: Syntax tree of the part.
+            among: The samples whose result depends on the part, bool [n] or one bool for all.
+            of_label: Whether the part is compared with ``label``, so that it may be the name of a class.
+        """
         if isinstance(node, ast.Name):
             return self._named(node)
         if isinstance(node, ast.Constant):
@@ -145,7 +152,11 @@ class _Evaluator:
         raise self._refused(node, "is neither a number nor a column")
 
     def _computed(self, node: ast.BinOp, among: Any) -> Any:
-        """Return the value of an operation, which must exist for each sample of `among`."""
+        """Return the value of an arithmetic operation, a number or an array [n].
+
+        Raises:
+            SelectionError: The operation has no value for a sample of `among`.
+        """
         compute = _ARITHMETIC[type(node.op)]
         left, right = self._number(node.left, among), self._number(node.right, among)
         result = compute(left, right)
@@ -164,7 +175,7 @@ class _Evaluator:
         return result
 
     def _numbers(self, node: ast.expr, *, of_label: bool) -> NDArray[Any]:
-        """Return the numbers that stand in a list behind ``in``."""
+        """Return the numbers in a list after ``in``; class names count as numbers if the left side is ``label``."""
         if not isinstance(node, ast.List | ast.Tuple | ast.Set):
             raise self._refused(node, "is not a list of numbers")
         if any(isinstance(part, ast.Name) for item in node.elts for part in ast.walk(item)):

@@ -1,4 +1,4 @@
-"""The base of datasets whose samples are fetched by index: the methods that formats write, and defaults for the others."""
+"""The base class of datasets whose samples are fetched by index: abstract methods for formats, and defaults for the others."""
 
 import functools
 import threading
@@ -25,7 +25,7 @@ from readers.storage.unreadable import PAUSES_SECONDS
 _Fetch = Callable[..., list[Sample | BadSample]]
 
 _MOST_SECONDS = 5.0
-"""A fetch that took longer has waited for a server, whose requests are repeated elsewhere, as their options say."""
+"""A fetch that took longer has waited for a server; `readers.storage.remote` has repeated its requests already."""
 _KEYS_READ = 256  # samples that are held at a time
 # Methods that decide what a sample holds. A subclass that replaces one of them, perhaps a user's, is read by
 # its `fetch` alone, as its base would locate other samples.
@@ -33,17 +33,17 @@ _READERS = frozenset(("fetch", "_fetch_one", "_payload", "_decode"))
 
 
 class UnreadableLabelsError(SourceError):
-    """Some samples have a label that cannot be read.
+    """The labels of some samples cannot be read.
 
     Attributes:
-        labels: Those of all samples, int64 [len], `UNREADABLE` for these.
+        labels: Labels of all samples, int64 [len]; `UNREADABLE` for those that cannot be read.
     """
 
     labels: NDArray[np.int64]
 
 
 class FetchedDataset(ABC):
-    """`readers.IndexedDataset` without its selections; formats derive from `IndexedDataset`.
+    """The part of `readers.IndexedDataset` that reads samples; formats derive from `IndexedDataset`, which adds selections.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -51,11 +51,11 @@ class FetchedDataset(ABC):
         ('cat/000.jpg', array([0, 0]))
 
     Attributes:
-        declares_count: Whether the files say how many samples they have, or where they end, so that a loss at their end is
-            noticed.
-        kind_of_media: What all samples are; "" if the first sample that can be read has to tell.
-        has_shard_keys: Whether keys begin with the name of a shard, which is no part of the sample's own name.
-        unread_suffixes: Endings of media files in its folder that are no samples, in lower case.
+        declares_count: Whether the files declare the number of their samples or mark their end, so that a truncated file
+            is noticed.
+        kind_of_media: "images" or "videos" if all samples are of that kind; "" if the kind is only known from a sample.
+        has_shard_keys: Whether keys begin with the name of a shard, which is not part of the sample's own name.
+        unread_suffixes: Endings, in lower case, of media files in the dataset's folder that are not samples.
     """
 
     declares_count: bool = True
@@ -84,10 +84,11 @@ class FetchedDataset(ABC):
 
     @property
     def cache_identity(self) -> str:
-        """32 hex digits that name files in the cache folder; these files say themselves which bytes they belong to.
+        """32 hex digits that name the dataset's files in the cache folder.
 
-        Other names or another order of samples change it. It may be cheaper than the fingerprint and the same for other
-        bytes.
+        They depend on the names and the order of samples. Unlike the fingerprint, they may stay the same if bytes of a
+        sample change: files in the cache folder record themselves which bytes they belong to. So they can be cheaper to
+        compute.
         """
         return self.fingerprint
 
@@ -126,7 +127,7 @@ class FetchedDataset(ABC):
         return (self,)
 
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
-        """Return which samples of `sources` some samples are.
+        """Return the datasets among `sources` that read some samples, and the indices of the samples in these.
 
         Args:
             indices: int64 [n], indices in this dataset.
@@ -134,7 +135,7 @@ class FetchedDataset(ABC):
         return [Origin(self, indices, np.arange(len(indices)))]
 
     def video_files(self) -> Dataset:
-        """Return the dataset of the video files of which the samples are frames; this dataset if each sample is a file."""
+        """Return the dataset of the video files that hold the samples; this dataset if each sample is a file of its own."""
         return self
 
     @property
@@ -151,8 +152,9 @@ class FetchedDataset(ABC):
         """Return facts about a sample for `readers.prepare.inspect`.
 
         Args:
-            sample: As this dataset returned it.
-            checks: Decode its pictures with these, if they are not the bytes of its image; None decodes nothing.
+            sample: A sample of this dataset.
+            checks: Functions with which to decode pictures that are not the bytes of the sample's image field; None
+                decodes nothing.
         """
         del checks
         return SampleFacts({name: len(data) for name, data in sample.fields.items()})
@@ -161,27 +163,29 @@ class FetchedDataset(ABC):
     def __len__(self) -> int: ...
 
     def __repr__(self) -> str:
-        """The class, and the numbers of samples and classes."""
+        """Show the class, the number of samples and the number of classes."""
         classes = f", {counted(len(self.class_names), 'class')}" if self.class_names else ""
         return f"{type(self).__name__}({counted(len(self), 'sample')}{classes})"
 
     @abstractmethod
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read samples; a bad one becomes a `BadSample` in its place."""
+        """Read samples by index, one entry per index; see `readers.Dataset.fetch`."""
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """Say where the images of samples lie, for code that reads many of them in one call.
+        """Return the file, offset and length of the images of samples, for code that reads many images in one call.
 
         Args:
-            indices: As for `fetch`.
-            reads: Returns whether a field beside the image will be read; a sample with such a field is not located.
+            indices: Indices in the dataset, in any order, repetitions allowed.
+            reads: Returns whether the caller will read a field besides the image, given its name; a sample with such a
+                field is not located.
 
         Returns:
-            The samples without the bytes of their images; None if the format cannot locate images, or labels are vectors.
+            The locations, and functions that make the samples; None if the format cannot locate images, or labels are
+            vectors.
 
         Raises:
             IndexError: An index is not in 0 <= index < len.
-            TypeError: The indices are no sequence of integers.
+            TypeError: `indices` is not a sequence of integers.
         """
         del indices, reads
         return None
@@ -190,7 +194,7 @@ class FetchedDataset(ABC):
         """Yield all samples in the dataset's order.
 
         Raises:
-            SourceError: One is bad; the text gives the reason.
+            SourceError: A sample is bad; the text gives the reason.
         """
         length, step = len(self), min(self.block_size, 64)
         for start in range(0, length, step):
@@ -206,21 +210,22 @@ class FetchedDataset(ABC):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """Return one number for every sample, int64 [len].
 
-        Unknown numbers are -1 for ``label``, 0 for ``height`` and ``width``. ``num_bytes`` is the size of all fields
-        together, -1 if it is not known without reading. Labels that are vectors count as unknown.
+        Unknown values are -1 in ``label``, 0 in ``height`` and ``width``. ``num_bytes`` is the size of all fields
+        together, -1 if it is not known without reading them. Labels that are vectors count as unknown.
 
         Raises:
-            SourceError: A sample has a label that cannot be read, or its storage fails.
+            SourceError: The label of a sample cannot be read, or the storage fails.
         """
 
     def _readable(
         self, labels: NDArray[np.int64], reasons: Mapping[int, str] | None = None
     ) -> NDArray[np.int64]:
-        """Return labels if all of them are readable.
+        """Return labels unchanged, or raise an error if one is unreadable.
 
         Args:
             labels: Labels of all samples, int64 [len], some of which may be `UNREADABLE`.
-            reasons: Why labels cannot be read, by index. If the first one has no reason here, its sample is fetched for it.
+            reasons: Reasons why labels cannot be read, by index. If the first unreadable label has no reason here, its
+                sample is fetched to find it.
 
         Raises:
             UnreadableLabelsError: A label is `UNREADABLE`.
@@ -239,7 +244,7 @@ class FetchedDataset(ABC):
         raise error
 
     def keys(self) -> list[str]:
-        """Return the key of every sample; all samples are read if the format has no list of keys."""
+        """Return the key of every sample; reads all samples if the format has no list of keys."""
         found: list[str] = []
         for start in range(0, len(self), _KEYS_READ):
             some = np.arange(start, min(start + _KEYS_READ, len(self)))
@@ -260,9 +265,9 @@ class FetchedDataset(ABC):
         """Return the order of the samples in every epoch.
 
         Args:
-            seed: >= 0.
-            shuffle: As for `readers.Order`.
-            shuffle_window: For "block", number of samples that the open blocks hold together; None is 4096, or
+            seed: Seed of the shuffle, >= 0.
+            shuffle: "global", "block" or "none"; see `readers.Order`.
+            shuffle_window: For "block", the number of samples from which each next sample is drawn; None is 4096, or
                 16 blocks if that is more.
         """
         return make_order(
@@ -274,7 +279,7 @@ _fetching = threading.local()
 
 
 def _reading_again(fetch: _Fetch) -> _Fetch:
-    """Make a `fetch` repeat reads that failed for a moment, as they do on network file systems."""
+    """Wrap `fetch` so that samples with transient errors, as network file systems have them, are read again."""
 
     @functools.wraps(fetch)
     def fetch_again(self: Any, indices: Any) -> list[Sample | BadSample]:

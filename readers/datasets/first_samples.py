@@ -1,4 +1,4 @@
-"""Samples by which the kind of data is decided: never the first one alone, which may be bad."""
+"""Yield a few samples that represent a dataset, for code that decides the kind of data; the first sample alone may be bad."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -7,18 +7,20 @@ from typing import cast
 from readers.datasets.stream import Stream, is_stream
 from readers.sample import BadSample, Dataset, Sample
 
-MOST_PROBED = 100  # a fault that all of these share is one of the data; more would take minutes over a network
-_AT_ONCE = 8  # of one request, after the first sample, which nearly always suffices
+# If all of these samples are bad, the data itself is at fault; more samples would take minutes over a network.
+MOST_PROBED = 100
+# Samples of one request. The first sample is requested alone, as it nearly always suffices.
+_AT_ONCE = 8
 
 
 def probed_samples(dataset: Dataset | Stream, most: int = MOST_PROBED) -> Iterator[Sample]:
-    """Yield samples that can be read: the first one, then evenly spaced ones; bad samples are passed over.
+    """Yield samples that can be read: the first sample of a dataset, then evenly spaced ones; bad samples are skipped.
 
-    Code that needs an example of the data takes the first of these that serves. Samples are read when they are asked for.
+    Samples are read lazily, so that the caller can stop at the first one that serves.
 
     Args:
-        dataset: A dataset, or a stream, of which the first samples are taken.
-        most: Number of samples that are read at most, including bad ones.
+        dataset: A dataset; or a stream, from which the first samples are taken instead of evenly spaced ones.
+        most: Largest number of samples to read, including bad ones.
     """
     for entry in _entries(dataset, most):
         if isinstance(entry, Sample):

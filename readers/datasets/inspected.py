@@ -1,4 +1,4 @@
-"""What an inspection asks a dataset about one of its samples, and the functions that decode for it."""
+"""The facts that an inspection asks a dataset about a sample, and the functions that an inspection decodes with."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,9 +18,9 @@ class Checks(NamedTuple):
     """Functions that decode and return an error text, "" if there is no error; see `dali_pipes.decode.check.CHECKS`.
 
     Attributes:
-        image: Gets the bytes of an image and its (height, width).
-        damage: Gets the bytes of an image that decodes, and says what is damaged in it all the same.
-        video: Gets the bytes of a video, what was found in it, and the numbers of the frames to decode, int64 [n].
+        image: Decodes an image, given its bytes and its (height, width).
+        damage: Looks for damage in an image that decodes without an error, given its bytes.
+        video: Decodes frames of a video, given its bytes, its metadata and the indices of the frames, int64 [n].
     """
 
     image: Callable[[Payload, tuple[int, int]], str]
@@ -29,13 +29,14 @@ class Checks(NamedTuple):
 
 
 class SampleFacts(NamedTuple):
-    """Facts about a sample whose pictures are not, or not only, the bytes of its image field.
+    """Facts that a dataset knows about a sample. A fact that is None is found by reading the sample's image or video.
 
     Attributes:
-        sizes: Stored bytes by field, without files that other samples share.
-        header: Header of its picture; None if the bytes of its image or video have to tell.
-        video: Metadata of the video that its pictures make, or why there is none; None if it is no such sample.
-        error: Why its pictures cannot be decoded, "" if they can; None if the bytes of its image or video have to tell.
+        sizes: For each field, the number of stored bytes, without files that the sample shares with others.
+        header: Header of the sample's picture, if it is not stored as the bytes of its image field.
+        video: Metadata of the video that the sample's frames make, or the error that prevents it, if the video is not
+            stored as the bytes of a field.
+        error: Reason why the sample's pictures cannot be decoded, "" if they can.
     """
 
     sizes: dict[str, int]

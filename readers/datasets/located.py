@@ -1,4 +1,4 @@
-"""Where the encoded images of many samples lie, for code that reads all of them in one call."""
+"""Locations of encoded images in files, for code that reads the images of many samples in one call."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,28 +12,30 @@ from readers.sample import Payload, Sample
 T = TypeVar("T")
 
 Reads = Callable[[str], bool]
-"""Returns whether a field beside the image will be read, given its name."""
+"""A function that returns whether the caller will read a field besides the image, given the field's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where the encoded images of n samples lie, so that compiled code can read all of them in one call.
+    """Locations of the encoded images of n samples in files, so that compiled code can read all of them in one call.
 
-    If fewer bytes than `lengths` can be read, or an image is empty, fetch the sample with `Dataset.fetch`, which gives the reason.
+    If fewer bytes than `lengths` can be read, or an image is empty, fetch the sample with `Dataset.fetch`: the `BadSample`
+    that it returns gives the reason.
 
     Attributes:
-        paths: Names of files, each followed by a zero byte; empty if `files` are descriptors.
-        path_starts: int64 [files], where each name begins in `paths`.
-        files: int64 [n], the number of the file's name, or its open descriptor; -1 if the sample is not located.
-        starts: int64 [n], offset of the image in its file.
-        lengths: int64 [n], bytes of the image; -1 is up to the end of the file.
-        labels: int64 [n], class numbers, -1 for none.
-        sizes: int64 [n, 2], height and width after EXIF orientation, zeros if they are known from the image only.
+        paths: Paths of files, each followed by a zero byte; empty if `files` are descriptors.
+        path_starts: int64 [files], offset of each path in `paths`.
+        files: int64 [n], the file of each image: an index into `path_starts`, or an open descriptor if `paths` is empty; -1
+            if the sample is not located.
+        starts: int64 [n], offset of the image in its file, in bytes.
+        lengths: int64 [n], size of the image in bytes; -1 if it extends to the end of the file.
+        labels: int64 [n], class numbers, -1 for no label.
+        sizes: int64 [n, 2], height and width after EXIF orientation; zeros if only the image itself tells them.
         is_located: bool [n], False if the sample has to be fetched by `Dataset.fetch`.
-        restarts: See `readers.Sample.restarts`; None if no row has any.
+        restarts: Restart intervals of each image, see `readers.Sample.restarts`; None if no image has any.
         held: Objects that keep the descriptors open.
-        make_sample: Returns the sample of a located row, given the row and the bytes of its image, as `Dataset.fetch` would.
-        make_keys: Returns the key of every row, including bad samples.
+        make_sample: Returns the sample of a located row, as `Dataset.fetch` would, given the row and the bytes of its image.
+        make_keys: Returns the key of every row, including samples that are not located.
     """
 
     paths: bytes
@@ -53,17 +55,22 @@ class Located:
         return len(self.files)
 
     def changed(self, change: Callable[[int, Sample], Sample]) -> "Located":
-        """Return the same images with other samples: `change` gets a row and its sample, and returns the new one."""
+        """Return these locations with `make_sample` replaced, so that it passes each sample through `change`.
+
+        Args:
+            change: Returns the new sample, given the row and the old sample.
+        """
         make_sample = self.make_sample
         return replace(self, make_sample=lambda row, data: change(row, make_sample(row, data)))
 
 
 def merge(parts: Sequence[Located], rows: Sequence[NDArray[np.int64]]) -> Located:
-    """Merge parts that several datasets have located.
+    """Return the locations from several datasets as one object with n rows.
 
     Args:
-        parts: At least one. If some are read by descriptor and others by name, all are read by name.
-        rows: The rows of each part in the result; together all of 0 to n - 1.
+        parts: Locations, at least one object. If some refer to files by descriptor and others by path, the result refers to
+            all files by path.
+        rows: For each part, the rows of its images in the result; together these are all of 0 to n - 1.
     """
     if len({bool(part.paths) for part in parts}) > 1:
         parts = [part if part.paths else _by_path(part) for part in parts]
@@ -101,7 +108,7 @@ def _in_order(values: Sequence[T], order: NDArray[np.int64]) -> list[T]:
 
 
 def _by_path(located: Located) -> Located:
-    """Return descriptors as file names, which open the same file again even if it was renamed."""
+    """Return locations with descriptors replaced by paths in /dev/fd, which open the file even if it was renamed."""
     names = [b"/dev/fd/%d\0" % number for number in located.files.tolist()]
     path_starts = np.cumsum([0, *map(len, names)])[:-1]
     files = np.where(located.is_located, np.arange(len(names)), -1)

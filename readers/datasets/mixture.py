@@ -1,4 +1,4 @@
-"""Several datasets as one."""
+"""Join several datasets into one, with or without weights."""
 
 import hashlib
 import math
@@ -38,14 +38,14 @@ _MAX_SHOWN = 3  # datasets, in a text
 
 
 class Mixture(IndexedDataset):
-    """Several datasets joined into one, whose samples come in fixed proportions; see `mix`.
+    """Several datasets joined into one, optionally in fixed proportions; see `mix`.
 
     An index is the index of the sample in its dataset plus the lengths of the datasets before it.
 
     Attributes:
-        datasets: Its parts.
+        datasets: The joined datasets.
         weights: Share of each dataset in epoch 0, with the sum 1; empty if each sample comes once an epoch.
-        later_weights: Weights of later epochs, with the epoch in which they begin.
+        later_weights: Pairs of the epoch from which other weights hold, and these weights.
 
     Example:
         >>> both = mix([open_dataset("photos/"), open_dataset("more/")])
@@ -84,7 +84,7 @@ class Mixture(IndexedDataset):
         return self._starts[-1]
 
     def __repr__(self) -> str:
-        """The datasets and how often each repeats."""
+        """Show the first datasets and their weights."""
         shown = [repr(dataset) for dataset in self.datasets[:_MAX_SHOWN]]
         if (more := len(self.datasets) - len(shown)) > 0:
             shown.append(f"and {more} more")
@@ -115,7 +115,7 @@ class Mixture(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names that the datasets share, or the names of all datasets in their order."""
+        """Class names that the datasets share; with ``labels="offset"``, the class names of all datasets one after another."""
         return self._class_names
 
     @property
@@ -125,14 +125,14 @@ class Mixture(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """The smallest block size of the datasets; in a mixture by weights each dataset has its own."""
+        """The smallest block size of the datasets; in a mixture with weights, each dataset is shuffled with its own size."""
         return min(map(_block_size, self.datasets))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`.
+        """Return one number for every sample, int64 [len]; see `IndexedDataset.column`.
 
         Raises:
-            SelectionError: A dataset of another kind has no columns.
+            SelectionError: One of the datasets has no columns, because it is not an `IndexedDataset`.
         """
         columns = []
         for dataset, offset in zip(self.datasets, self._offsets, strict=True):
@@ -146,7 +146,7 @@ class Mixture(IndexedDataset):
         return np.concatenate(columns)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read from each dataset in one go; see `Dataset.fetch`."""
+        """Read samples, with one call for each dataset; see `Dataset.fetch`."""
         own = checked_indices(indices, len(self))
         found: list[Any] = [None] * len(own)
         for number, rows, inner in self._divide(np.array(own, np.int64)):
@@ -156,7 +156,7 @@ class Mixture(IndexedDataset):
         return found
 
     def sources(self) -> tuple[Dataset, ...]:
-        """Return those of its datasets, each once."""
+        """Return the sources of all joined datasets, each once."""
         found = [source for dataset in self.datasets for source in sources_of(dataset)]
         return tuple({id(source): source for source in found}.values())
 
@@ -168,7 +168,7 @@ class Mixture(IndexedDataset):
         ]
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """Return where images lie in files, or None if one of the datasets cannot say."""
+        """Return where images lie in files; None if one of the datasets cannot locate them."""
         own = np.array(checked_indices(indices, len(self)), np.int64)
         numbers = np.empty(len(own), np.int64)
         parts, every_row = [], []
@@ -193,9 +193,9 @@ class Mixture(IndexedDataset):
     def order(
         self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
     ) -> AnyOrder:
-        """Return the order of the samples; see `IndexedDataset.order`.
+        """Return the order of the samples in every epoch; see `IndexedDataset.order`.
 
-        With "block", each dataset has open blocks of its own, which hold `shuffle_window` samples together.
+        With weights and "block", each dataset has its own open blocks, and shares in `shuffle_window` by its weight.
         """
         if not self.weights:
             return super().order(seed=seed, shuffle=shuffle, shuffle_window=shuffle_window)
@@ -230,7 +230,7 @@ class Mixture(IndexedDataset):
     def _divide(
         self, indices: NDArray[np.int64]
     ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the number of each dataset with some of the samples, their rows among the indices, and their indices in it."""
+        """Yield, for each dataset that has some of the samples, its number, the rows in `indices`, and the indices in it."""
         numbers = np.searchsorted(self._starts, indices, side="right") - 1
         for number in np.unique(numbers).tolist():
             rows = np.flatnonzero(numbers == number)
@@ -257,22 +257,24 @@ def mix(
     names: Sequence[str] | None = None,
     labels: Literal["same", "offset"] = "same",
 ) -> Mixture:
-    """Make one dataset of several.
+    """Return one dataset that joins several.
 
     Args:
-        datasets: Datasets, or anything with their interface.
-        weights: Relative frequency of each dataset. The datasets come in these proportions everywhere in an epoch. All
+        datasets: Datasets, or objects with the interface of `readers.Dataset`.
+        weights: Relative frequency of each dataset, which holds in every part of an epoch. All
             samples of a dataset come once, in a new order each time, before one of them comes again; this continues
-            from epoch to epoch. A sample that comes again within an epoch is augmented differently. A dictionary has
-            weights by epoch, {0: [0.9, 0.1], 10: [0.5, 0.5]}, of which some may be 0; the order within a dataset
-            continues when weights change. None: every sample once an epoch, all datasets shuffled together.
-        length: Samples in an epoch; None takes the sum of the lengths.
+            from epoch to epoch. A sample that comes again within an epoch is augmented differently. If None, every
+            sample comes once an epoch, and all datasets are shuffled together. A dictionary gives weights from some
+            epoch on, {0: [0.9, 0.1], 10: [0.5, 0.5]}, of which some may be 0; the order within a dataset
+            continues when weights change.
+        length: Number of samples in an epoch; None takes the sum of the lengths.
         names: Names of the datasets, which are put before the keys of their samples.
-        labels: "same" keeps class numbers, for datasets with the same list of classes, or without names of
-            classes. "offset" appends the classes of each dataset to those before; all must name them.
+        labels: "same" keeps class numbers, for datasets with the same list of classes or without class names.
+            "offset" appends the classes of each dataset to those of the datasets before it; all datasets must name
+            their classes.
 
     Raises:
-        SelectionError: The datasets do not fit together, or a number is not allowed.
+        SelectionError: The classes or labels of the datasets do not fit together, or an argument is not allowed.
 
     Example:
         >>> both = mix([open_dataset("photos/"), open_dataset("more/")], weights=[0.7, 0.3])
@@ -283,10 +285,10 @@ def mix(
 
 
 def _checked_weights(weights: Any, count: int) -> list[tuple[int, tuple[float, ...]]]:
-    """Return weights with the epoch in which they begin; () for epoch 0 if there are none.
+    """Return pairs of the epoch from which weights hold, and the weights scaled to the sum 1; [(0, ())] if `weights` is None.
 
     Raises:
-        SelectionError: They are not allowed.
+        SelectionError: The weights or the epochs are not allowed.
     """
     if weights is None:
         return [(0, ())]
@@ -336,8 +338,8 @@ def _common_shape(datasets: Sequence[Dataset], labels: Literal["same", "offset"]
     """Return the shape of the labels of all datasets.
 
     Raises:
-        SelectionError: Some have class numbers and others vectors, or vectors of different lengths, or class numbers shall be
-            moved and labels are vectors.
+        SelectionError: Some datasets have class numbers and others vectors, or vectors of different lengths, or `labels` is
+            "offset" and labels are vectors.
     """
     shapes = list(dict.fromkeys(map(label_shape_of, datasets)))
     if labels == "offset" and shapes != [()]:

@@ -1,4 +1,4 @@
-"""Which datasets read the samples of selections and mixtures."""
+"""Find the datasets that read the samples of selections and mixtures."""
 
 from typing import Any, NamedTuple
 
@@ -9,12 +9,12 @@ from readers.sample import Dataset
 
 
 class Origin(NamedTuple):
-    """Some of the samples that were asked for, which one dataset reads.
+    """The part of some requested samples that is read by one dataset.
 
     Attributes:
-        dataset: The dataset, which is neither a selection nor a mixture.
-        indices: int64 [m], the indices of the samples in it.
-        positions: int64 [m], their positions among the indices that were asked for.
+        dataset: The dataset that reads the samples; it is neither a selection nor a mixture.
+        indices: int64 [m], the indices of the samples in `dataset`.
+        positions: int64 [m], for each of these samples, its place among the requested indices.
     """
 
     dataset: Dataset
@@ -23,11 +23,13 @@ class Origin(NamedTuple):
 
 
 def origin_of(dataset: Dataset, indices: NDArray[np.int64]) -> list[Origin]:
-    """Return `FetchedDataset.origin` of any dataset, also of a user's own class.
+    """Return the datasets that read some samples, and the indices in these; works for any class of dataset.
+
+    A dataset without a method `FetchedDataset.origin`, such as one of a user's own class, reads its samples itself.
 
     Args:
         dataset: Any dataset.
-        indices: int64 [n], indices in it.
+        indices: int64 [n], indices of the requested samples in `dataset`.
     """
     method = _method_of(dataset, "origin")
     if method is None:
@@ -36,7 +38,10 @@ def origin_of(dataset: Dataset, indices: NDArray[np.int64]) -> list[Origin]:
 
 
 def sources_of(dataset: Dataset) -> tuple[Dataset, ...]:
-    """Return `FetchedDataset.sources` of any dataset, also of a user's own class."""
+    """Return the datasets that read the samples of `dataset`, each once; works for any class of dataset.
+
+    A dataset without a method `FetchedDataset.sources`, such as one of a user's own class, is its own source.
+    """
     method = _method_of(dataset, "sources")
     return (dataset,) if method is None else method(dataset)
 

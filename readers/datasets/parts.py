@@ -1,4 +1,4 @@
-"""Datasets whose samples lie in parts (row groups, record batches, shards), one part behind the other."""
+"""Datasets that consist of consecutive parts, such as row groups, record batches or shards."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,9 +18,10 @@ _VERIFIED_AT_ONCE = 256  # samples, so that few are in memory
 
 
 class PartsDataset(IndexedDataset):
-    """Samples in parts. A batch is split by part, so that each part is read once; subclasses read one part.
+    """Base class of datasets that consist of consecutive parts; `fetch` reads each part of a batch once.
 
-    A subclass sets `_starts`, int64 [parts + 1]: the index of the first sample of each part, and the number of all samples.
+    A subclass reads samples of one part, in `_fetch_part`, and sets `_starts`, int64 [parts + 1]: the index of the first
+    sample of each part, followed by the number of all samples.
     """
 
     _starts: NDArray[np.int64]
@@ -30,12 +31,12 @@ class PartsDataset(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """Samples of the median part that has any."""
+        """Median number of samples in a part, without empty parts."""
         lengths = np.diff(self._starts)
         return max(1, int(np.median(lengths[lengths > 0])))
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read each part once that the batch touches; see `Dataset.fetch`."""
+        """Read samples, each part once; see `Dataset.fetch`."""
         wanted = np.array(checked_indices(indices, len(self)), np.int64)
         result: list[Any] = [None] * len(wanted)
 
@@ -50,22 +51,28 @@ class PartsDataset(IndexedDataset):
 
     @abstractmethod
     def _fetch_part(self, number: int, indices: NDArray[np.int64]) -> Iterable[Sample | BadSample]:
-        """Return samples of one part.
+        """Return samples of one part, in the order of `indices`.
 
         Args:
-            number: Number of the part.
-            indices: Indices of the samples in the dataset, ascending, repetitions allowed.
+            number: Index of the part, from 0.
+            indices: Indices of the samples in the whole dataset, ascending, repetitions allowed.
         """
 
     def _pool(self, numbers: Sequence[int]) -> Executor | None:
-        """Return threads to read these parts with, None to read them one after another."""
+        """Return a thread pool in which to read the parts with these indices; None to read one part after another."""
         del numbers
         return None
 
     def _on_parts(
         self, work: Callable[..., None], numbers: Sequence[int], *arguments: Sequence[Any]
     ) -> None:
-        """Call a function for each part with its number and its arguments, in threads if these pay."""
+        """Call a function once for each part, in the threads of `_pool` if there are any.
+
+        Args:
+            work: Gets the index of a part, and the element for this part of each of `arguments`.
+            numbers: Indices of the parts.
+            arguments: Sequences with one element for each part.
+        """
         pool = self._pool(numbers) if len(numbers) > 1 else None
         for _ in (pool.map if pool else map)(work, numbers, *arguments):
             pass
@@ -78,16 +85,26 @@ class PartsDataset(IndexedDataset):
 
 
 def samples_in_block(length: int, num_bytes: int) -> int:
-    """Return how many samples have about `BLOCK_BYTES`, by the number and size of all samples."""
+    """Return how many samples of average size have about `BLOCK_BYTES` together, at least 1.
+
+    Args:
+        length: Number of samples in the dataset.
+        num_bytes: Size of all samples together.
+    """
     return max(1, min(length, BLOCK_BYTES * length // max(1, num_bytes)))
 
 
 def _split_by_part(
     rows: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> tuple[list[int], list[NDArray[np.int64]]]:
-    """Return the parts that hold some rows, ascending, and for each part the positions of its rows in `rows`.
+    """Group rows by part: return the indices of the parts that hold rows, ascending, and the rows of each part.
 
-    The rows of a part ascend.
+    Args:
+        rows: Indices of rows in the dataset, in any order.
+        starts: Index of the first row of each part, and the number of all rows.
+
+    Returns:
+        Indices of parts; and for each of these parts, the positions in `rows` of its rows, sorted by row.
     """
     if not len(rows):
         return [], []

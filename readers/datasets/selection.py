@@ -1,4 +1,4 @@
-"""Selections of samples by an expression, by indices or by shares."""
+"""Select samples of a dataset by a condition, by indices or by shares."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -20,25 +20,28 @@ _MOST = 2**41  # samples that can be divided exactly
 
 
 class Selection(Protocol):
-    """The samples of a dataset that a subset has; picklable."""
+    """The indices, in an original dataset, of the samples of a subset; picklable."""
 
     def __len__(self) -> int: ...
 
     def in_whole(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index in the whole of each index in the subset, int64 [n]."""
+        """Return the indices in the original dataset, int64 [n], given indices in the subset."""
 
     @property
     def identity(self) -> str:
-        """Text that differs from that of every other selection."""
+        """Text that identifies the selected samples and their order, for fingerprints."""
 
     @property
     def density(self) -> float:
-        """Share of a few neighbouring samples of the whole that are neighbours in the subset, 0 to 1."""
+        """Share of the samples of a block of the original dataset that are selected, 0 to 1.
+
+        It is 0 if neighbours in the original dataset are not neighbours in the subset.
+        """
 
 
 @dataclass(frozen=True)
 class RangeSelection:
-    """The samples of a range."""
+    """The selection of the samples of a `range`."""
 
     range: range
 
@@ -59,7 +62,7 @@ class RangeSelection:
 
 @dataclass(frozen=True, eq=False)
 class IndexSelection:
-    """Samples at stored indices, uint32 [n], or int64 [n] if the dataset is longer than 2**32."""
+    """The selection of the samples at a list of indices: uint32 [n], or int64 [n] if the dataset is longer than 2**32."""
 
     list: NDArray[Any]
 
@@ -94,16 +97,16 @@ class IndexSelection:
 
 @dataclass(frozen=True)
 class Share:
-    """One part of a dataset that is divided at random.
+    """The selection of one part of a dataset that is divided at random into parts.
 
-    Every group of neighbours is permuted. Then the first part takes its number of samples at even distances, the second
+    Every group of 256 neighbours is permuted. Then the first part takes its samples at even distances, the second
     part from the remaining ones, and so on. The seed decides where groups begin; else the last group, which is shorter,
-    would always be divided alike.
+    would be divided in the same way for every seed.
 
     Attributes:
-        length: Length of the whole dataset.
-        sizes: Sizes of the parts.
-        number: Number of this part.
+        length: Number of samples in the original dataset.
+        sizes: Number of samples in each part.
+        number: Index of this part in `sizes`.
         seed: Seed of the division.
     """
 
@@ -144,7 +147,17 @@ def pick_where(
     column: Callable[[ColumnName], NDArray[np.int64]],
     class_names: Sequence[str],
 ) -> Selection:
-    """See `readers.IndexedDataset.where`; ``length``, columns and class names belong to the whole dataset."""
+    """Return the selection of the samples that fulfil a condition.
+
+    Args:
+        condition: The condition as text, or bool [length]; see `readers.IndexedDataset.where`.
+        length: Number of samples in the original dataset.
+        column: Returns a column of the original dataset by its name, int64 [length].
+        class_names: Class names of the original dataset.
+
+    Raises:
+        SelectionError: The condition is not valid, or no sample fulfils it.
+    """
     if isinstance(condition, str):
         truths = evaluate(condition, column, class_names)
         name = f"the condition {condition!r}"
@@ -167,7 +180,15 @@ def pick_where(
 def pick_taken(
     which: int | slice | range | Sequence[int] | NDArray[np.int64], length: int
 ) -> Selection:
-    """See `readers.IndexedDataset.take`; ``length`` is that of the whole."""
+    """Return the selection of the first n samples, or of a slice, a range or a list of indices.
+
+    Args:
+        which: A number of samples, a slice, a range, or a list of indices; see `readers.IndexedDataset.take`.
+        length: Number of samples in the original dataset.
+
+    Raises:
+        SelectionError: `which` selects no sample, or an index is outside the dataset.
+    """
     if isinstance(which, slice):
         which = range(*which.indices(length))
     if isinstance(which, int | np.integer) and not isinstance(which, bool):
@@ -195,7 +216,16 @@ def pick_taken(
 
 
 def pick_shares(shares: Sequence[float], seed: int, length: int) -> list[Selection]:
-    """See `readers.IndexedDataset.split`; ``length`` is that of the whole."""
+    """Return one selection for each part of a dataset that is divided at random.
+
+    Args:
+        shares: Sizes of the parts, as fractions or as counts of samples; see `readers.IndexedDataset.split`.
+        seed: Seed of the division, >= 0.
+        length: Number of samples in the original dataset.
+
+    Raises:
+        SelectionError: The seed or the shares are not allowed, or a part gets no sample.
+    """
     if not isinstance(seed, int) or seed < 0:
         raise SelectionError(f"split() has seed={seed!r}; give a whole number from 0")
     sizes = _sizes_of(shares, length)
@@ -211,7 +241,7 @@ def pick_shares(shares: Sequence[float], seed: int, length: int) -> list[Selecti
 
 
 def _sizes_of(shares: Sequence[float], length: int) -> list[int] | None:
-    """Return the number of samples of each share; None if the shares are not such numbers."""
+    """Return the number of samples in each part; None if the shares are neither counts nor fractions with a sum up to 1."""
     if not all(isinstance(share, int | float | np.number) for share in shares):
         return None
     if all(isinstance(share, int | np.integer) for share in shares):

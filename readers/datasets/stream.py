@@ -1,4 +1,4 @@
-"""Data that can only be read from front to back: shards of samples, each read forward."""
+"""Streams: datasets without random access, made of shards that are read from front to back."""
 
 from collections.abc import Iterator
 from typing import Literal, Protocol, TypeGuard
@@ -10,13 +10,14 @@ DIVISIONS: tuple[Divide, ...] = ("shards", "samples")
 
 
 class Stream(Protocol):
-    """Shards that are read forward; `open_dataset(..., format="stream")` and `from_webdataset` return one.
+    """A dataset without random access; `open_dataset(..., format="stream")` and `from_webdataset` return one.
 
     Attributes:
-        samples_per_epoch: Samples of an epoch, over all ranks; None takes all samples.
-        divide: Unit in which the ranks of a run divide the data: "shards", or "samples", of which each rank reads all and
-            keeps its own.
-        divides_itself: Whether the stream gives each rank's process different samples already.
+        samples_per_epoch: Number of samples in an epoch, over all ranks; None takes all samples.
+        divide: How the ranks of a run share the data: with "shards" each rank reads its own shards, with "samples" each
+            rank reads all shards and keeps only its samples.
+        divides_itself: Whether the stream already gives the process of each rank different samples, so that `divide` is
+            not used.
     """
 
     samples_per_epoch: int | None
@@ -25,35 +26,35 @@ class Stream(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits like `readers.Dataset.fingerprint`, over what is known without reading."""
+        """32 hex digits that identify the data, over facts that are known without reading the shards."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, empty when the data does not name its classes."""
+        """Name of each class number; empty if the data does not name its classes."""
 
     @property
     def num_shards(self) -> int:
         """Number of shards, at least 1."""
 
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
-        """Read a shard from its beginning; `index` counts its samples, bad ones among them.
+        """Yield the samples of a shard from its beginning; their `index` counts from 0, including bad samples.
 
         Args:
-            number: 0 <= number < num_shards.
+            number: Index of the shard, 0 <= number < num_shards.
             epoch: Number of the epoch, for streams that shuffle themselves.
         """
 
 
 def is_stream(dataset: object) -> TypeGuard[Stream]:
-    """Return whether something is read forward only."""
+    """Return whether an object is a `Stream`: it has `read_shard` but no `fetch`."""
     return not hasattr(dataset, "fetch") and hasattr(dataset, "read_shard")
 
 
 def checked_epoch(samples_per_epoch: int | None) -> int | None:
-    """Return the samples of an epoch.
+    """Return `samples_per_epoch` unchanged, after checking it.
 
     Raises:
-        SourceError: It is not a whole number of 1 or more.
+        SourceError: `samples_per_epoch` is neither None nor an integer of 1 or more.
     """
     if samples_per_epoch is None:
         return None
@@ -65,10 +66,10 @@ def checked_epoch(samples_per_epoch: int | None) -> int | None:
 
 
 def checked_division(divide: str) -> Divide:
-    """Return the unit in which ranks divide a stream.
+    """Return `divide` unchanged, after checking it.
 
     Raises:
-        SourceError: There is no such unit.
+        SourceError: `divide` is neither "shards" nor "samples".
     """
     for known in DIVISIONS:
         if divide == known:

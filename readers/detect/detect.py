@@ -1,4 +1,4 @@
-"""Detect the format of a source by names, by the contents of folders and, last, by first bytes."""
+"""Detect the format of a source by names, by the contents of folders, or by the first bytes of files."""
 
 from pathlib import Path
 
@@ -14,12 +14,12 @@ def detect(paths: list[str], split: str | None, options: Options = NO_OPTIONS) -
     """Return the format of files, or of the contents of a folder.
 
     Args:
-        paths: Paths and URLs, of files or of one local folder.
-        split: The split to take; None if there is only one.
-        options: Those of the caller, which may tell what a file holds.
+        paths: Paths and URLs of files; or the path of one local folder.
+        split: The requested split; None if the source has only one.
+        options: The options that the caller passed; some of them determine the format.
 
     Raises:
-        SourceError: They are of no known format or of several, or hold several splits.
+        SourceError: The files are of an unknown format or of several formats, or belong to several splits.
     """
     if len(paths) > 1 or is_url(paths[0]):
         return detect_files(paths, split, options)
@@ -31,7 +31,16 @@ def detect(paths: list[str], split: str | None, options: Options = NO_OPTIONS) -
 
 
 def detect_named(format: str, paths: list[str], split: str | None) -> Detected:
-    """Return the format that the caller named, with the files of that format if the path is a folder."""
+    """Return the format that the caller named, and the paths to open.
+
+    Args:
+        format: A name in `readers.detect.registry.FORMATS`.
+        paths: Paths and URLs of files; or the path of one local folder, whose files of this format are opened.
+        split: The requested split; None if the source has only one.
+
+    Raises:
+        SourceError: The files belong to several splits, or there is no such split.
+    """
     kind = FORMATS[format]
     if kind.own_splits:
         return Detected(kind, paths)

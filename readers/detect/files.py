@@ -1,4 +1,4 @@
-"""Detect the format of files by their names and, last, by their first bytes."""
+"""Detect the format of files by their names, or by their first bytes if the names do not tell."""
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -23,13 +23,13 @@ NO_OPTIONS: Options = MappingProxyType({})
 
 
 class Detected(NamedTuple):
-    """The format of a source and its paths.
+    """The format of a source, and the paths to open.
 
     Attributes:
-        format: Format of all of it.
-        paths: Paths or URLs that the format's class is given.
-        options: Options of the class that follow from the files around the source.
-        is_indexed: Whether an index file names the paths.
+        format: Format of all paths.
+        paths: Paths or URLs to pass to the format's class.
+        options: Options to pass to the class, which follow from files around the source.
+        is_indexed: Whether the paths were read from an index file.
     """
 
     format: Format
@@ -42,12 +42,12 @@ def detect_files(paths: list[str], split: str | None, options: Options = NO_OPTI
     """Return the format of files.
 
     Args:
-        paths: Paths and URLs.
-        split: The split to take; None if there is only one.
-        options: Those of the caller, which may tell what a file holds.
+        paths: Paths and URLs of the files.
+        split: The requested split; None if the files have only one.
+        options: The options that the caller passed; some of them determine the format.
 
     Raises:
-        SourceError: They are of no known format or of several, or hold several splits.
+        SourceError: The files are of an unknown format or of several formats, or belong to several splits.
     """
     if split is not None and not _has_own_splits(paths, options):
         paths = choose_split(paths, split, "the list of files" if paths[1:] else paths[0])
@@ -62,13 +62,13 @@ def detect_files(paths: list[str], split: str | None, options: Options = NO_OPTI
 
 
 def _has_own_splits(paths: list[str], options: Options) -> bool:
-    """Return whether one local file says itself what a split is; else the names of the files do."""
+    """Return whether the source is one local file whose format stores splits in the file; else file names tell the split."""
     is_one = len(paths) == 1 and not is_url(paths[0])
     return is_one and _format_of_file(paths[0], paths, options).own_splits
 
 
 def is_shard(name: str) -> bool:
-    """Return whether a file in a folder is one of several of its format, unlike a list or manifest beside images."""
+    """Return whether a file name is that of a shard, which holds samples, unlike a list or manifest of images."""
     found = format_of(name)
     return found is not None and found.takes == "files" and name[0] != "."
 
@@ -79,10 +79,19 @@ def is_video(name: str) -> bool:
 
 
 def _format_of_file(path: str, paths: list[str], options: Options) -> Format:
-    """Return the format of one of several files."""
+    """Return the format of one file.
+
+    Args:
+        path: Path or URL of the file.
+        paths: Paths and URLs of all files of the source, including `path`.
+        options: The options that the caller passed.
+
+    Raises:
+        SourceError: The file does not exist, is a folder, or is of an unknown format.
+    """
     found = next((kind for kind in FORMATS.values() if path.startswith(kind.prefixes)), None)
     if found := found or format_of(without_query(path)):
-        # Each look opens a file, and there may be many thousand shards.
+        # `refine` opens the file, and there may be many thousand shards.
         looks = (found.takes == "file" or len(paths) == 1) and not is_url(path)
         refined = (
             found.ask("refine", Path(path), options) if looks and Path(path).is_file() else None
@@ -91,7 +100,7 @@ def _format_of_file(path: str, paths: list[str], options: Options) -> Format:
     if is_image_file(path):
         return _format_of_single("image")
     if is_url(path):
-        # The others are as the first: each look is a request.
+        # Only the first URL is read, as each read is a request; the others are taken to be of the same format.
         found = format_by_head(_remote_head(paths[0])) if NUMBERED.search(path) else None
     elif not Path(path).exists():
         raise SourceError(f"{path} does not exist: give a folder, a list file, shards or a URL")
@@ -126,14 +135,14 @@ def _remote_head(url: str) -> bytes:
 
 
 def refuse_remote_folder(url: str, names: Iterable[str]) -> None:
-    """Refuse a folder in an object store of a format that is read from local files only.
+    """Refuse a folder in an object store if its format can only be read from local files.
 
     Args:
-        url: Its URL.
-        names: Of objects and folders in it, with slashes, relative to it.
+        url: URL of the folder.
+        names: Names of the objects below the folder, relative to it, with slashes.
 
     Raises:
-        SourceError: It is one.
+        SourceError: The names are those of a format that can only be read from local files.
     """
     there = {part for name in names for part in (name, f"{name.partition('/')[0]}/")}
     for kind in FORMATS.values():

@@ -1,4 +1,4 @@
-"""Detect the format of a folder by its index files, by names, and by its contents."""
+"""Detect the format of a folder by its index files, and by the names and contents of its files and subfolders."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -36,7 +36,16 @@ _MOST_LISTED = 10_000  # shards below a folder, of which the first is named in a
 
 
 def detect_folder(path: Path, split: str | None, options: Options = NO_OPTIONS) -> Detected:
-    """Return the format of a folder, and the files or the folder in it to open."""
+    """Return the format of a folder, and the files or the subfolder to open.
+
+    Args:
+        path: The folder.
+        split: The requested split; None if the folder has only one.
+        options: The options that the caller passed; some of them determine the format.
+
+    Raises:
+        SourceError: The folder is of an unknown format or of several formats, or has several splits.
+    """
     if kind := format_by_contents(path):
         if split is not None and not kind.own_splits:
             raise no_such_split(str(path), split, [])
@@ -64,7 +73,13 @@ def detect_folder(path: Path, split: str | None, options: Options = NO_OPTIONS) 
 
 
 def _ask_formats(folder: ListedFolder, split: str | None, stage: str) -> Detected | None:
-    """Return the format whose `Format.detect` of a stage knows the folder; None if there is none."""
+    """Return the first format whose hook `Format.detect` recognises the folder; None if no hook does.
+
+    Args:
+        folder: The folder.
+        split: The requested split, or None.
+        stage: Value of `Format.stage`; only formats with this value are asked.
+    """
     for kind in FORMATS.values():
         if kind.stage == stage and (paths := kind.ask("detect", folder, split)):
             return Detected(kind, paths)
@@ -72,7 +87,11 @@ def _ask_formats(folder: ListedFolder, split: str | None, stage: str) -> Detecte
 
 
 def _detect_index(folder: ListedFolder, split: str | None) -> Detected | None:
-    """Return the format of a file that stands for the folder; None if there is none."""
+    """Return the format of the index file that stands for the folder; None if the folder has no such file.
+
+    Raises:
+        SourceError: There is such a file, and a split is requested.
+    """
     kind = next((one for one in FORMATS.values() if one.index_file(folder.files)), None)
     if kind is not None and split is not None:
         raise no_such_split(str(folder.path), split, [])
@@ -80,7 +99,11 @@ def _detect_index(folder: ListedFolder, split: str | None) -> Detected | None:
 
 
 def _require_no_record_files(folder: Path, kind: Format) -> None:
-    """Refuse annotated images beside a file of records, because either may be the wanted data."""
+    """Refuse a folder with annotated images and files of records, because it is unclear which of them is wanted.
+
+    Raises:
+        SourceError: The folder holds both.
+    """
     if not kind.refuses_records:
         return
     records = sorted(name for name in listed(folder)[1] if name[0] != "." and is_shard(name))
@@ -95,7 +118,17 @@ def _require_no_record_files(folder: Path, kind: Format) -> None:
 def _detect_in_split(
     folder: Path, splits: Mapping[str, str], split: str | None, options: Options
 ) -> Detected:
-    """Detect the folder of a split, given the split of each folder."""
+    """Return the format of the folder of a split.
+
+    Args:
+        folder: The folder that contains the folders of the splits.
+        splits: The split of each of these folders, by name.
+        split: The requested split.
+        options: The options that the caller passed.
+
+    Raises:
+        SourceError: No split is requested, or the requested split does not exist.
+    """
     if split is None:
         what, hint = f"the folder {folder}/", "where they are classes, say"
         refuse_several(str(folder), splits, what, f"; {hint} format={_media_formats()[0].name!r}")
@@ -109,7 +142,7 @@ def _detect_in_split(
 
 
 def _detect_media(folder: ListedFolder, split: str | None, options: Options) -> Detected:
-    """Detect images, videos and frames, or lists and single files in their place."""
+    """Return the format of a folder of images, videos or frames, or of a folder with lists or single files of these."""
     path, lists = folder.path, _lists_of_splits(folder.files)
     if split is not None:
         wanted = [name for name in lists if lists[name] == canonical(split)]
@@ -124,7 +157,7 @@ def _detect_media(folder: ListedFolder, split: str | None, options: Options) -> 
         return detect_folder(folder_of_split(path, folder.folders, split), None, options)
     if folder.first_medium.lower().endswith(NO_VIDEO):
         raise SourceError(f"{path} holds no images and no videos; {folder.first_medium} {RENAME}")
-    # The first row is of any images, and its class says what may lie in a folder that holds none.
+    # The first format, the class folders of images, takes any folder; its class raises the error if there are no images.
     kinds = _media_formats()
     kind = next((one for one in reversed(kinds) if one.ask("detect", folder, split)), kinds[0])
     return Detected(kind, [str(path)])
@@ -137,7 +170,11 @@ def _media_formats() -> list[Format]:
 def _detect_without_media(
     folder: ListedFolder, split: str | None, options: Options
 ) -> Detected | None:
-    """Detect record files without a suffix, or name the files that are no media; None if there are none."""
+    """Return the format of record files without a suffix; None if the folder has no files of known formats.
+
+    Raises:
+        SourceError: The folder holds files or folders of known formats, which should be given instead of the folder.
+    """
     path, files = folder.path, folder.files
     stores = [name for name in folder.folders if format_by_contents(path / name)]
     if stores:
@@ -171,10 +208,15 @@ def _detect_without_media(
 
 
 def folder_of_split(folder: Path, folders: Sequence[str], split: str) -> Path:
-    """Return the one folder of a split.
+    """Return the subfolder of a split.
+
+    Args:
+        folder: The folder that contains the folders of the splits.
+        folders: Names of its subfolders.
+        split: The requested split.
 
     Raises:
-        SourceError: There is none, or there are several.
+        SourceError: No subfolder or several subfolders are named after the split.
     """
     splits = {name: split_of(name) for name in folders if (folder / name).is_dir()}
     found = [name for name, one in splits.items() if split == name or one == canonical(split)]
@@ -189,7 +231,7 @@ def folder_of_split(folder: Path, folders: Sequence[str], split: str) -> Path:
 
 
 def _lists_of_splits(files: Sequence[str]) -> dict[str, str]:
-    """Return the split of each list, manifest or table that is named after one."""
+    """Return the split of each list, manifest or table that is named after a split, by file name."""
     stems = {name.rpartition(".")[0] for name in files if is_image_file(name)}
     found = {}
     for name in files:

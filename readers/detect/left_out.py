@@ -8,7 +8,7 @@ from pathlib import Path
 from readers.image.kinds import HEAD_BYTES, kind_of
 from readers.storage.whole_files import read_head
 
-# Pictures and videos by their names, as the first bytes of some do not tell. Other files are looked into.
+# Endings of pictures and videos: the first bytes of some of these formats identify nothing. Other files are opened.
 _MEDIA = (
     *(".jfif", ".jpe", ".jp2", ".j2k", ".jpx", ".jxl", ".jxr", ".avif", ".heic", ".heif", ".tga", ".ico", ".pcx"),
     *(".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".raf", ".rw2", ".raw", ".psd", ".dcm", ".dicom", ".exr", ".hdr"),
@@ -20,18 +20,18 @@ _NO_MEDIA = (
     *(".txt", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".yaml", ".yml", ".md", ".html", ".htm", ".py", ".log", ".lst"),
     *(".ini", ".npy", ".npz", ".mat", ".pt", ".db", ".parquet", ".tar", ".gz", ".zip"),
 )  # fmt: skip
-# Files of each ending: README has no ending, and neither have the images of some crawlers.
+# Files that are opened for each ending; more than one, as README has no ending, and neither have the images of some crawlers.
 _LOOKED_AT = 4
 _NAMED = 4  # endings in a warning
-# The signatures of BMP and PPM are two letters, which texts begin with as well; arrays are seldom images.
+# Kinds whose signatures are reliable. BMP and PPM begin with two letters, as texts may; arrays are seldom images.
 _SURE = frozenset({"jpeg", "png", "gif", "webp", "tiff"})
 
 
 class LeftOut:
-    """Counts files that are not read.
+    """Counts the files in a folder that a dataset does not read, by ending, and makes a warning of them.
 
     Args:
-        root: The folder that is listed.
+        root: The folder of the dataset.
     """
 
     def __init__(self, root: Path) -> None:
@@ -40,7 +40,12 @@ class LeftOut:
         self._first: dict[str, list[str]] = {}
 
     def add(self, inside: str, names: Iterable[str]) -> None:
-        """Count the files of these names in a folder, which is given relative to the root."""
+        """Count files.
+
+        Args:
+            inside: Folder of the files, relative to the root.
+            names: Names of the files.
+        """
         for name in names:
             ending = os.path.splitext(name)[1].lower()  # noqa: PTH122 - three times as fast
             self._numbers[ending] += 1
@@ -49,11 +54,11 @@ class LeftOut:
                 first.append(os.path.join(inside, name))  # noqa: PTH118 - as above
 
     def remarks(self, num_read: int, what: str = "images") -> tuple[str, ...]:
-        """Return a warning about the pictures and videos among them; an empty tuple if there are none.
+        """Return a warning if pictures or videos are among the counted files, else an empty tuple.
 
         Args:
-            num_read: Number of files that are read.
-            what: Kind of the files that are read, in plural.
+            num_read: Number of files that the dataset reads.
+            what: Kind of the files that the dataset reads, in plural.
         """
         media = {
             ending: number

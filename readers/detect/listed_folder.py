@@ -1,4 +1,4 @@
-"""A folder with the names of what lies in it, as the hooks of formats see it."""
+"""A folder with the names of its files and subfolders, which is passed to the hooks of formats."""
 
 import os
 from functools import cached_property
@@ -10,12 +10,12 @@ from readers.storage.unreadable import listed, refuse_folder_error
 
 
 class ListedFolder:
-    """A folder and what lies in it, without names that begin with a dot.
+    """A folder and the names in it, without those that begin with a dot.
 
     Attributes:
-        path: The folder.
-        folders: Names of the folders in it, sorted.
-        files: Names of the files in it, sorted.
+        path: Path of the folder.
+        folders: Names of its subfolders, sorted.
+        files: Names of its files, sorted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,7 +26,7 @@ class ListedFolder:
 
     @cached_property
     def first_medium(self) -> str:
-        """Name of the first image or video below the folder, else of the first .ts file, else ""."""
+        """Name of the first image or video in the folder or below it; else of the first .ts file; "" if there is none."""
         other = ""
         for _, folders, files in os.walk(self.path, onerror=refuse_folder_error):
             folders.sort()

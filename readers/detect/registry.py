@@ -1,4 +1,4 @@
-"""The formats that `open_dataset` knows: how each is detected, its reader, and its features."""
+"""The table of formats that `open_dataset` knows: how each is detected, its class, and its features."""
 
 import importlib
 import re
@@ -40,7 +40,7 @@ FormatName = Literal[
     "iceberg",
     "energon",
 ]
-"""Those that are read at random."""
+"""Names of the formats with random access, for `open_dataset`."""
 
 
 Hook = Literal[
@@ -58,42 +58,47 @@ Hook = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One kind of source: facts, and hooks that are named ``module:function`` and imported when they are first needed.
+    """A row of the table of formats: facts about a format, and its hooks.
+
+    A hook is a function that is named ``module:function``, and imported when it is first needed; "" if there is none.
 
     Attributes:
-        name: Short, as in ``open_dataset(source, format=name)``.
-        title: For tables.
-        reader: ``module:class``.
-        takes: What the class is given: one "folder", one "file", or a list of "files".
-        suffixes: Endings of its files' names, in lower case; ``/NAME`` is a file that stands for the folder around it.
-        prefixes: Beginnings of sources that are no paths.
-        single_files: What a single file of a list of this format may be, if the file itself is given.
-        extra: The optional extra of this package that brings its library, "" when none is needed.
-        random_access: Any sample can be fetched at any time; so order and resume are exact.
-        remote: It is read from object stores and HTTP servers as well.
-        zero_copy: Payloads of local, uncompressed files are views into the storage.
-        unique_options: Options that only its class has: giving one chooses the format.
-        own_splits: Its class takes ``split``, as its files say themselves what a split is.
-        split_column: Its rows may have a column ``split``, which its class does not read.
-        vague_suffixes: Other files, such as notes, have these suffixes as well.
-        refuses_records: Record files beside its folder are refused, as either may be the wanted data.
-        remote_marks: Patterns of names in a folder of an object store by which the format is refused there.
-        if_several: Advice for a folder that holds nothing but several of its files; ``{pattern}`` stands for these.
-        stage: When `detect` is asked about a folder: before the folders in it are taken for splits, after none of them was,
-            or last, if it holds no records ("media"; then the last row of the table is asked first).
-        fits: ``(folder) -> bool``: the contents of a folder are of this format and of no other.
+        name: Name for ``open_dataset(source, format=name)``.
+        title: Name shown in messages and in tables of formats.
+        reader: The dataset class, as ``module:class``.
+        takes: The first argument of the class: the path of one "folder" or one "file", or a list of "files".
+        suffixes: Endings of file names, in lower case; ``/NAME`` is an index file that stands for the folder around it.
+        prefixes: Beginnings of sources that are not paths, such as "pipe:".
+        single_files: "image" or "video" if a list of such files can be given in place of the file that lists them; else "".
+        extra: The optional extra of this package that installs the format's library, "" if no library is needed.
+        random_access: Whether any sample can be fetched at any time, so that order and resume are exact.
+        remote: Whether the format can also be read from object stores and HTTP servers.
+        zero_copy: Whether payloads of local, uncompressed files are views into the storage.
+        unique_options: Options that no other class has, so that giving one of them chooses the format.
+        own_splits: Whether the class takes ``split``, because the files of the format define the splits.
+        split_column: Whether rows may have a column ``split``, which the class itself does not evaluate.
+        vague_suffixes: Whether files of other kinds, such as notes, have these suffixes, too.
+        refuses_records: Whether a folder of this format is refused if it also holds shards, because it is unclear which of
+            the two is wanted.
+        remote_marks: Patterns of names; a folder in an object store that holds such a name is refused, because this format
+            can only be read from local files.
+        if_several: Advice for a folder that holds only files of this format; ``{pattern}`` is replaced by a pattern of them.
+        stage: When the hook `detect` is called for a folder. "before splits": before subfolders are taken for splits. "after
+            splits": if no subfolder is a split. "media": last, if the folder holds no shards; formats are then asked in
+            reverse order. "": never.
+        fits: ``(folder) -> bool``: whether the contents of a folder are of this format and no other.
         detect: ``(ListedFolder, split) -> list[str] | None``: the paths to open in a folder of this format, None for others.
-        refine: ``(file, options) -> str | None``: the name of the format of a local file with one of these suffixes, if it
-            is another one. Of a format that takes many files one alone is looked at.
-        begins: ``(bytes) -> bool``: a file of any name that begins with these 16 bytes is of this format.
-        shards_of: ``(path) -> list[str] | None``: the shards that an index names; None for other files and folders.
-        reads_single: ``(paths, many) -> bool``: the paths are samples themselves, which the class takes as a list; else one
-            path is a file that lists samples.
-        warn: ``(Opened) -> Iterable[str]``: warnings about what was opened.
-        warn_unread: ``(folder, images) -> Iterable[str]``: warnings about annotations of this format beside images that
-            are read without them.
-        split_options: ``(folder, train) -> dict``: options for the folder of a split that follow from that of the
-            training data.
+        refine: ``(file, options) -> str | None``: the name of the actual format of a local file with one of the suffixes, if
+            it is another format; else None. If the class takes a list of files, it is only called for a list of one.
+        begins: ``(bytes) -> bool``: whether a file without a known suffix is of this format, by its first 16 bytes.
+        shards_of: ``(path) -> list[str] | None``: the shards that an index file names; None for other files and folders.
+        reads_single: ``(paths, many) -> bool``: whether the paths are samples themselves, which the class takes as a list;
+            else the path is a file that lists samples.
+        warn: ``(Opened) -> Iterable[str]``: warnings about a dataset of this format that was opened.
+        warn_unread: ``(folder, images) -> Iterable[str]``: warnings about annotations of this format beside images, if
+            the images are read without them.
+        split_options: ``(folder, train) -> dict``: options to open the folder of a split with, which depend on the folder of
+            the training data.
     """
 
     name: str
@@ -126,27 +131,31 @@ class Format:
     split_options: str = ""
 
     def load(self) -> Any:
-        """Return the class that reads it."""
+        """Return the dataset class of the format, imported from `reader`."""
         return _imported(self.reader)
 
     def ask(self, hook: Hook, *arguments: Any) -> Any:
-        """Return what a hook answers; None if the format has no such hook."""
+        """Call a hook and return its result; None if the format has no such hook."""
         place = getattr(self, hook)
         return _imported(place)(*arguments) if place else None
 
     def index_file(self, names: Collection[str]) -> str | None:
-        """Return the file among those of a folder that stands for the folder; None if there is none."""
+        """Return the name of the index file that stands for a folder; None if the folder has none.
+
+        Args:
+            names: Names of the files in the folder.
+        """
         return next((one[1:] for one in self.suffixes if one[0] == "/" and one[1:] in names), None)
 
 
 class Opened(NamedTuple):
-    """A dataset that was opened, for `Format.warn`.
+    """A dataset that was just opened, the argument of the hook `Format.warn`.
 
     Attributes:
         dataset: The dataset or stream.
         path: The first of its paths.
-        options: Options of the format's class.
-        is_detected: Whether the format was detected; else the caller has named it.
+        options: Options that were passed to the format's class.
+        is_detected: Whether the format was detected; False if the caller named it.
     """
 
     dataset: Any
@@ -457,17 +466,17 @@ FORMATS = {
         ),
     )
 }
-"""By name, in the order of the documentation."""
+"""All formats by name, in the order of the documentation."""
 
 
 NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
-"""What counts the files of a dataset, at the end of a name: of TFRecord files often in place of an ending."""
+"""Matches the number of a shard at the end of a name, ``-00000-of-00002``; TFRecord files often have no suffix but this."""
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format of a file name, the longest suffix first; None for other names.
+    """Return the format with the longest suffix that a file name ends in; None if no format has such a suffix.
 
-    A number of the file may follow the suffix: ``mnist-train.tfrecord-00000-of-00001``.
+    The number of the shard may follow the suffix: ``mnist-train.tfrecord-00000-of-00001``.
     """
     name = f"/{NUMBERED.sub('', name)}".lower()
     suffixes = {suffix: found for found in FORMATS.values() for suffix in found.suffixes}
@@ -476,10 +485,10 @@ def format_of(name: str) -> Format | None:
 
 
 def format_by_contents(folder: Path) -> Format | None:
-    """Return the format whose `Format.fits` accepts a folder; None if there is none.
+    """Return the format whose hook `Format.fits` accepts a folder; None if no format accepts it.
 
     Raises:
-        SourceError: Several formats do.
+        SourceError: Several formats accept the folder.
     """
     found = [kind for kind in FORMATS.values() if kind.ask("fits", folder)]
     if len(found) > 1:
@@ -491,21 +500,25 @@ def format_by_contents(folder: Path) -> Format | None:
 
 
 def format_by_head(head: bytes) -> Format | None:
-    """Return the format of a file that begins with these 16 bytes; None if no format knows them."""
+    """Return the format of a file by its first 16 bytes, `head`; None if no format recognises them."""
     return next((kind for kind in FORMATS.values() if kind.ask("begins", head)), None)
 
 
 def shards_of_index(path: Path) -> list[str] | None:
-    """Return the shards that an index file, or the index in a folder, names; None for other files and folders."""
+    """Return the shards that are named in an index file, or in the index file of a folder; None for other paths."""
     answers = (kind.ask("shards_of", path) for kind in FORMATS.values())
     return next(filter(None, answers), None)
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Import a format's own library.
+    """Import and return a module of an optional library.
+
+    Args:
+        module: Name of the module.
+        extra: The extra of this package that installs the library, for the error.
 
     Raises:
-        SourceError: It is not installed.
+        SourceError: The library is not installed.
     """
     try:
         return importlib.import_module(module)

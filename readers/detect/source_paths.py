@@ -1,4 +1,4 @@
-"""Find the files of a source: paths, patterns, URLs, and folders in object stores."""
+"""Find the files of a source that is given by paths, patterns or URLs, or by folders in object stores."""
 
 import os
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def texts_of(source: Any) -> list[str]:
-    """Return the paths, patterns and URLs of a source as text.
+    """Return the paths, patterns and URLs of a source as a list of texts.
 
     Raises:
-        SourceError: It is something else, such as an array.
+        SourceError: `source` is something else, such as an array.
     """
     if hasattr(source, "dtype"):
         raise SourceError(
@@ -49,15 +49,16 @@ def texts_of(source: Any) -> list[str]:
 
 
 def find_files(names: Sequence[str], split: str | None, options: dict[str, object]) -> list[str]:
-    """Return the files of paths, patterns and URLs; local folders stay.
+    """Return the files that paths, patterns and URLs stand for; local folders are returned unchanged.
 
     Args:
         names: The paths, patterns and URLs.
-        split: The wanted split; None if there is only one.
-        options: Those of the caller. If there is a URL, the options of remote storage are removed from them.
+        split: The requested split; None if the source has only one.
+        options: The options that the caller passed. If there is a URL, the options of remote storage are removed from
+            this dict.
 
     Raises:
-        SourceError: There is nothing, or it holds several splits.
+        SourceError: No file was found, or the files belong to several splits.
     """
     storage = _storage_options(options) if any(map(is_url, names)) else None
     paths = [path for name in names for path in _paths_of(name, storage, split)]
@@ -67,14 +68,14 @@ def find_files(names: Sequence[str], split: str | None, options: dict[str, objec
 
 
 def storage_names() -> list[str]:
-    """Return the names of the options of remote storage."""
+    """Return the names of the options of remote storage, the fields of `readers.storage.remote.StorageOptions`."""
     from readers.storage.remote import StorageOptions
 
     return [found.name for found in fields(StorageOptions)]
 
 
 def _storage_options(options: dict[str, object]) -> "StorageOptions":
-    """Remove the options of remote storage from others, and return them."""
+    """Remove the options of remote storage from `options`, and return them on top of the configured defaults."""
     from readers.storage.remote import configure
 
     known = storage_names()
@@ -83,7 +84,7 @@ def _storage_options(options: dict[str, object]) -> "StorageOptions":
 
 
 def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) -> list[str]:
-    """Return the files of a path, a pattern or the URL of a folder; local folders stay."""
+    """Return the files of a path, a pattern or the URL of a folder; a local folder is returned unchanged."""
     if storage and is_url(text) and has_wildcards(text) and text.endswith(".parquet"):
         _refuse_remote_tables(text, storage)
     found = find_paths(text, storage)
@@ -95,7 +96,7 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
 
 
 def _is_folder(url: str, storage: "StorageOptions") -> bool:
-    """Return whether a URL ends in a slash, or in a name without a suffix below which a store has objects."""
+    """Return whether a URL is a folder: it ends in a slash, or in a name without a suffix below which there are objects."""
     from readers.storage.remote.listing import states_below
     from readers.storage.remote.options import BUCKETS
 
@@ -108,7 +109,11 @@ def _is_folder(url: str, storage: "StorageOptions") -> bool:
 
 
 def _refuse_remote_tables(pattern: str, storage: "StorageOptions") -> None:
-    """Refuse a pattern of files of a table, which include removed ones."""
+    """Refuse a pattern that matches files of a Delta, Iceberg or similar table, because it would match removed files, too.
+
+    Raises:
+        SourceError: The folder of the pattern holds such a table.
+    """
     from readers.storage.remote import list_around
 
     for url, names in list_around(expand_braces(pattern)[0], storage):
@@ -116,7 +121,16 @@ def _refuse_remote_tables(pattern: str, storage: "StorageOptions") -> None:
 
 
 def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]:
-    """Return the files of a folder in a store."""
+    """Return the URLs of the shards, or of the index file, in a folder of a store.
+
+    Args:
+        url: URL of the folder, with a slash at its end.
+        storage: Options of remote storage.
+        split: The requested split; None if the folder has only one.
+
+    Raises:
+        SourceError: The folder holds no shards, several splits, or shards beside folders.
+    """
     from readers.storage.remote import Url, list_remote
 
     every = list_remote(url, storage, own=True)

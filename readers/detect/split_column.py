@@ -1,4 +1,4 @@
-"""Splits in a column of JSON lines or of a table: the rows of one split are chosen, and several are never mixed."""
+"""Choose the rows of one split by a column ``split`` of a table or of JSON lines; several splits are never mixed."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,20 +16,20 @@ def rows_of_split(
     source: str,
     is_named: bool,
 ) -> tuple[IndexedDataset, list[str]]:
-    """Return the samples whose column ``split`` names the wanted split, and warnings.
+    """Return the samples whose column ``split`` names the requested split, and a list of warnings.
 
-    The column is read once, which takes 5 us for a row. A dataset without such a column is returned unchanged.
+    The column is read once, which takes 5 us per row. A dataset without such a column is returned unchanged.
 
     Args:
-        dataset: All samples.
-        reopen: Opens the dataset with other options.
-        options: The options that it was opened with.
-        split: The split that was asked for, or None.
-        source: The data, for warnings and errors.
+        dataset: The dataset with the rows of all splits.
+        reopen: Opens the dataset again, given other options.
+        options: The options with which `dataset` was opened.
+        split: The requested split; None if the caller requested none.
+        source: Name of the data for warnings and errors.
         is_named: Whether files or folders are named after this split.
 
     Raises:
-        SourceError: See `readers.detect.splits.choose_split_of_column`.
+        SourceError: The requested split does not exist, or several exist and none is requested.
     """
     values = _column_of(dataset, reopen, options)
     wanted, remark = choose_split_of_column(Counter(values), split, source, is_named)
@@ -52,7 +52,10 @@ def _column_of(
     reopen: Callable[[dict[str, Any]], Any],
     options: Mapping[str, Any],
 ) -> list[str]:
-    """Return the split of each sample, an empty list if there is no such column; of a table that column alone is read."""
+    """Return the value of the column ``split`` for each sample; an empty list if there is no such column.
+
+    No other column of a table is read.
+    """
     if hasattr(dataset, "splits_of_lines"):
         return dataset.splits_of_lines()  # type: ignore[no-any-return]
     fields = (getattr(dataset, "whole", dataset).unlabelled or (0, (), ""))[1]

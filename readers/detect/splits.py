@@ -1,9 +1,9 @@
-"""Splits of a dataset (train, validation, test), recognised by the names of files and folders.
+"""Recognise the splits of a dataset (train, validation, test) by the names of files and folders.
 
-The rules are those of Hugging Face's datasets: in a folder ``data`` the files ``NAME-00000-of-00002.parquet`` belong to
-the split NAME. Elsewhere a word such as ``val`` names the split, set apart by ``-._``, a space or digits, first in names of
-folders and then in names of files, in capital or small letters. ``split=train`` counts as a folder ``train``, as tables are
-partitioned.
+The rules are those of Hugging Face's datasets. In a folder ``data`` the files ``NAME-00000-of-00002.parquet`` belong to
+the split NAME. Elsewhere a word such as ``val`` names the split, in capital or small letters, if ``-._``, spaces or digits
+separate it from the rest of the name. Names of folders are searched first, then names of files. A folder ``split=train`` of a
+partitioned table counts as a folder ``train``.
 """
 
 import os
@@ -41,11 +41,11 @@ def splits_of(paths: Sequence[str], folder: str = "") -> list[frozenset[str]]:
     """Return the splits of the files of a dataset.
 
     Args:
-        paths: Relative to the folder of the dataset, with slashes.
+        paths: Paths of the files, relative to the folder of the dataset, with slashes.
         folder: Name of that folder.
 
     Returns:
-        For each path the names of its splits: nearly always one; none if its name has none.
+        For each path the set of its splits: nearly always one; empty if no name tells the split.
     """
     parts = [path.split("/") for path in paths]
     shards = [_SHARD.fullmatch(one[-1]) if (folder, *one)[-2] == "data" else None for one in parts]
@@ -59,13 +59,13 @@ def splits_of(paths: Sequence[str], folder: str = "") -> list[frozenset[str]]:
 
 
 def folder_splits(names: Sequence[str]) -> dict[str, str]:
-    """Return which sibling folders are splits rather than classes.
+    """Return which of several sibling folders are splits; none of them if they are classes.
 
-    They are if all of them are named after at least two splits, or if two of them are named after a split and nothing else
-    (``train``, ``val2017``), whatever the others are.
+    The folders are splits if the names of all contain a split, and at least two splits occur. Otherwise, folders whose
+    names consist of a split alone (``train``, ``val2017``) are splits if at least two splits occur among them.
 
     Returns:
-        The split of each folder that is one; empty if they are classes.
+        A dict from the name of each folder that is a split to that split; empty if the folders are classes.
     """
     named = {name: split for name in names if (split := split_of(name))}
     alone = {name: split for name in names if (split := split_alone(name))}
@@ -75,10 +75,10 @@ def folder_splits(names: Sequence[str]) -> dict[str, str]:
 
 
 def folders_in(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder, sorted, without those that begin with a dot.
+    """Return the sorted names of the subfolders of a folder, without names that begin with a dot.
 
     Raises:
-        SourceError: It cannot be listed: classes are not numbered by a part of them.
+        SourceError: The folder cannot be listed completely; numbering only some of the classes would be wrong.
     """
     with oserror_as_source_error(str(folder)):
         inside = [path for path in folder.iterdir() if path.name[0] != "." and path.is_dir()]
@@ -86,7 +86,10 @@ def folders_in(folder: Path) -> list[str]:
 
 
 def train_beside(folder: Path) -> Path | None:
-    """Return the folder of the training data beside the folder of another split; None if there is none or it cannot be seen."""
+    """Return the folder of the training data next to the folder of another split.
+
+    Returns None if `folder` is not named after another split, or if exactly one training folder cannot be found.
+    """
     found: list[Path] = []
     if split_alone(folder.name) not in (None, "train"):
         with suppress(SourceError):  # what is read does not depend on it
@@ -96,32 +99,32 @@ def train_beside(folder: Path) -> Path | None:
 
 
 def split_of(name: str) -> str | None:
-    """Return the split in the name of a file or folder; None if it has none or several."""
+    """Return the split in the name of a file or folder; None if the name contains no split or several."""
     found = _splits_named_in([name])
     return next(iter(found)) if len(found) == 1 else None
 
 
 def split_alone(name: str) -> str | None:
-    """Return the split of a name that consists of nothing else: ``val`` or ``train2017``, but not ``train_images``."""
+    """Return the split if a name consists of a split alone, ``val`` or ``train2017``; None for others, ``train_images``."""
     text = name.lower().removeprefix("split=")
     return next((split for split, word in _ONLY_WORD.items() if word.fullmatch(text)), None)
 
 
 def canonical(split: str) -> str:
-    """Return the name of a split for any of its words: "validation" for "val"."""
+    """Return the standard name of a split, "validation" for "val"; names that are no such word are returned unchanged."""
     return next((name for name, words in _WORDS.items() if split.lower() in words), split)
 
 
 def choose_split(paths: Sequence[str], split: str | None, source: str) -> list[str]:
-    """Return the files of a split; all of them if there is only one split.
+    """Return the files of a split; all files if no split is requested and there is only one.
 
     Args:
-        paths: Paths or URLs.
-        split: Its name, or None.
-        source: What the caller gave, for errors.
+        paths: Paths or URLs of all files.
+        split: Name of the requested split; None if none is requested.
+        source: The source as the caller gave it, for errors.
 
     Raises:
-        SourceError: No split was asked for and there are several, or there is no such split.
+        SourceError: No split is requested and there are several, or the requested split does not exist.
     """
     inside, folder = _relative(paths)
     splits = splits_of(inside, folder)
@@ -147,17 +150,18 @@ def choose_split_of_column(
     """Choose a split among the values of a column.
 
     Args:
-        counts: Number of rows of each value of the column, of those without a value under "".
-        split: The split that was asked for, or None.
-        source: The data, for errors.
-        is_named: Whether the name of the file or of its folder is that of this split; then rows without a split belong to it.
-        column: Name of the column.
+        counts: Number of rows for each value of the column; the key "" counts rows without a value.
+        split: The requested split; None if none is requested.
+        source: Name of the data, for errors.
+        is_named: Whether the file or its folder is named after the requested split, so that the column may lack it.
+        column: Name of the column, for errors.
 
     Returns:
-        The value whose rows are wanted, None for all rows; and a sentence about rows without a split, or "".
+        The value whose rows to take, None for all rows; and a warning about rows without a split, "" if there are none.
 
     Raises:
-        SourceError: There is no such split, there are several and none was asked for, or two names differ in capitals alone.
+        SourceError: The requested split does not exist, several exist and none is requested, or the names of two splits
+            differ only in capital letters.
     """
     there = in_order(value for value in counts if value)
     by_word = [one for one in there if split is None or canonical(one) == canonical(split)]
@@ -188,13 +192,16 @@ def choose_split_of_column(
 
 
 def refuse_several(source: str, splits: Mapping[str, str], what: str, hint: str = "") -> NoReturn:
-    """Refuse a source with files or folders of several splits.
+    """Raise the error for a source with files or folders of several splits.
 
     Args:
-        source: What the caller gave.
-        splits: The split of each file or folder.
-        what: What to give instead, to which the first of the files or folders is appended.
-        hint: What else the caller may do.
+        source: The source as the caller gave it.
+        splits: The split of each file or folder, by name.
+        what: Description of what to open instead, "the folder PATH/"; the name of the first file or folder is appended.
+        hint: Further advice, appended to the error.
+
+    Raises:
+        SourceError: Always.
     """
     names = in_order(splits.values())
     first = next(name for name in splits if splits[name] == names[0])
@@ -202,7 +209,13 @@ def refuse_several(source: str, splits: Mapping[str, str], what: str, hint: str 
 
 
 def several_splits(source: str, names: Sequence[str], instead: str) -> str:
-    """Return the error text for data of several splits, of which some must not be trained on."""
+    """Return the error text for data with several splits, which must not be mixed.
+
+    Args:
+        source: The source as the caller gave it.
+        names: Names of the splits.
+        instead: What may be opened instead, besides passing ``split=``; may be empty.
+    """
     return (
         f"{source} holds the splits {', '.join(names)}, which are never one dataset: open one of them, "
         f"open_dataset(..., split={names[0]!r}){f' or {instead}' if instead else ''}"
@@ -210,11 +223,11 @@ def several_splits(source: str, names: Sequence[str], instead: str) -> str:
 
 
 class UnnamedSplitsError(SourceError):
-    """A split was asked for, and no file or folder is named after one; a column may hold splits."""
+    """A split is requested, but no file or folder is named after one; a column of the data may hold splits."""
 
 
 def no_such_split(source: str, split: str, names: Sequence[str]) -> SourceError:
-    """Return the error for a split that does not exist."""
+    """Return the error for a split that does not exist; an `UnnamedSplitsError` if `names`, the existing splits, is empty."""
     if not names:
         return UnnamedSplitsError(
             f"{source} has no split {split!r}: no column 'split' and no names of files or folders in it name splits; leave out "
@@ -224,13 +237,13 @@ def no_such_split(source: str, split: str, names: Sequence[str]) -> SourceError:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return names of splits in the usual order: train, validation, test, others."""
+    """Return names of splits in the usual order: train, validation, test, then others alphabetically."""
     there = set(names)
     return [name for name in _WORDS if name in there] + sorted(there - _WORDS.keys())
 
 
 def _splits_named_in(parts: Sequence[str]) -> frozenset[str]:
-    """Return the splits that parts of a path are named after."""
+    """Return the splits whose words occur in parts of a path."""
     texts = [part.lower().removeprefix("split=") for part in parts]
     return frozenset(
         name for name, word in _HAS_WORD.items() if any(word.fullmatch(text) for text in texts)
@@ -238,7 +251,7 @@ def _splits_named_in(parts: Sequence[str]) -> frozenset[str]:
 
 
 def _relative(paths: Sequence[str]) -> tuple[list[str], str]:
-    """Return paths relative to the deepest folder that holds all, and that folder's name."""
+    """Return paths relative to the deepest folder that contains all of them, and the name of that folder."""
     parts = [without_query(path).split("/") for path in paths]
     alike = (len(set(level)) == 1 for level in zip(*(one[:-1] for one in parts), strict=False))
     shared = len(list(takewhile(bool, alike)))
@@ -247,7 +260,7 @@ def _relative(paths: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _pattern(files: Sequence[str], paths: Sequence[str]) -> str:
-    """Return a pattern that fits these files and no others, "" where none is found."""
+    """Return a pattern with one ``*`` that matches exactly `files` among `paths`; "" if no such pattern is found."""
     if len(files) == 1:
         return files[0]
     start = os.path.commonprefix(list(files))  # noqa: RUF071, letter by letter is meant

@@ -1,4 +1,4 @@
-"""Warnings about label and box files beside images that are not read, with the call that reads them."""
+"""Warn about files of labels or boxes that lie beside images but are not read, and name the call that reads them."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -15,9 +15,9 @@ _HEAD_BYTES = 4096
 
 
 def ignored_annotation_warnings(root: Path) -> Iterator[str]:
-    """Yield warnings about annotations of the images of a folder that are not read.
+    """Yield warnings about annotation files, in or around a folder of images, that are not read.
 
-    A few names are checked: beside the first images, and where the tools of other formats write annotations.
+    Only a few places are checked: next to the first images, and where the tools of other formats write annotations.
     """
     images = list(_first_images(root))
     for kind in FORMATS.values():
@@ -29,7 +29,7 @@ def ignored_annotation_warnings(root: Path) -> Iterator[str]:
 
 
 def _first_images(root: Path) -> Iterator[Path]:
-    """Yield an image of the folder itself, and of each of the first folders in it."""
+    """Yield the path of one image in the folder itself, and of one image in each of its first four subfolders."""
     with OptionalFile(root):
         names = sorted(path.name for path in islice(root.iterdir(), _LOOKED_AT))
         inside = [root / name for name in names if name[0] != "." and (root / name).is_dir()]

@@ -1,4 +1,4 @@
-"""The coding process of a JPEG."""
+"""Find the coding process of a JPEG, such as baseline or progressive."""
 
 import struct
 
@@ -19,14 +19,14 @@ _PROCESSES = {
 
 
 def jpeg_process(data: Payload) -> str | None:
-    """Return the coding process of a JPEG, by the first marker of a frame.
+    """Return the coding process of a JPEG, by the marker of its frame header.
 
     Args:
-        data: A file, or its beginning.
+        data: The bytes of the file, or its beginning.
 
     Returns:
         "baseline", "extended sequential", "progressive", "lossless", "hierarchical" or "arithmetic" (ITU-T T.81,
-        table B.1); None if it is no JPEG, or ends before its frame.
+        table B.1); None if the file is not a JPEG, or the bytes end before the frame header.
 
     Example:
         >>> from readers.image.jpeg_process import jpeg_process

@@ -1,23 +1,24 @@
-"""Recognising images, pictures of other formats, videos and other files by their first bytes."""
+"""Recognise the format of a file by its first bytes: readable images, pictures of other formats, videos, and other files."""
 
 import re
 from typing import Literal, NamedTuple
 
 HEAD_BYTES = 512
-"""Bytes that are needed: MPEG transport streams repeat a byte every 188 or 192, and tar has its name at byte 257."""
+"""Number of first bytes that are needed: MPEG-TS repeats a byte every 188 or 192 bytes, and tar has its signature at byte 257."""
 _PAGE = rb"(?i:(?:\xef\xbb\xbf)?\s*(?:<!--.{0,200}?-->\s*)?%s)"
-"""Text that begins with a tag, after a byte order mark and a comment."""
+"""Pattern of text that begins with a tag, possibly after a byte order mark and a comment."""
 _CONVERT = "which is not read: convert it to JPEG, PNG or WebP"
-"""Advice for pictures."""
+"""Advice for pictures of formats that cannot be read."""
 
 
 class ByteKind(NamedTuple):
-    """The format of a file.
+    """The format of a file, as its first bytes tell it.
 
     Attributes:
-        family: An "image" can be read; a "picture" is an image of a format that cannot.
-        name: Name of the format: that of `readers.image.header.Header` for images, else one for people.
-        advice: Advice for files that are no image; "" for images.
+        family: "image" for formats that this package reads; "picture" for image formats that it does not read; "video"; or
+            "other".
+        name: Name of the format: `readers.image.header.Header.format` for images, else a name for messages.
+        advice: Advice to the user for files of the family "other"; else "".
     """
 
     family: Literal["image", "picture", "video", "other"]
@@ -26,7 +27,7 @@ class ByteKind(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The reason why it is not read as an image, for the end of a sentence."""
+        """The reason why the file is not read as an image, for the end of a sentence."""
         if self.family == "picture":
             return f"{self.name}, {_CONVERT}"
         if self.family == "video":
@@ -47,7 +48,7 @@ SIGNATURES = (
     (b"\x93NUMPY", "npy"),
     *((b"P%d" % digit, "ppm") for digit in range(1, 7)),
 )
-"""First bytes of images. All RIFF files count as WebP here, and its reader checks the form."""
+"""Pairs of first bytes and name of image formats. All RIFF files count as WebP here; its header is checked later."""
 
 # ISO base media files begin with a box of brands; with mif1 and msf1 the further brands tell the format.
 _PICTURES = (
@@ -108,10 +109,10 @@ _KINDS = (
 
 
 def kind_of(data: bytes | memoryview) -> ByteKind | None:
-    """Return the format of a file, None if it is unknown.
+    """Return the format of a file by its first bytes; None if it is unknown.
 
     Args:
-        data: A file, or its first 512 bytes.
+        data: The bytes of the file, or its first 512 bytes.
     """
     head = bytes(data[:HEAD_BYTES])
     found = next((kind for form, kind in _KINDS if form.match(head)), None)
@@ -124,7 +125,7 @@ def kind_of(data: bytes | memoryview) -> ByteKind | None:
 
 
 def not_image(data: bytes | memoryview) -> str:
-    """Return the reason why a file of an unknown or other format is no image."""
+    """Return the reason why a file is not an image, given its bytes, for a file that was not recognised as an image."""
     if not len(data):
         return "empty"
     kind = kind_of(data)
@@ -134,7 +135,10 @@ def not_image(data: bytes | memoryview) -> str:
 
 
 def not_video(data: bytes | memoryview) -> str:
-    """Return the reason why a file named like a video is none; "" unless it is an image, and for GIF, which may be animated."""
+    """Return the reason why a file that is named like a video is not one, if its bytes are those of an image; else "".
+
+    A GIF, which may be animated, also gives "".
+    """
     kind = kind_of(data)
     if kind is None or kind.family not in ("image", "picture") or kind.name == "gif":
         return ""

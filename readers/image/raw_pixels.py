@@ -1,4 +1,4 @@
-"""Rows of raw arrays as files: pixels as PNM, which all image decoders read, other numbers as .npy."""
+"""Turn rows of raw arrays into files: pixels into PNM images, which all image decoders read, other numbers into .npy."""
 
 import io
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from readers.python_parser import call_parser
 
 @dataclass(frozen=True, slots=True)
 class RowFile:
-    """The file format for one row of an array.
+    """A recipe for turning rows of an array, of one shape and dtype, into files.
 
     Attributes:
-        field: Name of the sample's field: "ppm" (RGB), "pgm" (grey) or "npy".
-        head: Bytes before the row.
-        shape: Shape of the row.
-        dtype: Data type of the row.
+        field: Format of the files, which is also the name of the sample's field: "ppm" (RGB), "pgm" (grey) or "npy".
+        head: Bytes of the file before the numbers of the row.
+        shape: Shape of a row.
+        dtype: Data type of a row.
     """
 
     field: str
@@ -29,28 +29,28 @@ class RowFile:
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """(height, width) of an image, None for other arrays."""
+        """(height, width) if rows are images, None for "npy"."""
         return None if self.field == "npy" else (self.shape[0], self.shape[1])
 
     @property
     def num_bytes(self) -> int:
-        """Length of the file."""
+        """Size of a file in bytes."""
         return len(self.head) + self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
 
     def of(self, row: NDArray[Any]) -> bytes:
-        """Return the file of a row, which need not be contiguous."""
-        # The data type again, since NumPy converts single numbers to native byte order. uint8, since times have no buffers.
+        """Return the bytes of the file for a row, which need not be contiguous in memory."""
+        # The dtype is given again, as NumPy converts scalars to native byte order. The view is uint8, as times have no buffer.
         whole = np.ascontiguousarray(row, self.dtype).reshape(-1)
         return b"".join((self.head, whole.view(np.uint8).data))
 
 
 def row_file(shape: tuple[int, ...], dtype: DTypeLike) -> RowFile:
-    """Return the file format for rows of one shape and type.
+    """Return the recipe for turning rows of one shape and dtype into files.
 
     Args:
         shape: Shape of a row. uint8 [H, W, 3] is an RGB image and becomes "ppm"; uint8 [H, W] and [H, W, 1] are
-            grey and become "pgm"; all others become "npy".
-        dtype: Data type of a row; no Python objects.
+            grey and become "pgm"; rows of other shapes or dtypes become "npy".
+        dtype: Data type of a row, which must not hold Python objects.
     """
     dtype = np.dtype(dtype)
     grey = len(shape) == 2 or shape[2:] == (1,)
@@ -66,10 +66,13 @@ def row_file(shape: tuple[int, ...], dtype: DTypeLike) -> RowFile:
 
 
 def read_npy(data: bytes | memoryview) -> NDArray[Any]:
-    """Return the array of a NumPy file, which shares its bytes; `numpy.load` would allocate any size in the header.
+    """Return the array of a NumPy file, as a view of its bytes; `numpy.load` would allocate any size that a header claims.
+
+    Args:
+        data: The bytes of the .npy file.
 
     Raises:
-        Exception: It is damaged, or of Python objects; NumPy's parser of headers raises errors of many kinds.
+        Exception: The file is damaged, or holds Python objects; NumPy's parser of headers raises errors of many types.
     """
     (shape, is_fortran, dtype), begin = call_parser(lambda: _npy_header(data))
     if dtype.hasobject or min(shape, default=0) < 0:
@@ -78,7 +81,7 @@ def read_npy(data: bytes | memoryview) -> NDArray[Any]:
 
 
 def _npy_header(data: bytes | memoryview) -> tuple[Any, int]:
-    """Return (shape, is Fortran's order, data type), and the offset of the numbers."""
+    """Return (shape, whether it is in Fortran order, dtype) from the header of a .npy file, and the offset of the numbers."""
     stream = io.BytesIO(data[: 1 << 14])  # NumPy refuses headers of more than 10,000 bytes
     is_first = npy_format.read_magic(stream) == (1, 0)
     read_header = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0

@@ -1,4 +1,4 @@
-"""Finding the restart intervals of a JPEG: pieces of its scan that can be decoded alone."""
+"""Find the restart intervals of a JPEG, which are pieces of its scan that can be decoded independently."""
 
 import struct
 from typing import NamedTuple
@@ -23,15 +23,15 @@ class _Scan(NamedTuple):
 
 
 def restart_offsets(data: Payload) -> NDArray[np.int64] | None:
-    """Return the restart intervals of a JPEG: 30 us per 100 kB, 3 us if it has none.
+    """Return the offsets of the restart intervals of a JPEG (30 us per 100 kB, 3 us if it has none).
 
     Args:
-        data: A whole JPEG file.
+        data: The bytes of the complete file.
 
     Returns:
-        int64 [intervals + 1]: offsets of the entropy-coded data of each interval, and of the marker that ends the scan.
-        Interval ``i`` without its marker is ``data[offsets[i] : offsets[i + 1] - 2]``, and the last one ends at
-        ``offsets[-1]``. None if the JPEG is not a single sequential scan of 8 bits, has no restart interval, or has other
+        int64 [intervals + 1]: offset of the entropy-coded data of each interval, and of the marker that ends the scan.
+        Interval ``i`` without its marker is ``data[offsets[i] : offsets[i + 1] - 2]``; the last interval ends at
+        ``offsets[-1]``. None if the JPEG is not a single sequential scan of 8 bits, has no restart intervals, or has other
         markers than its size and interval require.
 
     Example:
@@ -61,7 +61,11 @@ def restart_offsets(data: Payload) -> NDArray[np.int64] | None:
 
 
 def _find_scan(data: Payload) -> _Scan | None:
-    """Return the scan, None if it has no usable restart interval; raises struct.error if the data ends in the header."""
+    """Return the start of the scan and the number of its restart intervals; None if they cannot be used.
+
+    Raises:
+        struct.error: The data ends within the header.
+    """
     if data[:2] != b"\xff\xd8":
         return None
     num_mcus = num_components = interval = 0
@@ -87,7 +91,12 @@ def _find_scan(data: Payload) -> _Scan | None:
 
 
 def _read_frame(data: Payload, position: int) -> tuple[int, int]:
-    """Return the numbers of MCUs, 0 if they are not of 8 bits, and of components."""
+    """Return the number of MCUs (0 if the frame cannot be used) and the number of components, given a frame header.
+
+    Args:
+        data: The bytes of the file.
+        position: Offset of the content of the frame header.
+    """
     bits, height, width, num_components = _FRAME.unpack_from(data, position)
     factors = data[position + 7 : position + 6 + 3 * num_components : 3]
     if bits != 8 or not factors:

@@ -1,4 +1,4 @@
-"""Height and width of all images of a dataset, from its columns or from headers that are read once."""
+"""Find the height and width of all images of a dataset, from its columns or by reading image headers once."""
 
 import warnings
 from collections.abc import Callable
@@ -23,32 +23,33 @@ Sizes = NDArray[np.uint32]
 Progress = Callable[[int, int], None]
 
 VERSION = 2
-"""Version of the stored sizes; it grows when the same image may have another size."""
+"""Version of the stored sizes; it grows when an image may get another size than before."""
 _STORED_FROM = 4096
-"""Headers that are worth a file: fewer are read in little time."""
+"""Number of headers from which their sizes are stored: fewer are read in little time."""
 _WARNED_FROM = 100_000
-"""Headers that take so long (minutes on a network file system) that the user should know a faster way."""
+"""Number of headers from which a warning tells the user a faster way: reading them takes minutes on a network file system."""
 _FETCHED = 64
-"""Samples that a thread fetches at a time: enough to read their files in disk order, few enough for the progress bar."""
+"""Number of samples that a thread fetches at a time: enough to read files in disk order, few enough for a smooth progress bar."""
 
 
 def image_sizes(
     dataset: Dataset, *, field: str | None = None, progress: Progress | None = None
 ) -> Sizes:
-    """Return height and width of every upright image, uint32 [len, 2]; 0 for samples that cannot be read.
+    """Return the height and width of every image after EXIF orientation, uint32 [len, 2]; 0 for unreadable samples.
 
-    Sizes come from the columns of the dataset if it has them (tar indexes, tables). Several threads read the headers of the
-    other samples. Many sizes are stored in the cache folder under the fingerprint of the dataset (see docs/reading.md); one
-    process of a machine reads then, while the others wait.
+    Sizes are taken from the columns of the dataset if it has them (tar indexes, tables); otherwise several threads read the
+    headers of the images. If these are many, the sizes are stored in the cache folder under the fingerprint of the dataset
+    (see docs/reading.md): one process of a machine reads the headers, while the others wait.
 
     Args:
         dataset: Any dataset of images.
-        field: Name of the field with the images; None is `Sample.image`, the only one that columns describe.
-        progress: Called with the number of headers that are read, and of all; None shows a bar if stderr is a terminal.
+        field: Name of the field with the images; None takes `Sample.image`. Columns are not used for other fields.
+        progress: Called with the number of headers that were read, and the number of all headers to read; None shows a bar
+            if stderr is a terminal.
 
     Raises:
-        TransientError: The storage failed to give a sample that may be sound. With a size of 0 it would be in another bucket
-            than on other machines.
+        TransientError: The storage failed to give a sample. A size of 0 would put the sample into another bucket than on
+            other machines.
 
     Example:
         >>> from readers.image.sizes import image_sizes
@@ -86,7 +87,7 @@ def image_sizes(
 
 
 def _column_sizes(dataset: Dataset) -> Sizes:
-    """Return the sizes that columns hold, 0 for the others."""
+    """Return the sizes in the columns of a dataset, uint32 [len, 2]; 0 for unknown sizes."""
     sizes = np.zeros((len(dataset), 2), np.uint32)
     if isinstance(dataset, IndexedDataset):
         for side, name in enumerate(("height", "width")):
@@ -105,7 +106,7 @@ def _load(path: Path, length: int) -> Sizes | None:
 def _read(
     dataset: Dataset, field: str | None, indices: NDArray[np.int64], progress: Progress
 ) -> Sizes:
-    """Read the headers of some samples, uint32 [n, 2]."""
+    """Read the headers of the images of some samples, and return their sizes, uint32 [n, 2]."""
     pieces = [indices[at : at + _FETCHED] for at in range(0, len(indices), _FETCHED)]
 
     def sizes_of(piece: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -120,7 +121,7 @@ def _read(
 
 
 def _size(sample: Sample | BadSample, field: str | None) -> tuple[int, int]:
-    """Return the size of an image as the loader sees it; zeros for a sample that is bad for the loader."""
+    """Return (height, width) of a sample's image; zeros if the sample is bad, or has no readable image."""
     if isinstance(sample, BadSample):
         return 0, 0
     data = sample.image if field is None else sample.fields.get(field)

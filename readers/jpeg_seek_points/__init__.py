@@ -1,1 +1,1 @@
-"""Stored seek points of JPEGs, with which a part of an image is decoded without reading what lies before it."""
+"""Stored seek points of JPEGs: places in the compressed data at which decoding can begin, so that crops decode faster."""

@@ -1,4 +1,4 @@
-"""The interface of a decoder that finds seek points; it is passed in, since nothing is decoded in this package."""
+"""The interface of a function that finds seek points; callers pass one in, since this package does not decode images."""
 
 from typing import Protocol
 
@@ -6,26 +6,26 @@ from readers.jpeg_seek_points.layout import PackedSeekPoints
 from readers.sample import Payload
 
 NO_IMAGE = PackedSeekPoints(-1, 0, b"")
-"""Stored for a sample without an image, or with one that cannot be read; its digest is 0."""
+"""Stored for a sample without an image, or with an image that cannot be read; the digest of such an entry is 0."""
 
 
 class Finder(Protocol):
-    """Finds seek points; it can be pickled. See `dali_pipes.jpeg.seek_points.FINDER`."""
+    """The interface of a decoder that finds seek points; picklable. `dali_pipes.jpeg.seek_points.FINDER` implements it."""
 
     @property
     def version(self) -> int:
-        """Version of the rows and statuses; it grows when the same image may give other ones."""
+        """Version of the results; it grows when an image may give other rows or another status than before."""
 
     def digest(self, image: Payload) -> int:
-        """Return 64 bits over all bytes of an image."""
+        """Return a 64-bit hash of all bytes of an image, as an integer."""
 
     def find(self, image: Payload) -> PackedSeekPoints:
-        """Read all codes of an image, which may be any bytes; the status is 0 or more."""
+        """Return the seek points of an image, with a status >= 0; `image` may be any bytes."""
 
     def reason(self, status: int) -> str:
-        """Return why images of a status have no seek points; "" if they have some."""
+        """Return the reason why images with a status have no seek points; "" if they may have some."""
 
 
 def find_seek_points(image: Payload | None, finder: Finder) -> tuple[int, PackedSeekPoints]:
-    """Return digest and seek points of an image; 0 and NO_IMAGE if there is none."""
+    """Return the digest and the seek points of an image; 0 and NO_IMAGE if `image` is None."""
     return (0, NO_IMAGE) if image is None else (finder.digest(image), finder.find(image))

@@ -1,15 +1,15 @@
-"""Layout of a file of seek points: a slot for each image of a dataset or a shard, then rows.
+"""Layout of a file of seek points: a slot for each sample of a dataset or shard, then rows.
 
-All numbers little-endian, in this order:
+The file holds, in this order, all numbers little-endian:
 
     128 bytes   format, fingerprint of the data, version of the rows, number of slots, checksum of these
     slots       32 bytes for each sample: offset of its rows, digest of its image, status, checksums; zeros: unknown
-    rows        bytes that are opaque here, in any order
+    rows        the seek points of each image, as bytes that only the `Finder` interprets, in any order
 
-The file holds neither code nor pickles. Rows are appended before the slot that names them is written: a writer that is killed
-in between leaves bytes that no slot names. The checksum of a slot also covers the head of the file and the number of the
-sample, and a slot holds the checksum of its rows. Damaged slots, slots at a wrong place and rows that two processes wrote at
-the same time count as unknown.
+The file holds neither code nor pickles. Rows are appended before the slot that refers to them is written: a writer that is
+killed in between leaves bytes to which no slot refers. The checksum of a slot also covers the head of the file and the index
+of the sample, and a slot holds the checksum of its rows. Damaged slots, slots at a wrong place and rows that two processes
+wrote at the same time count as unknown.
 """
 
 import zlib
@@ -22,37 +22,37 @@ import numpy as np
 from readers.storage.side_file import CheckedStruct, DamagedFileError
 
 FORMAT = b"gpu-aug points 1"
-"""First bytes of each file. Another layout needs another number at their end."""
+"""First bytes of each file. A new layout needs a new number at their end."""
 HEAD_BYTES = 128
-"""Bytes before the slots: a multiple of 32, so that no slot crosses a page."""
+"""Number of bytes before the slots: a multiple of 32, so that no slot crosses a page."""
 SLOT_BYTES = 32
-"""Bytes of a slot."""
+"""Size of a slot."""
 
 _HEAD = CheckedStruct("16s32sI4xQ")
-"""Format, fingerprint of the data, version of the rows, number of slots."""
+"""Layout of the head: format, fingerprint of the data, version of the rows, number of slots."""
 _SLOT = CheckedStruct("QQIIhH")
-"""The fields of `Slot`."""
+"""Layout of a slot: the fields of `Slot`."""
 SLOT = np.dtype(
     [
         *(("start", "<u8"), ("digest", "<u8"), ("num_bytes", "<u4"), ("crc", "<u4")),
         *(("status", "<i2"), ("every", "<u2"), ("check", "<u4")),
     ]
 )
-"""A slot for compiled code: the fields of `Slot`, then the CRC-32 of the number of the sample (8 bytes) and these fields,
-which starts from `Head.seed`."""
+"""Layout of a slot for compiled code: the fields of `Slot`, then a CRC-32 over the index of the sample (8 bytes) and these
+fields, which starts from `Head.seed`."""
 _UNKNOWN = bytes(SLOT_BYTES)
-"""Holes of a sparse file read as zeros, so a new file needs no writing of its slots."""
+"""An empty slot. Holes of a sparse file read as zeros, so the slots of a new file need not be written."""
 _PIECE_SLOTS = 1 << 15
-"""Slots that are encoded at a time: 1 MB."""
+"""Number of slots that are encoded at a time: 1 MB."""
 
 
 class PackedSeekPoints(NamedTuple):
-    """Seek points of one image as they are stored.
+    """Seek points of one image, in the form in which they are stored.
 
     Attributes:
-        status: Verdict on the whole image, -32768 to 32767; the `Finder` defines the numbers.
-        every: Distance of the rows, 0 to 65535; the `Finder` defines the unit.
-        rows: The rows as bytes; may be empty.
+        status: Status of the whole image, such as sound or damaged, -32768 to 32767; the `Finder` defines the values.
+        every: Distance between two seek points, 0 to 65535; the `Finder` defines the unit.
+        rows: The seek points as bytes, a row for each; may be empty.
     """
 
     status: int
@@ -61,12 +61,12 @@ class PackedSeekPoints(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Seek points of a certain image.
+    """The seek points of the image of one sample.
 
     Attributes:
-        number: Number of the sample in the file.
-        digest: 64 bits over all bytes of the image.
-        points: Its seek points.
+        number: Index of the sample among those of the file.
+        digest: `Finder.digest` of the image.
+        points: The seek points of the image.
     """
 
     number: int
@@ -75,15 +75,15 @@ class Entry(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Position and checksums of the rows of an image.
+    """The slot of one sample: where its rows are stored, and checksums.
 
     Attributes:
         start: Offset of the rows in the file.
-        digest: See `Entry`.
-        num_bytes: Length of the rows.
+        digest: `Finder.digest` of the image.
+        num_bytes: Length of the rows in bytes.
         crc: CRC-32 of the rows.
-        status: See `PackedSeekPoints`.
-        every: See `PackedSeekPoints`.
+        status: Status of the image; see `PackedSeekPoints`.
+        every: Distance between two seek points; see `PackedSeekPoints`.
     """
 
     start: int
@@ -94,7 +94,7 @@ class Slot(NamedTuple):
     every: int
 
     def check(self, rows: bytes) -> PackedSeekPoints | None:
-        """Return the seek points with the bytes read at `start`, or None if these are not the rows that were written."""
+        """Return the seek points, given the bytes that were read at `start`; None if their checksum does not match."""
         if len(rows) != self.num_bytes or zlib.crc32(rows) != self.crc:
             return None
         return PackedSeekPoints(self.status, self.every, rows)
@@ -102,12 +102,12 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """Description of the data at the beginning of a file.
+    """The head of a file of seek points, which describes the data that the file belongs to.
 
     Attributes:
-        belongs: 32 hex digits, the fingerprint of the dataset or shard.
-        version: `Finder.version`.
-        num_samples: Number of slots.
+        belongs: 32 hex digits, the identity of the dataset or shard.
+        version: `Finder.version` of the seek points.
+        num_samples: Number of samples, and of slots.
     """
 
     belongs: str
@@ -120,10 +120,10 @@ class Head:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read the first bytes of a file.
+        """Return the head in the first bytes of a file.
 
         Raises:
-            DamagedFileError: They are damaged, or of another format.
+            DamagedFileError: The bytes are damaged, or of another format.
         """
         name, belongs, version, num_samples = _HEAD.unpack(data, "head")
         if name != FORMAT:
@@ -137,11 +137,11 @@ class Head:
 
     @property
     def seed(self) -> int:
-        """Start of the checksums of slots, so that slots of other files do not match: the checksum of the head."""
+        """Start value for the checksums of slots, so that slots of other files do not match: the checksum of the head."""
         return int.from_bytes(self._packed()[-4:], "little")
 
     def slot_at(self, number: int) -> int:
-        """Return the offset of the slot of a sample."""
+        """Return the offset in the file of the slot of a sample."""
         return HEAD_BYTES + SLOT_BYTES * number
 
     def _packed(self) -> bytes:
@@ -149,12 +149,12 @@ class Head:
 
 
 def pack_slot(seed: int, entry: Entry, start: int) -> bytes:
-    """Return the slot of an image.
+    """Return the bytes of the slot of a sample.
 
     Args:
-        seed: See `Head.seed`.
-        entry: Its seek points.
-        start: Offset of their rows.
+        seed: `Head.seed` of the file.
+        entry: The seek points of the sample.
+        start: Offset of their rows in the file.
     """
     status, every, rows = entry.points
     slot = Slot(start, entry.digest, len(rows), zlib.crc32(rows), status, every)
@@ -162,10 +162,15 @@ def pack_slot(seed: int, entry: Entry, start: int) -> bytes:
 
 
 def parse_slot(seed: int, number: int, data: bytes) -> Slot | None:
-    """Read the slot of a sample; None if it is empty.
+    """Return the slot of a sample, given its bytes; None if it is empty.
+
+    Args:
+        seed: `Head.seed` of the file.
+        number: Index of the sample in the file.
+        data: Bytes of the slot.
 
     Raises:
-        DamagedFileError: It is not as it was written.
+        DamagedFileError: The checksum does not match.
     """
     if data == _UNKNOWN:
         return None
@@ -173,11 +178,12 @@ def parse_slot(seed: int, number: int, data: bytes) -> Slot | None:
 
 
 def encode_pieces(head: Head, entries: Callable[[], Iterable[Entry]]) -> Iterator[bytes]:
-    """Yield the bytes of a complete file; the same entries always give the same bytes.
+    """Yield the bytes of a complete file of seek points, in pieces; they depend only on the arguments.
 
     Args:
         head: Head of the file.
-        entries: Yields the entries in increasing order of their numbers; it is called twice and must yield the same.
+        entries: Returns an iterable of the entries in ascending order of `Entry.number`; it is called twice, and must return
+            equal entries.
     """
     yield head.pack()
     seed, start, number = head.seed, head.first_row, 0
@@ -201,7 +207,7 @@ def encode_pieces(head: Head, entries: Callable[[], Iterable[Entry]]) -> Iterato
 
 
 def encode_file(head: Head, entries: Sequence[Entry]) -> bytes:
-    """Return the bytes of a complete file of few samples; see `encode_pieces`."""
+    """Return all bytes of a file of seek points, for a file of few samples; see `encode_pieces`."""
     return b"".join(encode_pieces(head, lambda: entries))
 
 

@@ -1,4 +1,8 @@
-"""Paths of seek points: next to a file of many samples, complete and read-only; or in the cache folder, in a file that grows while the dataset is read."""
+"""Find and write the files of seek points.
+
+There are two kinds: files next to a data file of many samples, which are written as a whole and never change; and files in the
+cache folder, one for each dataset, which grow while the dataset is read.
+"""
 
 import hashlib
 import logging
@@ -32,26 +36,26 @@ from readers.storage.unreadable import reason_of
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
 _FOLDER = "checkpoints"
-"""Folder in the cache folder. Stored files lie there since the first version, so the name stays."""
+"""Name of the subfolder of the cache folder. It dates from the first version, and must stay, so that stored files are found."""
 _PIECE_BYTES = 1 << 23
-"""8 MB of a remote file are copied at a time: few requests, little memory."""
+"""A remote file is copied in pieces of 8 MB: few requests, little memory."""
 _LEAST_SHARE = 1 / 4
-"""Part of the limit of the folder that a dataset in use can always fill, whatever other datasets left there."""
+"""Share of the folder's limit that the file of a dataset in use may always have, even if files of other datasets fill the rest."""
 
 
 def location_beside(file: SampleFile) -> str:
-    """Return the path or URL of the seek points next to a file of samples."""
+    """Return the path or URL of the file of seek points next to a data file."""
     return with_path(file.location, lambda path: f"{path}{SUFFIX}")
 
 
 def open_beside(file: SampleFile, version: int) -> SeekPointFile | None:
-    """Open the seek points next to a file of samples; None if there are none that fit.
+    """Open the file of seek points next to a data file, and return it; None if there is none, or none that fits.
 
-    Those of an object in a store are copied into the cache folder.
+    If the data file is in an object store, its file of seek points is copied into the cache folder first.
 
     Args:
-        file: Holds the samples.
-        version: Version of the rows.
+        file: The data file.
+        version: `Finder.version` that the seek points must have.
     """
     head = _head(file, version)
     # Without them decoding takes longer and gives the same image.
@@ -63,11 +67,16 @@ def open_beside(file: SampleFile, version: int) -> SeekPointFile | None:
 
 
 def write_beside(file: SampleFile, version: int, entries: Sequence[Entry]) -> None:
-    """Write the seek points of the samples of a file next to it, as one complete file.
+    """Write the seek points of all samples of a data file into one complete file next to it.
+
+    Args:
+        file: The data file.
+        version: `Finder.version` of the seek points.
+        entries: The seek points, in ascending order of `Entry.number`.
 
     Raises:
-        OSError: It cannot be written.
-        PrepareError: The store refuses it.
+        OSError: The local file cannot be written.
+        PrepareError: The file cannot be written to the object store.
     """
     data = encode_file(_head(file, version), entries)
     location = location_beside(file)
@@ -81,7 +90,7 @@ def write_beside(file: SampleFile, version: int, entries: Sequence[Entry]) -> No
 
 
 def is_complete_beside(file: SampleFile, version: int) -> bool:
-    """Return whether all samples have undamaged seek points next to their file, which has not changed since."""
+    """Return whether a file next to a data file holds an undamaged entry for each of its samples, and is not older."""
     found = open_beside(file, version)
     if found is None:
         return False
@@ -114,11 +123,15 @@ def _is_older(path: Path, than: Path) -> bool:
 
 
 def _local_copy(file: SampleFile, head: Head) -> Path:
-    """Return the path of a copy in the cache folder, which is made first if it is missing.
+    """Return the path of a local copy of a remote file of seek points, in the cache folder; it is made if necessary.
+
+    Args:
+        file: The remote data file.
+        head: Head that the file of seek points must have.
 
     Raises:
-        OSError: There are no seek points, or the copy cannot be written.
-        SourceError: There are no seek points.
+        OSError: The file of seek points cannot be read, or the copy cannot be written.
+        SourceError: There is no file of seek points.
     """
     path = path_in_cache(_FOLDER, os.fsencode(file.location) + head.pack(), SUFFIX)
     with suppress(OSError, DamagedFileError):  # there is no copy yet
@@ -134,13 +147,14 @@ def _local_copy(file: SampleFile, head: Head) -> Path:
 
 
 def make_room(path: Path) -> int:
-    """Return how large a file of the cache folder may become, and remove files of other datasets if they leave too little.
+    """Make room for the file of a dataset in the cache folder, and return the size in bytes to which it may grow.
 
-    All files together take at most `default_limit_bytes`. If the others leave less than a quarter of that, the least recently
-    used ones are removed. A process that has one of them open continues with it, and starts a new one when it adds to it.
+    All files of seek points together take at most `default_limit_bytes`. If the files of other datasets leave less than a
+    quarter of that, the least recently used ones are removed. A process that has a removed file open goes on reading it, and
+    creates a new one when it stores more.
 
     Args:
-        path: The file, which must exist.
+        path: Path of the dataset's file, which must exist.
 
     Raises:
         OSError: The folder cannot be listed.
@@ -156,7 +170,12 @@ def make_room(path: Path) -> int:
 
 
 def make_head(dataset: Dataset, version: int) -> Head:
-    """Return the head of the file of a dataset."""
+    """Return the head of a dataset's file of seek points.
+
+    Args:
+        dataset: The dataset.
+        version: `Finder.version` of the seek points.
+    """
     identity = getattr(dataset, "cache_identity", None) or dataset.fingerprint
     if not re.fullmatch("[0-9a-f]{32}", identity):  # a user's own class of dataset
         identity = hashlib.sha256(identity.encode()).hexdigest()[:32]
@@ -164,17 +183,17 @@ def make_head(dataset: Dataset, version: int) -> Head:
 
 
 def cache_path(head: Head) -> Path:
-    """Return the path of the file of a dataset in the cache folder; each version of the rows has its own file."""
+    """Return the path of a dataset's file in the cache folder; it depends on the head, so each version has its own file."""
     return path_in_cache(_FOLDER, head.pack(), SUFFIX)
 
 
 def rewrite_in_order(head: Head) -> None:
-    """Rewrite the file of a dataset in the order of the samples, without bytes that no slot names.
+    """Rewrite a dataset's file in the cache folder in the order of the samples, without unused bytes.
 
-    Files with the same seek points then have the same bytes. A process that has the old file open continues with it.
+    The bytes of the file then depend only on the seek points in it. A process that has the old file open goes on using it.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     path = cache_path(head)
     # Without a file there is nothing to do.
@@ -195,16 +214,16 @@ def _is_in_order(file: SeekPointFile) -> bool:
 
 
 class CacheFile:
-    """Reads and stores the seek points of a dataset in the cache folder; safe to use from any thread.
+    """The file of a dataset in the cache folder, which stores and returns seek points; safe to use from any thread.
 
-    If the file is full or the folder cannot be written, a warning is logged once and nothing more is stored.
+    If the file is full or the folder cannot be written, a warning is logged once, and nothing more is stored.
 
     Args:
-        head: Head of the file of the dataset.
-        limit_bytes: Largest size of the file; None asks `make_room`.
+        head: Head of the file.
+        limit_bytes: Largest size of the file; None takes the result of `make_room`.
 
     Attributes:
-        is_writable: Whether more can be stored.
+        is_writable: Whether more seek points can be stored.
     """
 
     def __init__(self, head: Head, limit_bytes: int | None = None) -> None:
@@ -214,16 +233,16 @@ class CacheFile:
         self._opening = threading.Lock()
 
     def file(self) -> SeekPointFile | None:
-        """Return the open file; None if there is none that fits."""
+        """Return the open file; None if it does not exist or does not fit."""
         return self._file or self._open()
 
     def used_slots(self) -> NDArray[np.bool_]:
-        """Return which samples have a slot, bool [samples]; all False without a file."""
+        """Return which samples have a slot, bool [samples]; all False if there is no file."""
         file = self.file()
         return file.used_slots() if file else np.zeros(self._head.num_samples, np.bool_)
 
     def store(self, entries: Sequence[Entry]) -> None:
-        """Store seek points, as far as there is room."""
+        """Store seek points, as many as the limit of the file allows."""
         if not self.is_writable:
             return
         try:
@@ -254,7 +273,7 @@ class CacheFile:
         return self._file
 
     def _open_to_add(self) -> tuple[SeekPointFile, int]:
-        """Return the file to add to, which is new if there is none that fits, and its largest size."""
+        """Return the file to add to, and its largest size in bytes; a new file is created if there is none that fits."""
         with self._opening:
             file = self._file
             if file is None or not file.is_writable or not file.is_current():

@@ -1,18 +1,18 @@
-"""A file that holds many samples, beside which their seek points may lie."""
+"""A data file of many samples, next to which there may be a file of their seek points."""
 
 from typing import NamedTuple
 
 SUFFIX = ".gpuaug-checkpoints"
-"""End of the names of files of seek points. Stored files have it since the first version, so it stays."""
+"""End of the names of files of seek points. It dates from the first version, and must stay, so that stored files are found."""
 
 
 class SampleFile(NamedTuple):
-    """A file of a dataset that holds some of its samples, one after the other.
+    """A data file, such as a shard, that holds consecutive samples of a dataset.
 
     Attributes:
-        location: Path or URL.
-        identity: 32 hex digits that change when its samples change.
-        num_samples: Number of samples.
+        location: Path or URL of the file.
+        identity: 32 hex digits that change if the samples change.
+        num_samples: Number of samples in the file.
     """
 
     location: str

@@ -1,7 +1,7 @@
-"""A file of seek points that any number of processes read and append to at the same time.
+"""A file of seek points, which any number of processes may read and append to at the same time.
 
-It is read with `pread` through the page cache, never as a whole and never mapped: so it takes no memory of a process, and a
-file that somebody shortens is read as far as it goes, where a mapping would end the process.
+It is read with `pread`, never as a whole and never mapped: so it takes no memory of the process, and if the file is shortened,
+reading returns fewer bytes, whereas a mapping would kill the process.
 """
 
 import fcntl
@@ -29,13 +29,14 @@ from readers.storage.lock import is_at, try_lock, wait_for
 from readers.storage.side_file import DamagedFileError, read_all, write_all
 
 _LOCK_SECONDS = 0.2
-"""Patience for the lock, which others hold for a few ms; a holder that was stopped must not delay a batch for longer."""
+"""Longest wait for the lock, which others hold for a few ms: a stopped process that holds it must not delay a batch for
+longer."""
 _PIECE_SLOTS = 1 << 12
-"""Slots that are read at a time: 128 kB."""
+"""Number of slots that are read at a time: 128 kB."""
 
 
 class FileFullError(OSError):
-    """The file has reached its largest size."""
+    """The file of seek points has reached its largest size."""
 
 
 class SeekPointFile:
@@ -43,18 +44,18 @@ class SeekPointFile:
 
     Attributes:
         path: Path of the file.
-        head: Its head.
-        is_writable: Whether entries can be added.
-        seed: See `Head.seed`.
+        head: Head of the file.
+        is_writable: Whether the file was opened for adding entries.
+        seed: `Head.seed` of the file.
 
     Args:
         path: Path of the file.
-        head: The head that it must have.
+        head: The head that the file must have.
         writable: Whether `add` will be called.
 
     Raises:
-        DamagedFileError: It has another head, or a damaged one.
-        OSError: It cannot be opened.
+        DamagedFileError: The file has another head, or a damaged one.
+        OSError: The file cannot be opened.
     """
 
     def __init__(self, path: Path, head: Head, *, writable: bool = False) -> None:
@@ -64,11 +65,11 @@ class SeekPointFile:
         self._file = OpenFile(path, head, writable)
 
     def find(self, number: int, digest: int) -> PackedSeekPoints | None:
-        """Return the seek points of an image; None if there are none, or damaged ones, or those of other bytes.
+        """Return the stored seek points of an image; None if there are none, they are damaged, or the image has changed.
 
         Args:
-            number: Number of the sample in the file.
-            digest: 64 bits over all bytes of its image.
+            number: Index of the sample in the file.
+            digest: `Finder.digest` of the sample's image.
         """
         descriptor = self._file.number
         with suppress(DamagedFileError, OSError):
@@ -80,11 +81,14 @@ class SeekPointFile:
 
     @property
     def open_file(self) -> "OpenFile":
-        """The descriptor, for compiled code; it stays open as long as this object is referenced."""
+        """The open descriptor for compiled code; it stays open as long as the returned object is referenced."""
         return self._file
 
     def slots(self, start: int, stop: int) -> Iterator[tuple[int, Slot]]:
-        """Yield the numbers and undamaged slots of the samples start to stop, half open, in order."""
+        """Yield the index and the slot of each sample from `start` up to, but not including, `stop`, in order.
+
+        Samples with an empty or damaged slot are left out.
+        """
         for first in range(start, stop, _PIECE_SLOTS):
             last = min(stop, first + _PIECE_SLOTS)
             data = self._read_slots(first, last)
@@ -96,7 +100,7 @@ class SeekPointFile:
                         yield number, slot
 
     def used_slots(self) -> NDArray[np.bool_]:
-        """Return which samples have a slot, bool [samples]; it may be damaged or belong to other bytes."""
+        """Return which samples have a slot that is not empty, bool [samples]; whether it is damaged or outdated is not checked."""
         pieces = []
         for first in range(0, self.head.num_samples, _PIECE_SLOTS):
             count = min(self.head.num_samples - first, _PIECE_SLOTS)
@@ -105,7 +109,7 @@ class SeekPointFile:
         return np.concatenate([np.empty(0, np.bool_), *pieces])
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
-        """Yield the undamaged entries of the samples start to stop, half open, in order."""
+        """Yield the undamaged entries of the samples from `start` up to, but not including, `stop`, in order."""
         for number, slot in self.slots(start, stop):
             points = slot.check(read_all(self._file.number, slot.num_bytes, slot.start))
             if points is not None:
@@ -115,15 +119,15 @@ class SeekPointFile:
         """Write entries, which replace earlier ones of the same samples.
 
         Args:
-            entries: In any order.
+            entries: The entries, in any order.
             limit_bytes: Largest size of the file.
 
         Returns:
-            False if another process holds the lock for too long, as a stopped one does; nothing is written then.
+            Whether the entries were written; False if another process holds the lock for too long.
 
         Raises:
-            FileFullError: The file would grow beyond the limit.
-            OSError: It cannot be written.
+            FileFullError: The file would exceed its limit.
+            OSError: The file cannot be written.
         """
         with self._adding:
             file = self._file = self._file.for_this_process(self.path, self.head)
@@ -142,7 +146,7 @@ class SeekPointFile:
         return True
 
     def is_current(self) -> bool:
-        """Return whether the file still has its name: it may have been removed or replaced."""
+        """Return whether the open file is still the one at its path; it may have been removed or replaced."""
         return is_at(self._file.number, self.path)
 
     def _read_slots(self, start: int, stop: int) -> bytes:
@@ -150,10 +154,10 @@ class SeekPointFile:
 
 
 def open_to_add(path: Path, head: Head) -> SeekPointFile:
-    """Open a file to add to; an empty one is created if there is none with this head.
+    """Open a file of seek points for adding entries, and return it; if there is none with this head, create an empty one.
 
     Raises:
-        OSError: It cannot be created or written.
+        OSError: The file cannot be created or written.
     """
     with suppress(FileNotFoundError, DamagedFileError):  # it is created below
         return SeekPointFile(path, head, writable=True)
@@ -167,10 +171,19 @@ def open_to_add(path: Path, head: Head) -> SeekPointFile:
 
 
 class OpenFile:
-    """A descriptor that is closed when the last thread that reads from it drops this object.
+    """An open descriptor of a file of seek points, which is closed when the last reference to this object is dropped.
+
+    Args:
+        path: Path of the file.
+        head: The head that the file must have.
+        writable: Whether to open the file for writing, too.
 
     Attributes:
         number: The descriptor.
+
+    Raises:
+        DamagedFileError: The file has another head, or a damaged one.
+        OSError: The file cannot be opened.
     """
 
     __slots__ = ("_is_writable", "_pid", "number")
@@ -188,12 +201,12 @@ class OpenFile:
             close(self.number)
 
     def for_this_process(self, path: Path, head: Head) -> "OpenFile":
-        """Return this object, or a new one in a child of a fork, since parent and child share the lock of a descriptor."""
+        """Return this object; in a forked child a new one, since parent and child would share the lock of the descriptor."""
         return self if self._pid == os.getpid() else OpenFile(path, head, self._is_writable)
 
     @contextmanager
     def locked(self) -> Iterator[bool]:
-        """Hold the lock of the file during the block, if it is free in time; yields whether it was."""
+        """Try to hold the lock of the file during the with block; yield whether the lock was obtained in time."""
         has_lock = wait_for(lambda: try_lock(self.number), _LOCK_SECONDS)
         try:
             yield has_lock

@@ -1,4 +1,4 @@
-"""The seek points of all samples of a dataset, also of selections and mixtures, from all files that hold some."""
+"""Read and store the seek points of the samples of any dataset, including selections and mixtures."""
 
 import resource
 import threading
@@ -18,7 +18,7 @@ from readers.jpeg_seek_points.seek_point_file import OpenFile, SeekPointFile
 from readers.sample import Dataset
 
 _MOST_OPEN = 1024
-"""Files of seek points next to shards that are open at the same time, if the process may open eight times as many."""
+"""Largest number of files of seek points next to shards that are open at a time; at most an eighth of the process's limit."""
 _NO_FILE = -1
 """Stands for a missing file, since descriptors are never negative."""
 
@@ -26,17 +26,18 @@ _NO_FILE = -1
 class DatasetSeekPoints:
     """Reads and stores the seek points of the JPEGs of a dataset; safe to use from any thread.
 
-    Two kinds of files hold them. Next to a file of many samples (a tar, a Parquet file) there may be
-    ``NAME.gpuaug-checkpoints``, which `gpu-aug index --seek-points` and `gpu-aug pack` write as a whole. Others are in the
-    cache folder, in one file for each dataset; see `readers.jpeg_seek_points.locations`. Selections and mixtures share the
-    files of the datasets they are made of.
+    Two kinds of files hold them. Next to a data file of many samples (a tar, a Parquet file) there may be a file
+    ``NAME.gpuaug-checkpoints``, which `gpu-aug index --seek-points` and `gpu-aug pack` write as a whole. All other seek points
+    are in the cache folder, in one file for each dataset; see `readers.jpeg_seek_points.locations`. Selections and mixtures
+    use the files of the datasets that they are made of.
 
-    Stored seek points are valid only for an image with the digest that they were found with.
+    Stored seek points are valid only for an image whose digest equals the stored one.
 
     Args:
         dataset: Any dataset.
-        version: `Finder.version`.
-        limit_bytes: Largest size of a file in the cache folder; None asks `readers.jpeg_seek_points.locations.make_room`.
+        version: `Finder.version` of the seek points.
+        limit_bytes: Largest size of a file in the cache folder; None takes the result of
+            `readers.jpeg_seek_points.locations.make_room`.
     """
 
     def __init__(self, dataset: Dataset, version: int, limit_bytes: int | None = None) -> None:
@@ -48,14 +49,14 @@ class DatasetSeekPoints:
 
     @property
     def is_writable(self) -> bool:
-        """Whether more can be stored."""
+        """Whether more seek points can be stored."""
         return all(leaf.cache.is_writable for leaf in list(self._leaves.values()))
 
     def find_slots(self, indices: NDArray[np.int64]) -> "SlotLocations":
-        """Return the slots that may hold the seek points of images.
+        """Return where the seek points of images may be stored, without reading them.
 
         Args:
-            indices: Indices in the dataset.
+            indices: int64 [n], indices in the dataset.
         """
         slots, files = [np.empty((0, 4), np.int64)], list[OpenFile]()
         for leaf, own, positions in self._origins(np.asarray(indices, np.int64)):
@@ -63,10 +64,10 @@ class DatasetSeekPoints:
         return SlotLocations(np.concatenate(slots), files)
 
     def store(self, entries: Sequence[Entry]) -> None:
-        """Store seek points, as far as there is room.
+        """Store seek points, as many as the limits of the files allow.
 
         Args:
-            entries: Their numbers are indices in the dataset.
+            entries: The seek points; `Entry.number` is the index in the dataset.
         """
         wanted = np.array([entry.number for entry in entries], np.int64)
         for leaf, own, positions in self._origins(wanted):
@@ -78,7 +79,7 @@ class DatasetSeekPoints:
             )
 
     def count_known(self) -> int:
-        """Return how many samples have stored seek points, without a look at the images."""
+        """Return the number of samples that have a stored entry, without checking that it fits the image."""
         count = 0
         for origin in origin_of(self._dataset, np.arange(len(self._dataset))):
             count += int(self._leaf(origin.dataset).used_slots()[origin.indices].sum())
@@ -105,12 +106,12 @@ class DatasetSeekPoints:
 
 
 class SlotLocations(NamedTuple):
-    """Slots that may hold the seek points of images.
+    """Slots in which the seek points of images may be stored, for compiled code that reads them.
 
     Attributes:
-        slots: int64 [m, 4]: position of the image in the request, descriptor of the file, its `Head.seed`, and number of the
-            slot. An image may have several, the better one first.
-        files: References that keep the descriptors open.
+        slots: int64 [m, 4], for each slot: position of the image in the request, descriptor of the file, `Head.seed` of the
+            file, and index of the slot. If an image has several slots, the one to prefer comes first.
+        files: Objects that keep the descriptors open.
     """
 
     slots: NDArray[np.int64]
@@ -118,7 +119,7 @@ class SlotLocations(NamedTuple):
 
 
 class _Leaf:
-    """A dataset that reads its samples itself."""
+    """The files of seek points of one source: a dataset that reads its samples itself, unlike a selection or mixture."""
 
     def __init__(self, dataset: Dataset, version: int, limit_bytes: int | None) -> None:
         self.cache = CacheFile(make_head(dataset, version), limit_bytes)
@@ -142,7 +143,13 @@ class _Leaf:
     def find_slots(
         self, own: NDArray[np.int64], positions: NDArray[np.int64], held: list[OpenFile]
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield slots as in `SlotLocations`, of a file next to a shard first, and add the files to a list."""
+        """Yield arrays of slots as in `SlotLocations.slots`: first those in files next to shards, then in the cache folder.
+
+        Args:
+            own: int64 [n], indices of the samples in this source.
+            positions: int64 [n], positions of the samples in the request.
+            held: List to which objects that keep the descriptors open are appended.
+        """
         if self._has_files:
             numbers = np.searchsorted(self._bounds, own, side="right") - 1
             shards, which = np.unique(numbers, return_inverse=True)

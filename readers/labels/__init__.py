@@ -1,1 +1,1 @@
-"""Labels: class names, vectors, labels from elsewhere, and samples without one."""
+"""Labels: class names, label vectors, labels that the caller gives, and warnings about samples without a label."""

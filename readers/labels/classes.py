@@ -1,4 +1,4 @@
-"""Names of classes, and the class numbers of labels that are written as text."""
+"""Read the names of classes, and turn labels that are text into class numbers."""
 
 import os
 import re
@@ -20,14 +20,14 @@ Classes = PathLike | Sequence[str] | Mapping[str, int]
 
 
 def read_classes(classes: Classes | None) -> tuple[str, ...] | None:
-    """Return names of classes in the order of their numbers; None if `classes` is None.
+    """Return class names in the order of their numbers; None if `classes` is None.
 
     Args:
-        classes: Names; or the numbers 0 to K - 1 by name; or a text file with a name per line, in which empty lines do
-            not count.
+        classes: A list of names; a dict from names to the numbers 0 to K - 1; or the path of a text file with one name
+            per line, in which empty lines are skipped.
 
     Raises:
-        SourceError: The file cannot be read, or there are no names, or a name is no text or occurs twice.
+        SourceError: The file cannot be read, or there are no names, or a name is not a text or occurs twice.
     """
     if classes is None:
         return None
@@ -68,11 +68,11 @@ def _checked(names: Sequence[str], source: str) -> tuple[str, ...]:
 
 
 class Numbering:
-    """The class number of each label.
+    """A mapping from labels, which are names or integers, to class numbers.
 
     Args:
-        names: The classes in the order of their numbers; empty if they have no names.
-        as_numbers: Whether labels that are text are read as integers, not as names.
+        names: Class names in the order of their numbers; empty if the classes have no names.
+        as_numbers: Whether labels that are text are parsed as integers rather than looked up in `names`.
     """
 
     def __init__(self, names: tuple[str, ...], *, as_numbers: bool) -> None:
@@ -80,10 +80,10 @@ class Numbering:
         self._numbers = {name: number for number, name in enumerate(names)}
 
     def number(self, label: str | int) -> int:
-        """Return the class number of a label, -1 for none.
+        """Return the class number of a label; the integer -1 is returned unchanged, as it means "no label".
 
         Raises:
-            ValueError: The label is no class; the text is a short reason.
+            ValueError: The label is not a known class; the text is a short reason.
         """
         if isinstance(label, str) and not self._as_numbers:
             if label not in self._numbers:
@@ -101,14 +101,18 @@ class Numbering:
 
 
 def numbering_of(labels: Iterable[str | int], classes: tuple[str, ...] | None) -> Numbering:
-    """Return the numbering of labels.
+    """Return the mapping from labels to class numbers, after deciding whether the labels are names or numbers.
 
-    Text is the name of a class. But if all texts are integers and none of them is among ``classes``, they are class
-    numbers. Without ``classes`` the names are numbered in sorted order. Labels that are numbers are class numbers.
+    Labels that are integers are class numbers. Labels that are text are class names; but if all texts look like integers
+    and none of them is among `classes`, they are class numbers.
+
+    Args:
+        labels: All labels of a dataset.
+        classes: Class names in the order of their numbers; None numbers the names among the labels in sorted order.
 
     Raises:
-        ValueError: There are no ``classes``, and some labels are integers and others names, or a label is a decimal number; the
-            text is a short reason.
+        ValueError: `classes` is None, and the labels mix integers with names or contain a decimal number; the text is a
+            short reason.
     """
     different = set(labels)
     texts = {one for one in different if isinstance(one, str)}

@@ -1,4 +1,4 @@
-"""Labels that the caller gives or a table holds: names, numbers and vectors, and how they become class numbers or vectors."""
+"""Turn labels that a caller gives or a table holds (names, numbers, lists) into class numbers or vectors."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,14 +19,19 @@ GivenLabels = Sequence[Any] | NDArray[Any] | Mapping[str, Any]
 
 
 class Labels(NamedTuple):
-    """The labels of a dataset, and the names of its classes."""
+    """The labels of a dataset, and its class names.
+
+    Attributes:
+        table: Class numbers or vectors by sample index.
+        class_names: Name of each class number, or of each number of a vector; empty if they have no names.
+    """
 
     table: LabelTable
     class_names: tuple[str, ...]
 
 
 Place = Callable[[int], str]
-"""Returns the position of a label, given its number: "train.csv, line 8"."""
+"""A function that returns where a label stands, such as "train.csv, line 8", given its index."""
 
 
 def make_labels(
@@ -38,19 +43,20 @@ def make_labels(
     several: bool = False,
     num_classes: int = 0,
 ) -> Labels:
-    """Return labels, given values that are all of one kind.
+    """Return class numbers or vectors, and class names, made from labels of one kind.
 
     Args:
-        values: For each sample a class number or a name, None or "" for none; or a vector: a list or an array of
-            numbers, or a list of names (or class numbers, with ``several``), which becomes a multi-hot vector.
-        classes: The names of the classes; None numbers names in sorted order.
-        place: Returns the name of a sample for errors.
-        source: Name of the data for errors.
-        several: Whether lists hold the classes of a sample, not the numbers of a vector.
-        num_classes: Least length of multi-hot vectors of classes without names.
+        values: One label per sample, all of one kind: class numbers or names, with None or "" for no label; or vectors,
+            given as lists or arrays of numbers; or lists of class names (or of class numbers, with `several`), which
+            become multi-hot vectors.
+        classes: Class names in the order of their numbers; None numbers the names in sorted order.
+        place: Returns where a label stands, for errors, given its index.
+        source: Name of the data, for errors.
+        several: Whether lists of numbers hold class numbers rather than the numbers of a vector.
+        num_classes: Smallest length of multi-hot vectors if the classes have no names.
 
     Raises:
-        SourceError: Values are of different kinds, or one is no class and no vector.
+        SourceError: Labels are of different kinds, or a label is neither a class nor a vector.
     """
     kinds = [_kind_of(value) for value in values]
     named = next((number for number, kind in enumerate(kinds) if kind != "none"), None)
@@ -108,7 +114,7 @@ def _of_several(
     source: str,
     num_classes: int,
 ) -> Labels:
-    """Make multi-hot vectors of lists of classes."""
+    """Return multi-hot vectors, float32 [N, K], made from lists of class names or class numbers."""
     numbering = _numbering((one for value in values for one in value), classes, source)
     numbers = [
         [_number(numbering, one, place, number) for one in value]
@@ -158,16 +164,17 @@ def _number(numbering: Numbering, value: Any, place: Place, number: int) -> int:
 def given_labels(
     labels: GivenLabels, classes: Classes | None, num_samples: int, keys: Callable[[], list[str]]
 ) -> Labels:
-    """Return the labels of a dataset.
+    """Return class numbers or vectors, and class names, made from the arguments of `with_labels`.
 
     Args:
-        labels: As `readers.IndexedDataset.with_labels` takes them.
-        classes: Likewise.
-        num_samples: Length of the dataset.
-        keys: Returns the keys of its samples; called only if labels are given by key.
+        labels: A label for each sample, or a dictionary from keys to labels; see `readers.IndexedDataset.with_labels`.
+        classes: Class names in the order of their numbers, or a text file of them; None numbers the names in sorted order.
+        num_samples: Number of samples in the dataset.
+        keys: Returns the keys of all samples; called only if `labels` is a dictionary.
 
     Raises:
-        SourceError: The number of labels is not that of the samples, or a label is of another kind or no class.
+        SourceError: The number of labels is not that of the samples, labels are of several kinds, or a label is not a
+            known class.
     """
     names = read_classes(classes)
     values = _by_key(keys(), labels) if isinstance(labels, Mapping) else labels
@@ -231,14 +238,16 @@ def _of_array(values: NDArray[Any], names: tuple[str, ...] | None) -> Labels:
 
 
 def split_pairs(source: Any, labels: GivenLabels | None) -> tuple[Any, GivenLabels | None]:
-    """Return the paths and the labels of a source that is a list of pairs; another source and its labels unchanged.
+    """Split a source that is a list of (path, label) pairs into a list of paths and a list of labels.
+
+    A source of another kind is returned unchanged, together with `labels`.
 
     Args:
-        source: The source that `readers.open_dataset` got.
-        labels: The labels that it got.
+        source: The argument `source` of `readers.open_dataset`.
+        labels: The argument `labels` of `readers.open_dataset`.
 
     Raises:
-        SourceError: Pairs are mixed with paths, a path is a pattern, or there are pairs and `labels`.
+        SourceError: Pairs are mixed with paths, a path in a pair is a pattern, or both pairs and `labels` are given.
     """
     pairs = _pairs_of(source)
     if pairs is None:
@@ -254,7 +263,11 @@ def split_pairs(source: Any, labels: GivenLabels | None) -> tuple[Any, GivenLabe
 
 
 def _pairs_of(source: Any) -> list[tuple[PathLike, Any]] | None:
-    """Return pairs of a path and a label; None if the source is something else."""
+    """Return a source as a list of (path, label) pairs; None if it holds no pairs.
+
+    Raises:
+        SourceError: Only some of the entries are pairs.
+    """
     if isinstance(source, (str, os.PathLike)) or not isinstance(source, Sequence):
         return None
     are_pairs = [isinstance(one, tuple | list) for one in source]

@@ -1,4 +1,4 @@
-"""Labels that are vectors (multi-hot classes, soft classes, numbers to regress), and tables of all labels of a dataset."""
+"""Vectors as labels (multi-hot classes, soft classes, numbers to regress), and a table of all labels of a dataset."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Label = int | NDArray[np.float32]
-"""The label of a sample: a class number, -1 for none, or a vector, float32 [K]."""
+"""The label of a sample: a class number, -1 for no label, or a vector, float32 [K]."""
 
 LabelShape = tuple[int, ...] | None
 """The shape of all labels of a dataset: () for class numbers, (K,) for vectors of one length, None for several lengths."""
@@ -24,7 +24,7 @@ def to_vector(value: Any, shape: LabelShape = None) -> NDArray[np.float32]:
         shape: The required shape; None allows any length.
 
     Raises:
-        ValueError: The value is no vector or has another length; the text is a short reason.
+        ValueError: `value` is not a vector, or has another length; the text is a short reason.
     """
     try:
         array = np.asarray(value)
@@ -42,10 +42,10 @@ def to_vector(value: Any, shape: LabelShape = None) -> NDArray[np.float32]:
 
 
 def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Return numbers as float32; NaN stays NaN.
+    """Return an array of numbers as float32; NaN is allowed.
 
     Raises:
-        ValueError: A number exceeds float32, or is infinite; the text is a short reason.
+        ValueError: A number is infinite or too large for float32; the text is a short reason.
     """
     with np.errstate(over="ignore"):  # such numbers are refused below
         found = np.ascontiguousarray(values, np.float32)
@@ -58,7 +58,7 @@ def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def class_number(label: Label) -> int:
-    """Return a label as class number, -1 if it is a vector or there is none."""
+    """Return a label as class number; -1 if the label is a vector, or -1 already."""
     return -1 if isinstance(label, np.ndarray) and label.ndim else int(label)
 
 
@@ -70,13 +70,13 @@ def same_label(one: Label, other: Label) -> bool:
 
 
 def label_shape_of(dataset: object) -> LabelShape:
-    """Return the label shape of any dataset; () if it has no such attribute."""
+    """Return the attribute `label_shape` of a dataset; (), class numbers, if it has no such attribute."""
     shape: LabelShape = getattr(dataset, "label_shape", ())
     return shape
 
 
 def described(shape: LabelShape) -> str:
-    """Return a description of labels of a shape, for messages."""
+    """Return a description of labels with this shape for messages, such as "vectors of 5 numbers"."""
     if shape is None:
         return "vectors of several lengths"
     return f"vectors of {shape[0]} numbers" if shape else "class numbers"
@@ -84,12 +84,12 @@ def described(shape: LabelShape) -> str:
 
 @dataclass(frozen=True, eq=False)
 class LabelTable:
-    """Labels by index: 8 bytes for a class number, 4 for each number of a vector.
+    """The labels of all N samples of a dataset, in compact arrays.
 
     Attributes:
-        values: int64 [N] class numbers, -1 for none; float32 [N, K] vectors; or float32 [sum of lengths], concatenated
-            vectors of several lengths.
-        starts: int64 [N + 1], the start of each concatenated vector, and the end of the last one; else None.
+        values: Class numbers, int64 [N], -1 for no label; vectors, float32 [N, K]; or concatenated vectors of several
+            lengths, float32 [sum of lengths].
+        starts: For concatenated vectors the start of each vector and the end of the last one, int64 [N + 1]; else None.
     """
 
     values: NDArray[np.int64] | NDArray[np.float32]
@@ -97,10 +97,10 @@ class LabelTable:
 
     @staticmethod
     def of_vectors(vectors: Sequence[object]) -> "LabelTable":
-        """Return a table of vectors.
+        """Return a table of N vectors, of one or several lengths.
 
         Raises:
-            ValueError: A value is no vector; the text is its number and a short reason.
+            ValueError: A value is not a vector; the text is "INDEX: REASON".
         """
         found: list[NDArray[np.float32]] = []
         for number, value in enumerate(vectors):
@@ -122,7 +122,7 @@ class LabelTable:
         return None if self.starts is not None else self.values.shape[1:]
 
     def __getitem__(self, index: int) -> Label:
-        """Return the label of one sample; a vector is a copy."""
+        """Return the label of one sample; a vector is returned as a copy."""
         if self.starts is not None:
             return np.array(self.values[self.starts[index] : self.starts[index + 1]], np.float32)
         if self.values.ndim == 1:
@@ -130,14 +130,14 @@ class LabelTable:
         return np.array(self.values[index], np.float32)
 
     def class_numbers(self) -> NDArray[np.int64]:
-        """Return class numbers, int64 [N]; -1 for samples without a label and for vectors."""
+        """Return the class number of every sample, int64 [N]; -1 if it has no label or a vector."""
         if self.starts is None and self.values.ndim == 1:
             return np.array(self.values, np.int64)
         return np.full(len(self), -1, np.int64)
 
     @property
     def identity(self) -> str:
-        """Text that differs from that of all other labels."""
+        """64 hex digits that identify all labels, for fingerprints."""
         digest = hashlib.sha256()
         for array in (self.values, self.starts):
             if array is not None:

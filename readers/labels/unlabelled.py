@@ -1,4 +1,4 @@
-"""The warning about samples without a label."""
+"""Make the warning about samples without a label."""
 
 import json
 import re
@@ -10,7 +10,8 @@ from readers.plural import counted
 from readers.sample import Payload, Sample
 
 Unlabelled = tuple[int, Collection[str], str]
-"""Facts about samples without a label: their number, the names of fields, and the reason (part of a sentence, or "")."""
+"""Facts about samples without a label: their count, the names of the dataset's fields, and why they have no label (part of a
+sentence, or "")."""
 
 # Words in names of fields with other targets or texts: data with such a field needs no class numbers.
 _OTHER_TARGETS = frozenset(
@@ -50,7 +51,13 @@ _WORDS = re.compile(r"[a-z]+")
 
 
 def label_key(data: Payload | None) -> str:
-    """Return the key of a JSON object that is a usual name of labels; "" if it has none, or has boxes with their labels."""
+    """Return the key of a JSON object that probably holds the label, such as "label" or "Class"; "" if there is none.
+
+    Objects with boxes have none, as their labels are those of boxes.
+
+    Args:
+        data: The encoded JSON, or None.
+    """
     try:
         found = json.loads(bytes(data or b"null"))
     except (ValueError, RecursionError):
@@ -64,13 +71,15 @@ def label_key(data: Payload | None) -> str:
 def unlabelled_warnings(
     found: Unlabelled | None, length: int, source: str, probed: Iterable[Sample]
 ) -> list[str]:
-    """Return a warning if samples have no label; an empty list if other fields hold targets.
+    """Return a list with the warning about samples without a label; empty if all samples have one.
+
+    The list is also empty if no sample has a label, but other fields, such as masks or captions, hold targets.
 
     Args:
-        found: The facts that the dataset has about them; None if it has none.
-        length: Number of all samples.
-        source: Name of the data.
-        probed: Samples of the data; the first one is read if its field json may hold the label.
+        found: Facts about samples without a label; None if none are known.
+        length: Number of samples in the dataset.
+        source: Name of the data, for the warning.
+        probed: Samples of the dataset; the first one is read if its field ``json`` may hold the label.
     """
     if not found or not found[0]:
         return []

@@ -1,4 +1,4 @@
-"""The order of samples in buckets, and of the steps of all buckets: pure arithmetic, without I/O or state."""
+"""The order of samples within buckets, and the order of the steps of all buckets, computed without I/O or state."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,23 +13,25 @@ from readers.order.shuffle import Shuffle, checked_positions
 from readers.sample import SelectionError
 
 _INNER, _TURNS = 8, 9  # purposes of keys, so that other uses of a seed get others
-_PAGE = 512  # samples that are counted together: a search looks at one page, and counts take little memory
+_PAGE = 512  # samples with common bucket counts: few enough to search, many enough that the counts need little memory
 _BITS = 40  # precision of the moment in an epoch at which a step comes
 
 
 @dataclass(frozen=True, eq=False)
 class BucketOrder:
-    """The order of samples in buckets: the positions of an epoch are those of the first bucket, the second, and so on.
+    """The order of samples in each epoch, grouped by bucket.
 
-    Each sample has one position in its bucket, which differs from epoch to epoch. `take_turns` returns the order of the
-    steps of all buckets.
+    The first positions of an epoch belong to the first bucket, the next ones to the second bucket, and so on. Within its
+    bucket, each sample has one position, which differs from epoch to epoch. `take_turns` returns the order in which the
+    steps of all buckets come.
 
     Attributes:
-        buckets: The sizes.
-        codes: uint8 [length], the bucket of every sample.
-        seed: >= 0.
-        shuffle: "global", or "none": the samples of a bucket keep their order, and one bucket follows the other.
-        lengths: Samples in each bucket.
+        buckets: The sizes of the buckets.
+        codes: uint8 [length], the index of the bucket of every sample.
+        seed: Seed of the shuffle, >= 0.
+        shuffle: "global", which permutes the samples of each bucket; or "none", which keeps their order and lets the steps of
+            one bucket follow those of the bucket before.
+        lengths: Number of samples in each bucket.
     """
 
     buckets: Buckets
@@ -63,19 +65,23 @@ class BucketOrder:
 
     @property
     def name(self) -> str:
-        """The shuffle and the sizes."""
+        """Text with the shuffle and the sizes of the buckets; a hash stands for many sizes."""
         sizes = " ".join(f"{height}x{width}" for height, width in self.buckets.sizes)
         if len(sizes) > 160:  # a state stays small
             sizes = f"{len(self.buckets)} sizes {hashlib.sha256(sizes.encode()).hexdigest()[:16]}"
         return f"{self.shuffle} in buckets {sizes}"
 
     def stretch(self, bucket: int) -> tuple[int, int]:
-        """Return the positions of a bucket, start and stop (half open)."""
+        """Return the first position of a bucket, and the position after its last."""
         start = int(self._starts[bucket])
         return start, start + self.lengths[bucket]
 
     def had(self, consumed: int | Sequence[int]) -> list[tuple[int, int]]:
-        """Return the consumed positions of each bucket, start and stop (half open); `consumed` 0 means none."""
+        """Return, for each bucket, the first of its consumed positions and the position after the last.
+
+        Args:
+            consumed: Number of consumed samples in each bucket; or the integer 0, which means none in any bucket.
+        """
         counts = [0] * len(self.lengths) if isinstance(consumed, int) else consumed
         starts = self._starts.tolist()
         return [(start, start + count) for start, count in zip(starts, counts, strict=True)]
@@ -83,7 +89,7 @@ class BucketOrder:
     def places(
         self, epoch: int, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions of indices in an epoch; no index comes twice.
+        """Return the dataset index at each position, and zeros, as no index comes twice; see `AnyOrder.places`.
 
         Raises:
             IndexError: A position is outside the epoch.
@@ -103,7 +109,12 @@ class BucketOrder:
         return indices, np.zeros_like(indices)
 
     def _select(self, bucket: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the dataset indices of the samples with these numbers in a bucket."""
+        """Return the dataset indices of samples of a bucket, int64 [n].
+
+        Args:
+            bucket: Index of the bucket.
+            numbers: int64 [n], places of the samples in the bucket, in the order of the dataset.
+        """
         before = self._counts[bucket]
         pages = np.searchsorted(before, numbers, "right") - 1
         within = numbers - before[pages]
@@ -122,21 +133,22 @@ def take_turns(
     *,
     drop: bool,
 ) -> NDArray[np.int64]:
-    """Return the remaining steps of an epoch: the bucket of each, and the first of the samples that it takes.
+    """Return the remaining steps of an epoch, in order, with the bucket and the first sample of each.
 
-    The steps of every bucket are spread evenly over the epoch. A step comes at the moment (0 to 1) that is the share of the
-    bucket's samples up to its end, less a random part of the step. So the moment depends on (seed, epoch, bucket, last
-    sample, size) only, and the remaining steps keep their order if the batch sizes are the same.
+    The steps of every bucket are spread evenly over the epoch. The moment of a step, from 0 to 1, is the share of the
+    bucket's samples up to the end of the step, minus a random fraction of the step. So the moment depends only on the seed,
+    the epoch, the bucket, and the last sample and size of the step, and the remaining steps keep their order on resume if
+    the batch sizes are unchanged.
 
     Args:
-        order: The buckets.
-        epoch: At least 0.
-        consumed: Number of samples of each bucket that all ranks together have consumed.
-        batches: Samples of a step over all ranks, for each bucket.
+        order: The order of the samples in buckets.
+        epoch: Number of the epoch, >= 0.
+        consumed: For each bucket, the number of samples that all ranks together have consumed.
+        batches: For each bucket, the number of samples in a step over all ranks.
         drop: Whether incomplete steps are left out.
 
     Returns:
-        int64 [steps, 2].
+        int64 [steps, 2]: the index of the bucket, and the place of the step's first sample in the bucket's order.
     """
     found = []
     for bucket, (length, had, batch) in enumerate(
@@ -159,5 +171,11 @@ def take_turns(
 
 
 def num_turns(left: int, batch: int, *, drop: bool) -> int:
-    """Return the number of steps of a number of samples of one bucket."""
+    """Return the number of steps that remain in one bucket.
+
+    Args:
+        left: Number of remaining samples of the bucket.
+        batch: Number of samples in a step.
+        drop: Whether an incomplete step is left out.
+    """
     return left // batch if drop else -(-left // batch)

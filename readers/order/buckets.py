@@ -1,4 +1,4 @@
-"""Buckets: sizes of images, and the choice of one for an image."""
+"""Buckets of image sizes, and the choice of a bucket for an image."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ MOST_BUCKETS = 255  # the bucket of a sample is kept in one byte
 
 @dataclass(frozen=True, init=False)
 class Buckets:
-    """Sizes of images. An image goes into the bucket with the nearest aspect ratio.
+    """A list of image sizes, one per bucket; an image goes into the bucket with the nearest aspect ratio.
 
-    Among sizes of the same aspect ratio, it goes into the largest that has no more pixels than the image, else into the
-    smallest. Distances are those of ratios: 2:1 is as far from 1:1 as 1:2 is.
+    If several buckets have that aspect ratio, the image goes into the largest that has no more pixels than the image, or
+    into the smallest if all have more. Distances between aspect ratios are logarithmic: 2:1 is as far from 1:1 as 1:2 is.
 
     Args:
-        sizes: (height, width) in pixels, each at least 1, all different.
+        sizes: (height, width) of each bucket in pixels, each at least 1, all different.
 
     Raises:
-        SelectionError: There are no sizes, too many, or something that is no size.
+        SelectionError: There are no sizes or more than 255, or an entry is not a size.
 
     Example:
         >>> buckets = Buckets([(512, 512), (448, 576), (576, 448)])
@@ -49,9 +49,9 @@ class Buckets:
     def aspect(
         cls, area: int, *, multiple_of: int = 64, count: int = 9, largest_ratio: float = 4.0
     ) -> Self:
-        """Return buckets of at most `area` pixels whose sides are multiples of a number.
+        """Return buckets of various aspect ratios, with at most `area` pixels each and sides that are multiples of a number.
 
-        Each height gets the largest width within the area, and the transposed size is added. If there are more than
+        For each height, the largest width within the area is taken, and the transposed size is added. If there are more than
         `count` sizes, those nearest to a square are kept.
 
         Source: the buckets of NovelAI, "Improvements on Stable Diffusion", 2022.
@@ -63,7 +63,7 @@ class Buckets:
             largest_ratio: Largest ratio of the longer side to the shorter one, >= 1.
 
         Raises:
-            SelectionError: A number is not allowed, or there is no such size.
+            SelectionError: An argument is out of range, or no size fulfils the conditions.
         """
         for name, value in (("area", area), ("multiple_of", multiple_of), ("count", count)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
@@ -99,7 +99,7 @@ class Buckets:
         return len(self.sizes)
 
     def of(self, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return the number of the bucket of each image, uint8 [n].
+        """Return the index of the bucket of each image, uint8 [n].
 
         Args:
             sizes: int64 [n, 2], height and width of upright images, each at least 1.
@@ -125,10 +125,10 @@ class Buckets:
         return order[chosen].astype(np.uint8)
 
     def batch_sizes(self, pixels: int) -> dict[Size, int]:
-        """Return the number of images of each size that fit into a number of pixels, at least 1: a Loader's `batch_size`.
+        """Return a batch size for each size of image, so that every batch has about `pixels` pixels; for a Loader's `batch_size`.
 
         Args:
-            pixels: Pixels of a rank's step, such as 16 * 512 * 512.
+            pixels: Largest number of pixels in a rank's batch, such as 16 * 512 * 512; a batch has at least one image.
 
         Example:
             >>> Buckets([(512, 512), (256, 256)]).batch_sizes(pixels=4 * 512 * 512)
@@ -140,10 +140,14 @@ class Buckets:
 
 
 def checked_sizes(owner: str, sizes: Sequence[Sequence[int]]) -> tuple[Size, ...]:
-    """Return sizes as pairs of plain numbers.
+    """Return sizes as a tuple of (height, width) pairs of plain integers.
+
+    Args:
+        owner: Name of the caller's class or function, for errors.
+        sizes: The sizes to check.
 
     Raises:
-        SelectionError: There are no sizes, or one is no size or occurs twice.
+        SelectionError: There are no sizes, an entry is not a size, or a size occurs twice.
     """
     if not isinstance(sizes, list | tuple) or not sizes:
         raise SelectionError(f"{owner} got {sizes!r}; give a list of sizes (height, width)")
@@ -164,10 +168,14 @@ def checked_sizes(owner: str, sizes: Sequence[Sequence[int]]) -> tuple[Size, ...
 
 
 def batches_of(buckets: Buckets, batch_size: int | Mapping[Size, int]) -> tuple[int, ...]:
-    """Return the samples of a rank's step in each bucket.
+    """Return the batch size of a rank for each bucket.
+
+    Args:
+        buckets: The buckets.
+        batch_size: One batch size for all buckets, or a dict from the size of each bucket to its batch size.
 
     Raises:
-        SelectionError: The sizes are not those of the buckets, or a number of samples is not allowed.
+        SelectionError: The keys are not the sizes of the buckets, or a batch size is not an integer of 1 or more.
     """
     if not isinstance(batch_size, Mapping):
         return (int(batch_size),) * len(buckets)

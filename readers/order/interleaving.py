@@ -1,4 +1,4 @@
-"""The sequence of groups of samples that come in fixed proportions: pure arithmetic."""
+"""The sequence in which groups of samples come in fixed proportions, computed without state."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -13,17 +13,18 @@ from readers.order.permutation import make_keys, permute
 
 _SCATTERED = 6  # purpose of the keys, so that other uses of a seed get others
 _BITS = 31  # of a share: products with either half of a slot, of 31 bits as well, fit into 64 bits
-_PAGE = 4096  # positions that are computed together, 2 ms: the next batches are among them
+_PAGE = 4096  # positions that are computed and cached together, in 2 ms: the next batches will need them
 
 
 class Proportions:
-    """The group of each slot of an endless sequence; every section of it has the groups in their proportions.
+    """An endless sequence of slots that assigns each slot to a group, so that every section has the groups in their proportions.
 
-    The groups are the leaves of a binary tree. Of every section of the slots that reach a node, its left half gets its
-    share up to one slot. d groups take 8 bytes each, and a slot takes log2(d) steps.
+    The d groups are the leaves of a binary tree. Each node divides the slots that reach it between its two children, so that
+    in every section of these slots each child gets its share, up to one slot. The tree takes 8 bytes per group, and finding
+    the group of a slot takes log2(d) steps.
 
     Args:
-        weights: Relative frequency of each group, > 0.
+        weights: Relative frequency of each of the d groups, > 0.
     """
 
     def __init__(self, weights: Sequence[float]) -> None:
@@ -45,7 +46,7 @@ class Proportions:
         self._num_groups = len(exact)
 
     def count(self, slots: int) -> NDArray[np.int64]:
-        """Return how many of the first `slots` slots belong to each group, int64 [d]."""
+        """Return the number of slots of each group among the first `slots` slots, int64 [d]."""
         counts = np.zeros(self._num_groups, np.int64)
         nodes = [(0, self._num_groups, slots)]
         while nodes:
@@ -62,14 +63,14 @@ class Proportions:
     def locate(
         self, slots: NDArray[np.int64], since: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the group of each slot, and the number of slots of that group before k other slots.
+        """Return the group of each slot, and how many slots of that group come before each of k reference slots.
 
         Args:
             slots: int64 [n], >= 0.
-            since: The k other slots.
+            since: The k reference slots.
 
         Returns:
-            int64 [n], 0 <= group < d; int64 [k, n].
+            Groups, int64 [n], 0 <= group < d; and counts, int64 [k, n].
         """
         low = np.zeros(slots.shape, np.int64)
         high = np.full(slots.shape, self._num_groups)
@@ -89,7 +90,7 @@ class Proportions:
 
 
 def _count_left(slots: NDArray[np.int64], share: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return round(slot * share / 2**31) for slots up to 2**62."""
+    """Return round(slot * share / 2**31) for slots up to 2**62: how many of the first `slots` slots go to the left child."""
     upper, lower = slots >> _BITS, slots & ((1 << _BITS) - 1)
     counted: NDArray[np.int64] = upper * share + ((lower * share + (1 << (_BITS - 1))) >> _BITS)
     return counted
@@ -97,11 +98,11 @@ def _count_left(slots: NDArray[np.int64], share: NDArray[np.int64]) -> NDArray[n
 
 @dataclass(frozen=True, eq=False)
 class Interleaving:
-    """The group at each position of each epoch; the epochs are one sequence.
+    """The sequence of groups over all epochs: the group at each position of each epoch.
 
     Attributes:
-        length: Positions of an epoch.
-        seed: >= 0.
+        length: Number of positions in an epoch.
+        seed: Seed of the shuffle, >= 0.
         weights: Weight of each group, > 0.
         shuffled: Whether groups are shuffled among `stretch` neighbouring positions.
         first_epoch: The epoch with which the sequence begins.
@@ -119,14 +120,15 @@ class Interleaving:
 
     @property
     def stretch(self) -> int:
-        """Number of positions among which the groups are shuffled; each group has several of them."""
+        """Number of neighbouring positions among which the groups are shuffled, a power of 2."""
         return max(64, 2 << (len(self.weights) - 1).bit_length())
 
     def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the group at each position, its number of earlier positions, and how many of these are before the epoch.
+        """Return the group at each position of an epoch, and how often that group came before.
 
         Returns:
-            int64 [3, n].
+            int64 [3, n]: the group; the number of earlier positions of that group since the sequence began; and how many
+            of these are in earlier epochs.
         """
         pages, slots = np.divmod(positions, self._page_size)
         located = np.empty((3, len(positions)), np.int64)
@@ -136,7 +138,14 @@ class Interleaving:
         return located
 
     def locate_page(self, epoch: int, page: int) -> NDArray[np.int64]:
-        """Return the same for all positions of a page, as counting within a shuffled section needs all of it."""
+        """Return the result of `locate` for all positions of a page, int64 [3, positions].
+
+        A page is computed as a whole, because counting within shuffled positions needs all of them.
+
+        Args:
+            epoch: Number of the epoch.
+            page: Index of the page, a section of 4096 positions (or of `stretch`, if that is more).
+        """
         first, since = page * self._page_size, (epoch - self.first_epoch) * self.length
         positions = np.arange(first, min(first + self._page_size, self.length))
         slots = since + self._scattered(epoch, positions)
@@ -150,7 +159,7 @@ class Interleaving:
         return np.stack([groups, before_page + ranks, before_epoch])
 
     def count(self, num_epochs: int) -> NDArray[np.int64]:
-        """Return how often each group comes in the first `num_epochs` epochs, int64 [d]."""
+        """Return how often each of the d groups comes in the first `num_epochs` epochs of the sequence, int64 [d]."""
         return self._proportions.count(num_epochs * self.length)
 
     @property
@@ -167,13 +176,13 @@ class Interleaving:
 
 
 class Phases:
-    """Interleavings one after the other, each with weights from some epoch on, of which 0 leaves a group out.
+    """The sequence of groups over all epochs if weights change: one `Interleaving` for each phase, a range of epochs.
 
     Args:
-        length: Positions of an epoch.
-        seed: >= 0.
-        weights: The first epoch of each phase, ascending from 0, and the weight of each group, >= 0.
-        shuffled: As for `Interleaving`.
+        length: Number of positions in an epoch.
+        seed: Seed of the shuffle, >= 0.
+        weights: For each phase its first epoch, ascending from 0, and the weight of each group; 0 leaves a group out.
+        shuffled: Whether groups are shuffled among neighbouring positions; see `Interleaving`.
     """
 
     def __init__(
@@ -196,7 +205,11 @@ class Phases:
                 before[present] += phase.count(weights[number + 1][0] - epoch)
 
     def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the part and the position in it of each position; earlier positions are counted from epoch 0."""
+        """Return the group at each position of an epoch, and how often that group came before, counted from epoch 0.
+
+        Returns:
+            int64 [3, n], as `Interleaving.locate` returns it.
+        """
         number = bisect_right(self._first_epochs, epoch) - 1
         phase, present, before = self._phases[number]
         located = phase.locate(epoch, positions)

@@ -1,4 +1,4 @@
-"""Keyed permutations of the numbers below a length: pure arithmetic, the same on every machine."""
+"""Keyed permutations of the integers below a length, computed without tables and with the same result on every machine."""
 
 from functools import lru_cache
 
@@ -16,12 +16,12 @@ Integers = NDArray[np.int64]
 
 @lru_cache(maxsize=64)
 def make_keys(seed: int, *numbers: int) -> NDArray[np.uint64]:
-    """Return the keys of a permutation, uint64 [rounds].
+    """Return the keys of a permutation for `permute`, uint64 [12].
 
     Args:
-        seed: >= 0.
-        numbers: Further numbers on which the keys depend, such as the epoch. They enter one by one: a sum would give
-            (0, 1) and (1, 0) the same order.
+        seed: Seed, >= 0.
+        numbers: Further integers on which the keys depend, such as the epoch. They enter one by one: a sum would give
+            (0, 1) and (1, 0) the same keys.
     """
     sequence = np.random.SeedSequence(seed, spawn_key=numbers)
     return sequence.generate_state(_NUM_ROUNDS, np.uint64).astype(np.uint64)
@@ -33,13 +33,14 @@ def permute(
     keys: NDArray[np.uint64],
     salts: Integers | None = None,
 ) -> Integers:
-    """Permute the numbers below a length.
+    """Apply a pseudorandom permutation of the integers below a length.
 
     Args:
         values: int64 [n], each 0 <= value < length.
-        lengths: Length of the permutation, or int64 [n] for n permutations.
-        keys: Keys of `make_keys`; other keys give another permutation.
-        salts: int64 [n], numbers of permutations, each of which is another one under the same keys.
+        lengths: Length of the permutation; or int64 [n], a length for each value.
+        keys: Keys from `make_keys`, which select the permutation.
+        salts: int64 [n], for each value a number that selects one of many permutations with the same keys; None uses one
+            permutation for all values.
 
     Returns:
         int64 [n], each 0 <= result < length.
@@ -69,7 +70,7 @@ def permute(
 
 
 def mix_numbers(first: Integers, second: Integers) -> Integers:
-    """Return one number for each pair, for use as salt; other pairs nearly always have another number."""
+    """Return a 64-bit hash of each pair (first[i], second[i]), int64 [n], for use as `salts` of `permute`."""
     mixed = _hash(_hash(first.astype(np.uint64), _MULTIPLIERS[1]), second.astype(np.uint64))
     return mixed.astype(np.int64)
 
@@ -77,13 +78,13 @@ def mix_numbers(first: Integers, second: Integers) -> Integers:
 def scale(
     values: Integers, numerator: int, denominator: int, *, round_up: bool = False
 ) -> Integers:
-    """Return ``values * numerator / denominator``, rounded exactly, though the product has up to 82 bits.
+    """Return ``values * numerator / denominator``, rounded exactly, int64 [n], although the product has up to 82 bits.
 
     Args:
         values: int64 [n], 0 <= value <= 2**41.
-        numerator: 0 <= numerator <= 2**41.
-        denominator: 1 <= denominator <= 2**41. Results must fit into int64.
-        round_up: Whether to round up, not down.
+        numerator: Factor, 0 <= numerator <= 2**41.
+        denominator: Divisor, 1 <= denominator <= 2**41. Results must fit into int64.
+        round_up: Whether to round up instead of down.
     """
     high, low = values >> 20, values & 0xFFFFF
     quotient, rest = np.divmod(high * numerator, denominator)
@@ -93,7 +94,7 @@ def scale(
 
 
 def _num_bits(lengths: Integers) -> NDArray[np.uint64]:
-    """Return the number of bits of the largest number below each length, at least 2, as both halves need one."""
+    """Return the bit length of ``length - 1`` for each length, at least 2, so that both halves of the network have a bit."""
     if lengths.ndim == 0:
         return np.asarray(max(2, int(lengths - 1).bit_length()), np.uint64)
     # A float64 holds lengths up to 2**53 exactly, and knows the power of two.
@@ -106,7 +107,10 @@ def _feistel(
     keys: NDArray[np.uint64],
     salts: NDArray[np.uint64] | None,
 ) -> NDArray[np.uint64]:
-    """Permute the numbers below 2**num_bits: in turn, each half is changed by a hash of the other."""
+    """Apply a permutation of the integers below 2**num_bits.
+
+    In alternate rounds, each half of the bits is combined with a hash of the other half.
+    """
     one, bits = np.uint64(1), np.uint64(64)
     num_low_bits = (num_bits + one) >> one
     low_shift, high_shift = bits - num_low_bits, bits - (num_bits >> one)
@@ -123,7 +127,7 @@ def _feistel(
 
 
 def _hash(values: NDArray[np.uint64], key: np.uint64 | NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix 64 bits; the upper ones depend on every bit of the value and the key."""
+    """Return 64-bit hashes; their upper bits depend on every bit of the value and the key."""
     mixed = values ^ key
     mixed *= _MULTIPLIERS[0]
     mixed ^= mixed >> _HALF

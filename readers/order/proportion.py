@@ -1,4 +1,4 @@
-"""Orders of several groups of samples in fixed proportions, and the groups that the classes of a dataset make."""
+"""The order of groups of samples (datasets or classes) in fixed proportions, and the grouping of samples by class."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,24 +23,24 @@ _PIECE = 1 << 20  # samples
 
 @dataclass(frozen=True, eq=False)
 class ProportionalOrder:
-    """The order of samples in groups, each of which comes in proportion to its weight.
+    """The order of samples that belong to groups, in which each group comes in proportion to its weight.
 
-    The epochs are one sequence. Every section of it has the groups in their proportions: exact to a sample or two
-    if it begins and ends at multiples of 64 (of 2 to 4 times the number of groups, if they are many),
-    and to a few samples elsewhere. All samples of a group come once before one of them comes again, each time in
-    another order ("global", "block") or in the stored order ("none", with a regular sequence of groups). An epoch
-    continues where the last one stopped.
+    All epochs together are one endless sequence: an epoch continues where the last one stopped. Every section of the
+    sequence has the groups in their proportions: exact to a sample or two if the section begins and ends at multiples of 64
+    (of 2 to 4 times the number of groups, if there are many groups), and to a few samples elsewhere. All samples of a group
+    come once before one of them comes again, each time in another order ("global", "block") or in the stored order ("none",
+    with a regular sequence of groups).
 
     Attributes:
-        length: Positions of an epoch.
-        seed: >= 0.
-        sizes: Samples in each group.
-        weights: Weight of each group, > 0.
-        later: Weights of later epochs, with the epoch in which they begin, ascending. A weight of 0 leaves the group out
-            until it has another weight.
-        members: Index of every sample, group by group; None if the groups are stored one after the other.
-        orders: For "block": the order of each group, whose epochs are the passes through the group.
-        shuffled: Whether the shuffle is not "none".
+        length: Number of positions in an epoch.
+        seed: Seed of the shuffle, >= 0.
+        sizes: Number of samples in each group.
+        weights: Weight of each group in epoch 0, > 0.
+        members: Dataset index of every sample, group by group; None if the dataset itself holds group after group.
+        orders: For "block", the order within each group; its epochs are the passes through the group. Else empty.
+        shuffled: False if the shuffle is "none".
+        later: Pairs of the epoch from which other weights hold, ascending, and these weights. A group with weight 0 is
+            left out until it has another weight.
     """
 
     length: int
@@ -68,7 +68,7 @@ class ProportionalOrder:
 
     @property
     def name(self) -> str:
-        """Kind of the order within the groups; groups and weights belong to the dataset."""
+        """Text with the order within the groups; sizes and weights of groups are part of the dataset's fingerprint instead."""
         if self.orders:
             return f"mixed {', '.join(order.name for order in self.orders)}"
         return "mixed global" if self.shuffled else "mixed none"
@@ -76,7 +76,7 @@ class ProportionalOrder:
     def places(
         self, epoch: int, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions of indices in an epoch.
+        """Return the dataset index at each position of an epoch, and the repeat of that index; see `AnyOrder.places`.
 
         Raises:
             IndexError: A position is outside the epoch.
@@ -93,7 +93,13 @@ class ProportionalOrder:
     def _inner(
         self, groups: NDArray[np.int64], cycles: NDArray[np.int64], turns: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the number of a sample within its group, given the pass through the group and the position in it."""
+        """Return the places of samples within their groups, int64 [n], in the stored order.
+
+        Args:
+            groups: int64 [n], the group of each sample.
+            cycles: int64 [n], number of earlier passes through the group.
+            turns: int64 [n], position in the current pass.
+        """
         if not self.shuffled:
             return turns
         if not self.orders:
@@ -107,14 +113,24 @@ class ProportionalOrder:
 
 
 def seed_of_group(seed: int, group: int) -> int:
-    """Return a seed for the order of a group, so that groups of equal size have different orders."""
+    """Return a seed for the order within a group, so that groups of equal size have different orders."""
     return int(make_keys(seed, group, _INNER)[0])
 
 
 def checked_shares(
     weights: Sequence[float], count: int, *, zeros: bool = False
 ) -> tuple[float, ...]:
-    """Return weights scaled to the sum 1; with `zeros`, some of them may be 0."""
+    """Return weights scaled to the sum 1.
+
+    Args:
+        weights: Relative frequencies.
+        count: Required number of weights.
+        zeros: Whether some weights may be 0.
+
+    Raises:
+        SelectionError: The number of weights differs, a weight is not allowed, or the largest is more than a million times
+            the smallest.
+    """
     numbers = len(weights) == count and all(is_number(weight) for weight in weights)
     if not numbers or min(weights) < 0 or (min(weights) == 0 and not zeros) or not any(weights):
         least = "from 0 (but not all 0)" if zeros else "above 0"
@@ -133,13 +149,17 @@ def checked_shares(
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a weight is a finite number."""
+    """Return whether a value is a finite number, and not a bool."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     return number and math.isfinite(value)
 
 
 def checked_length(length: int | None, usual: int) -> int:
-    """Return the number of samples in an epoch, ``usual`` if `length` is None."""
+    """Return the number of samples in an epoch: `length`, or `usual` if `length` is None.
+
+    Raises:
+        SelectionError: `length` is not an integer of 1 or more.
+    """
     if length is None:
         return usual
     if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
@@ -150,14 +170,14 @@ def checked_length(length: int | None, usual: int) -> int:
 def group_classes(
     labels: NDArray[np.int64], weights: Mapping[int, float]
 ) -> tuple[NDArray[Any], NDArray[np.int64], tuple[float, ...]]:
-    """Return the samples class by class, the size and share of each class, without classes of weight 0.
+    """Return the indices of samples class by class, and the size and share of each class; without classes of weight 0.
 
     Args:
-        labels: Label of each sample, int64 [n].
-        weights: Relative frequency of each class, 1 by default.
+        labels: Class number of each sample, int64 [n].
+        weights: Relative frequency of classes, by class number; 1 for classes that are missing here.
 
     Raises:
-        SelectionError: A sample has no label, or there is no such class.
+        SelectionError: A sample has no label, no sample has a class of `weights`, or all weights are 0.
     """
     if not len(labels) or labels.min() < 0:
         count = int((labels < 0).sum())
@@ -182,14 +202,14 @@ def group_classes(
 def class_weights(
     weights: Mapping[int | str, float], class_names: Sequence[str]
 ) -> dict[int, float]:
-    """Return relative frequencies by class number.
+    """Return the relative frequency of classes by class number.
 
     Args:
-        weights: Relative frequency of each class, by number or name.
+        weights: Relative frequency of classes, by class number or name.
         class_names: Name of each class number.
 
     Raises:
-        SelectionError: There is no such class, or a weight is no number from 0.
+        SelectionError: A name is not among `class_names`, or a weight is negative or not a number.
     """
     found = {_class_number(name, class_names): weight for name, weight in weights.items()}
     for label, weight in found.items():
@@ -212,10 +232,14 @@ def _class_number(name: int | str, class_names: Sequence[str]) -> int:
 
 
 def require_classes(shape: LabelShape, method: str) -> None:
-    """Refuse to select by classes if labels are vectors.
+    """Check that the labels of a dataset are class numbers.
+
+    Args:
+        shape: Label shape of the dataset.
+        method: Name of the method that needs class numbers, for the error.
 
     Raises:
-        SelectionError: Labels are vectors.
+        SelectionError: The labels are vectors.
     """
     if shape != ():
         raise SelectionError(
@@ -236,9 +260,15 @@ def _count(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 def _grouped(
     labels: NDArray[np.int64], present: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> NDArray[Any]:
-    """Return the samples of some labels, label by label, each ascending: uint32, or int64 for more than 2**32 samples.
+    """Return the indices of the samples with some labels, label by label, ascending within each label.
 
-    Labels are sorted piece by piece: sorting all at once takes thirty times the memory of the result.
+    The result is uint32, or int64 if there are more than 2**32 samples. Labels are sorted piece by piece, because sorting
+    all at once takes thirty times the memory of the result.
+
+    Args:
+        labels: Label of each sample, int64 [n].
+        present: The labels to group, ascending.
+        sizes: Number of samples with each of these labels.
     """
     members = np.empty(int(sizes.sum()), np.uint32 if len(labels) <= 2**32 else np.int64)
     free = np.cumsum(sizes) - sizes  # where the next sample of each label goes
@@ -260,7 +290,11 @@ def _grouped(
 def _numbering(
     present: NDArray[np.int64],
 ) -> Callable[[NDArray[np.int64]], NDArray[np.signedinteger[Any]]]:
-    """Return a function that returns the position of each label in an ascending list, -1 for labels not in it."""
+    """Return a function that maps an array of labels to their positions in `present`, -1 for labels that are not in it.
+
+    Args:
+        present: Labels in ascending order.
+    """
     if present[-1] < _MOST_COUNTED:
         table = np.full(
             int(present[-1]) + 2, -1, np.int32

@@ -1,4 +1,4 @@
-"""The order of samples in each epoch: pure arithmetic, without I/O or state."""
+"""The order of samples in each epoch, computed without I/O or state."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -11,57 +11,56 @@ from readers.order.permutation import make_keys, permute
 Shuffle = Literal["global", "block", "none"]
 SHUFFLES: tuple[Shuffle, ...] = ("global", "block", "none")
 
-# Purposes of keys, so that each use of a seed gets others; the global order has no such number.
+# Mixed into the keys of permutations, so that each use of a seed gets different keys. The global order mixes in none.
 _LANES, _BLOCKS, _WITHIN, _PLACES = 1, 2, 3, 4
 
 
 class AnyOrder(Protocol):
-    """The interface of an order for loaders; `len` is the number of positions of an epoch."""
+    """The interface of orders, which loaders use; `len` is the number of positions in an epoch."""
 
     @property
     def name(self) -> str:
-        """The kind of the order and all of its parameters, for states: two orders of the same name are equal."""
+        """Text with the kind of the order and its parameters, which states store to check that a run resumes on this order."""
 
     def __len__(self) -> int: ...
 
     def places(
         self, epoch: int, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the dataset index at each position of an epoch, and how often it has come.
+        """Return the dataset index at each position of an epoch, and the repeat of that index.
 
         Args:
             epoch: Number of the epoch, >= 0.
             positions: int64 [n], each 0 <= position < len.
 
         Returns:
-            int64 [n], indices; int64 [n], repeats: another number >= 0 each time that an epoch has an index, 0 if it
-            has it once.
+            Indices, int64 [n]; and repeats, int64 [n], integers >= 0 that differ each time that the epoch has the same index.
         """
 
 
 @dataclass(frozen=True)
 class Order:
-    """The order of a dataset's samples, epoch by epoch.
+    """The order of a dataset's samples in each epoch, in which every index comes once.
 
-    Every epoch holds every index once. The order depends only on its attributes and the epoch, so any rank can
-    ask for any slice of any epoch, and a run can continue anywhere.
+    The order depends only on its attributes and the epoch, so any rank can compute any slice of any epoch, and a run can
+    continue anywhere.
 
-    "global" permutes the whole dataset, differently in each epoch. "none" keeps its order.
+    "global" permutes the whole dataset, differently in each epoch. "none" keeps the order of the dataset.
 
-    "block" reads neighbouring samples together: blocks of `block_size` neighbours are permuted, and `window_blocks`
-    of them are open at any time. The next samples are one from each open block, in a new order every time, and the
-    samples of a block are permuted, too. Blocks end at different times: about every `block_size` positions one ends
-    and the next one begins. So a batch has samples of at most `window_blocks` blocks and of those that began
-    meanwhile, and of every `window_blocks` positions each comes from another block. An epoch begins in the middle of
-    its first blocks, whose other samples come at its end: up to 2 * `window_blocks` blocks are opened twice. If
-    `window_blocks` blocks are the whole dataset, this is the global order.
+    "block" reads neighbouring samples together. Blocks of `block_size` neighbours are permuted, and `window_blocks`
+    of them are open at any time. The next `window_blocks` samples are one from each open block, in a new random order
+    every time; the samples within a block are permuted, too. Blocks end at different times: about every `block_size`
+    positions one ends and the next one begins. So a batch has samples of the `window_blocks` open blocks and of those
+    that began meanwhile. An epoch begins in the middle of its first blocks, whose other samples come at its end: up to
+    2 * `window_blocks` blocks are opened twice. If `window_blocks` blocks cover the whole dataset, "block" is the
+    global order.
 
     Attributes:
         length: Number of samples, >= 0.
-        seed: Any integer >= 0.
+        seed: Seed of the shuffle, >= 0.
         shuffle: "global", "block" or "none".
-        block_size: For "block": samples in a block, the last one may have fewer.
-        window_blocks: For "block": blocks that are open at a time.
+        block_size: For "block", the number of samples in a block; the last block may have fewer.
+        window_blocks: For "block", the number of blocks that are open at a time.
 
     Example:
         >>> order = Order(length=10, seed=0)
@@ -93,7 +92,7 @@ class Order:
 
     @property
     def name(self) -> str:
-        """The shuffle, for "block" with its numbers."""
+        """Text with the shuffle; for "block" also `block_size` and `window_blocks`."""
         if self.shuffle == "block":
             return f"block(block_size={self.block_size}, window_blocks={self.window_blocks})"
         return self.shuffle
@@ -106,7 +105,7 @@ class Order:
             positions: int64 [n], each 0 <= position < length. Time and memory are proportional to n.
 
         Returns:
-            int64 [n], distinct if the positions are.
+            int64 [n]; the indices are distinct if the positions are.
 
         Raises:
             IndexError: A position is outside the epoch.
@@ -121,15 +120,16 @@ class Order:
     def places(
         self, epoch: int, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return indices and zeros, as no index comes twice; see `AnyOrder.places`."""
+        """Return the dataset index at each position, and zeros, as no index comes twice; see `AnyOrder.places`."""
         indices = self.indices(epoch, positions)
         return indices, np.zeros_like(indices)
 
     def _in_lanes(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the slot of each position in the sequence of permuted blocks.
+        """Return, for each position, a slot (a place in the sequence of permuted blocks), int64 [n].
 
-        The sequence is a circle that is cut into lanes of equal length (up to one slot). A round takes one
-        slot from each lane; a lane begins at its phase and returns there.
+        The sequence is a circle that is divided into `window_blocks` lanes of equal length (up to one slot). Each round of
+        `window_blocks` positions takes one slot from each lane. A lane is not read from its start but from its phase, and
+        wraps around at its end.
         """
         num_lanes = self.window_blocks
         turn = self._draw(epoch, 1, self.length)  # so that every index can come at every position
@@ -151,7 +151,7 @@ class Order:
         return in_circle
 
     def _in_blocks(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index at each slot in the sequence of permuted blocks."""
+        """Return the dataset index at each slot of the sequence of permuted blocks, int64 [n]."""
         blocks, offsets = self._block_of(epoch, slots)
         starts = blocks * self.block_size
         sizes = np.minimum(self.block_size, self.length - starts)
@@ -160,7 +160,7 @@ class Order:
     def _block_of(
         self, epoch: int, slots: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the block at each slot in the sequence of permuted blocks, and the slot within it."""
+        """Return the block at each slot of the sequence of permuted blocks, and the offset of the slot in that block."""
         num_full, short = divmod(self.length, self.block_size)
         keys = make_keys(self.seed, epoch, _BLOCKS)
         if not short:
@@ -188,10 +188,16 @@ def make_order(
     block_size: int,
     shuffle_window: int | None = None,
 ) -> Order:
-    """Return an order whose open blocks hold `shuffle_window` samples, or a few more.
+    """Return the order of a dataset's samples.
 
-    None is 4096 samples (450 MB of images of 110 kB) or 16 blocks, whichever is more: a batch of 256 then has
-    about 16 samples of a block at most.
+    Args:
+        length: Number of samples.
+        seed: Seed of the shuffle, >= 0.
+        shuffle: "global", "block" or "none"; see `Order`.
+        block_size: For "block", the number of samples in a block.
+        shuffle_window: For "block", the number of samples that the open blocks hold together, rounded up to whole blocks.
+            None is 4096 samples (450 MB of images of 110 kB) or 16 blocks, whichever is more: a batch of 256 then has
+            at most about 16 samples of one block.
     """
     if shuffle != "block":
         return Order(length, seed, shuffle)
@@ -215,9 +221,9 @@ def checked_positions(positions: NDArray[np.int64], length: int) -> NDArray[np.i
 
 
 def part(start: int, stop: int, rank: int, world_size: int) -> tuple[int, int]:
-    """Return one rank's share, half open, of the positions start <= position < stop.
+    """Return the first position of a rank's share of the positions start <= position < stop, and the position after its last.
 
-    The shares of all ranks are contiguous, cover the slice once, and differ in size by at most 1.
+    The shares of all ranks are contiguous, cover all positions once, and differ in size by at most 1.
 
     Raises:
         ValueError: The rank is not in 0 <= rank < world_size, or stop < start.

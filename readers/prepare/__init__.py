@@ -8,7 +8,7 @@ Each function does all of the work, reports progress through callbacks, and retu
     packed = pack("photos", "shards", shuffle=0)
     index("shards")
 
-This package decodes nothing: where pixels matter, a decoding function is passed in.
+This package does not decode images itself: functions that need pixels take a decoding function as an argument.
 """
 
 from readers.datasets.inspected import Checks

@@ -1,4 +1,4 @@
-"""What the writers of tar and Parquet shards share: counts of the samples, and the digest of the file."""
+"""Shared code of the writers of tar and Parquet shards: their interface, counts of samples, and the digest of the file."""
 
 import hashlib
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from readers.storage.destination.output import Output
 
 
 class Contents:
-    """Keys, sizes and counts of the samples of one shard.
+    """Keys, sizes and seek points of the samples that were added to a shard so far.
 
     Attributes:
-        keys: The keys of the samples so far.
-        seek_points: Seek points of the images, if the packer finds them.
+        keys: The keys of the samples.
+        seek_points: Seek points of the images; empty if the packer does not search for them.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Contents:
         return key
 
     def noted(self, size_bytes: int) -> dict[str, Any]:
-        """Return the counts for the manifest, for a shard of this size."""
+        """Return the counts of the shard for the manifest, given the size of its file."""
         return {
             "samples": len(self.keys),
             "bytes": size_bytes,
@@ -44,13 +44,13 @@ class Shard(Protocol):
     """A shard that is being written into an open file.
 
     Attributes:
-        contents: Counts of its samples.
+        contents: Keys and sizes of the samples in the shard.
     """
 
     contents: Contents
 
     def fits(self, sample: Packed, most_bytes: int) -> bool:
-        """Return whether the shard takes at most so many bytes with one more sample, or is empty."""
+        """Return whether the shard has at most `most_bytes` bytes with one more sample; an empty shard takes any sample."""
 
     def add(self, sample: Packed) -> None:
         """Write a sample."""
@@ -59,14 +59,18 @@ class Shard(Protocol):
         """Write the end of the shard, and return its counts for the manifest."""
 
     def abandon(self) -> None:
-        """Release what the shard holds without finishing it, while its file is still open."""
+        """Release the resources of an unfinished shard; called after an error, while its file is still open."""
 
 
 def fill(shard: Shard, add_samples: Callable[[Shard], None]) -> tuple[dict[str, Any], list[Entry]]:
-    """Add samples and close a shard; abandon it if this fails.
+    """Add samples to a shard and close it; if this raises an error, abandon the shard.
+
+    Args:
+        shard: An empty shard.
+        add_samples: Adds all samples to the shard that it is called with.
 
     Returns:
-        Its counts for the manifest, and the seek points of its images.
+        Counts of the shard for the manifest, and the seek points of its images.
     """
     try:
         add_samples(shard)
@@ -77,10 +81,10 @@ def fill(shard: Shard, add_samples: Callable[[Shard], None]) -> tuple[dict[str, 
 
 
 class DigestFile(Output):
-    """Writes to another file, which stays open, and computes the SHA-256 of all bytes.
+    """A file that passes all bytes on to another file, and computes their SHA-256.
 
     Args:
-        file: The other file.
+        file: The file to write to; it is not closed with this one.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -88,10 +92,10 @@ class DigestFile(Output):
         self._digest = hashlib.sha256()
 
     def write(self, data: Any, /) -> int:
-        """Write bytes, or any object with a buffer."""
+        """Write bytes, or any object with a buffer; return their number."""
         self._digest.update(data)
         return super().write(data)
 
     def hexdigest(self) -> str:
-        """Return the SHA-256 of the bytes so far."""
+        """Return the SHA-256 of all bytes written so far, in hexadecimal digits."""
         return self._digest.hexdigest()

@@ -7,4 +7,4 @@ __all__ = ["PrepareError", "TransientError", "WorkerLostError", "require_read"]
 
 
 class WorkerLostError(PrepareError):
-    """A worker or its machine ended during a task, or the result was lost; the text says how."""
+    """A worker process or its machine ended during a task, or the result was lost; the text says how."""

@@ -1,4 +1,4 @@
-"""Build the indexes that a source needs before a training waits for them."""
+"""Build the index files of a dataset in advance, so that no training has to wait for them."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from readers.storage.index.builder import LackingIndexError, build_indexes
 from readers.storage.paths import shown_path
 from readers.video.index import VideoIndex
 
-# Memory of a task: Python with its libraries; scanning a shard holds its offsets alone.
+# Memory of a task: that of Python with its libraries, since a scan of a shard only stores offsets.
 _TASK_BYTES = 1 << 28
 
 
@@ -29,13 +29,13 @@ class Indexing:
     """The result of `index`.
 
     Attributes:
-        opened: The source, opened; None while indexes are lacking.
-        shards: Every shard that has an index, and the index, which says whether it was built now.
-        seconds: Time that indexing the shards took.
-        videos: Index of the videos, if the source holds videos.
-        files: The dataset of these videos: the source or, if its samples are frames, the files that hold them.
-        lacking: Paths or URLs of shards whose index is left to other tasks of an array job.
-        seek_points: What is known about seek points, if they were asked for and no index is lacking.
+        opened: The opened source; None if shards have no index yet.
+        shards: Pairs of a shard and its index, for every shard that has an index; the index tells whether it was built now.
+        seconds: Seconds that indexing the shards took.
+        videos: Index of the videos; None if the source holds no videos.
+        files: The dataset of the video files: the source itself, or the files that hold its samples if these are frames.
+        lacking: Paths or URLs of shards without an index, which other tasks of an array job build.
+        seek_points: Counts of the seek points; None if they were not requested, or shards have no index yet.
     """
 
     opened: IndexedDataset | None
@@ -51,7 +51,7 @@ class Indexing:
         """The opened source.
 
         Raises:
-            PrepareError: Indexes are lacking.
+            PrepareError: Shards have no index yet.
         """
         if self.opened is None:
             num_shards = len(self.lacking) + len(self.shards)
@@ -76,29 +76,29 @@ def index(
     on_seek_points: Callable[[int, int], None] = lambda *_: None,
     **options: Any,
 ) -> Indexing:
-    """Index every shard and every video of a source.
+    """Build the index of every shard and every video of a source, and return them.
 
-    Indexes that exist and fit are kept, so a second run continues the first.
+    Indexes that exist and fit their shard are kept, so a second run continues the first.
 
     Args:
         source: A source as for `readers.open_dataset`.
         format: Name of the format, if it cannot be detected.
         num_workers: Number of processes; all cores if None.
-        executor: Indexes the shards; processes of this machine if None. Other machines write each index beside its
-            shard. Videos are indexed in this process, and not by an `ArrayTask`.
-        publish: Put the index of each shard in an object store beside it, where readers find it. It is needed if other
-            machines index such shards.
+        executor: Indexes the shards; processes of this machine if None. Other machines write each index next to its
+            shard. Videos are indexed in this process; an `ArrayTask` does not index them.
+        publish: Upload the index of each shard in an object store next to the shard, where readers find it. This is
+            required if other machines index such shards.
         merge: Build nothing, and check that every shard has its index.
-        finder: Also finds the seek points of the JPEGs, see `readers.prepare.seek_points`; None finds none. A task of
-            an array job finds its part once all indexes exist.
-        on_shards: Called with the bytes of shards that are done, and of all shards.
-        on_videos: Called with the number of videos that are done, and of all.
-        on_seek_points: Called with the number of samples whose seek points are done, and of all.
+        finder: Finds the seek points of JPEGs, which are then stored, too; see `readers.prepare.seek_points`. None finds
+            no seek points. A task of an array job does its share once all indexes exist.
+        on_shards: Called with the number of bytes in finished shards, and in all shards.
+        on_videos: Called with the number of finished videos, and of all videos.
+        on_seek_points: Called with the number of samples whose seek points are done, and of all samples.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
         SourceError: The source cannot be opened.
-        IndexFileError: No folder for the index can be written to.
+        IndexFileError: No writable folder was found for an index.
         PrepareError: An index that should exist is missing, or a task failed.
 
     Example:

@@ -1,8 +1,8 @@
-"""One job: numbered tasks over a fixed plan, carried out here, by one of several array tasks, or by a cluster.
+"""Jobs: numbered tasks over a fixed plan, which this machine, the tasks of an array job, or a cluster carry out.
 
-Each task makes one part at a temporary name. A done mark (a file, such as the entry of a shard) says that the part is complete, so
-a run that was interrupted makes only the missing parts. Merging the parts is a separate step. Packing, inspecting,
-indexing and finding seek points all work this way, so every executor gives the same bytes.
+Each task makes one part under a temporary name. A done mark (a file, such as the entry of a shard) shows that the part is
+complete, so a repeated run makes only the missing parts. Merging the parts is a separate step. Packing, inspecting,
+indexing and finding seek points all work this way, so that the result does not depend on the executor.
 """
 
 from abc import ABC, abstractmethod
@@ -21,20 +21,20 @@ from readers.storage.paths import shown_path
 
 Result = TypeVar("Result", covariant=True)
 
-# More tasks would cost a cluster more for scheduling than they balance; see `even_boundaries`.
+# With more tasks, a cluster loses more time by scheduling than it gains by balance; see `even_boundaries`.
 _MOST_TASKS = 4096
 
 
 @dataclass(frozen=True)
 class Job(Generic[Result]):
-    """Numbered tasks that can be carried out in any order, on any machine, and more than once.
+    """A set of numbered tasks that can be carried out in any order, on any machine, and more than once.
 
     Attributes:
-        do: Carries out one task and returns a few kilobytes about it. It can be pickled, its result depends only on the
-            number, and it leaves either a complete part or none.
-        numbers: The tasks to carry out.
-        task_bytes: Memory that a task takes.
-        what: What a task makes, for messages, in singular: "shard".
+        do: Carries out the task with a number, and returns a result of a few kilobytes. It can be pickled, its result
+            depends only on the number, and it leaves either a complete part or none.
+        numbers: Numbers of the tasks to carry out.
+        task_bytes: Memory that a task takes, in bytes.
+        what: Name of what a task makes, for messages, in singular: "shard".
 
     Example:
         >>> from readers.prepare import Job, LocalExecutor
@@ -49,7 +49,7 @@ class Job(Generic[Result]):
 
 
 class Executor(Protocol):
-    """Carries out jobs.
+    """The interface of executors, which carry out jobs.
 
     Example:
         >>> from readers.prepare import Executor, Job, LocalExecutor
@@ -59,7 +59,7 @@ class Executor(Protocol):
     """
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """Carry out every task, and yield its number and result when it is done, in any order.
+        """Carry out every task, and yield the number and result of each when it is done, in any order.
 
         For a job without tasks, only check that the executor can work. If the consumer stops early, running tasks are
         ended.
@@ -70,11 +70,11 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """This machine: several processes, or this process alone if there is little to do.
+    """An executor on this machine, with several processes, or within this process if there is only one task.
 
     Args:
         num_workers: Number of processes; all cores if None.
-        spread: Whether to start processes, which takes two seconds. Otherwise tasks run in this process, one by one, and
+        spread: Whether to start processes, which takes two seconds. If False, tasks run in this process, one by one, and
             may use threads of their own.
 
     Example:
@@ -87,7 +87,7 @@ class LocalExecutor:
         self._num_workers, self._spread = checked_workers(num_workers), spread
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """Carry out the tasks on this machine; yield (number, result) in the order of the numbers."""
+        """Carry out the tasks on this machine; yield the number and result of each task, in the order of `job.numbers`."""
         numbers = list(job.numbers)
         if not self._spread or len(numbers) < 2 or self._num_workers < 2:
             for number in numbers:
@@ -98,15 +98,15 @@ class LocalExecutor:
 
 
 class ArrayTask:
-    """Task I of N of an array job, whose tasks do not communicate: it carries out every N-th task from the I-th on.
+    """An executor for task I of N of an array job (as of Slurm): it carries out only the tasks whose number modulo N is I.
 
     Args:
-        number: I, with 0 <= number < count.
-        count: N.
-        executor: Carries out the tasks of this one; this machine if None.
+        number: I, 0 <= number < count.
+        count: N, the number of tasks in the array job.
+        executor: Carries out the tasks that are left; this machine if None.
 
     Raises:
-        PrepareError: The number is out of range.
+        PrepareError: `number` is out of range.
 
     Example:
         >>> from readers.prepare import ArrayTask, Job, LocalExecutor
@@ -123,20 +123,20 @@ class ArrayTask:
         self._executor = executor or LocalExecutor()
 
     def own(self, numbers: Sequence[int]) -> list[int]:
-        """Return the tasks that this one carries out."""
+        """Return those of some task numbers that this executor carries out."""
         return [number for number in numbers if number % self.count == self.number]
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """Carry out only the tasks of this array task; yield (number, result)."""
+        """Carry out only the tasks that belong to this array task; yield the number and result of each."""
         own = self.own(job.numbers)
         return self._executor.run(Job(job.do, own, job.task_bytes, job.what))
 
 
 class Parts(ABC, Generic[Result]):
-    """The parts of one preparation, with their done marks; part i covers a range of samples.
+    """Base class of the parts that a job makes, such as shards: each covers a range of samples and has a done mark.
 
     Args:
-        boundaries: int64 [parts + 1], rising; part i covers boundaries[i] <= sample < boundaries[i + 1].
+        boundaries: int64 [parts + 1], ascending; part i covers boundaries[i] <= sample < boundaries[i + 1].
     """
 
     what: ClassVar[str]
@@ -148,7 +148,7 @@ class Parts(ABC, Generic[Result]):
         self.boundaries = boundaries
 
     def __len__(self) -> int:
-        """Number of parts."""
+        """Return the number of parts."""
         return len(self.boundaries) - 1
 
     def stretch(self, number: int) -> range:
@@ -156,15 +156,15 @@ class Parts(ABC, Generic[Result]):
         return range(int(self.boundaries[number]), int(self.boundaries[number + 1]))
 
     def num_samples(self, numbers: Sequence[int]) -> int:
-        """Return the number of samples in some parts."""
+        """Return the number of samples in the parts with these numbers."""
         return sum(len(self.stretch(number)) for number in numbers)
 
     @abstractmethod
     def missing(self, numbers: Sequence[int]) -> list[int]:
-        """Return those of some parts that have no done mark."""
+        """Return those of some part numbers whose part has no done mark."""
 
     def store(self, number: int, result: Result) -> None:  # type: ignore[misc]  # the result is only read
-        """Store what a task returned, in the process that runs the job. By default the task has stored its part itself."""
+        """Store the result of a task, in the process that runs the job; by default do nothing, as tasks store their parts."""
 
     def make(
         self,
@@ -174,13 +174,13 @@ class Parts(ABC, Generic[Result]):
         num_samples: int,
         on_progress: Callable[[int, int], None],
     ) -> Iterator[tuple[int, Result]]:
-        """Carry out the tasks of the missing parts, and yield the number and result of each when it is done.
+        """Make the missing parts, and yield the number and result of each when it is done.
 
         Args:
-            do: Carries out a task; see `Job`.
+            do: Makes the part with a number; see `Job`.
             executor: Carries out the job.
-            missing: The parts without a done mark, of those that are needed.
-            num_samples: Number of samples in all parts that are needed.
+            missing: Numbers of the parts to make.
+            num_samples: Number of samples in all parts, including those that are done already.
             on_progress: Called with the number of samples in finished parts, and `num_samples`.
 
         Raises:
@@ -196,11 +196,13 @@ class Parts(ABC, Generic[Result]):
 
 
 def even_boundaries(length: int, least: int, most: int) -> NDArray[np.int64]:
-    """Cut samples into parts of equal size, the last one smaller: a function of their number alone, so all machines agree.
+    """Return boundaries that divide samples into parts of equal size; the last part may be smaller.
+
+    They depend only on the arguments, so that all machines agree on them.
 
     Args:
         length: Number of samples.
-        least: Smallest size of a part: smaller ones cost more than they balance.
+        least: Smallest size of a part: smaller parts cost more than they gain by balance.
         most: Largest size of a part.
 
     Returns:
@@ -213,14 +215,14 @@ def even_boundaries(length: int, least: int, most: int) -> NDArray[np.int64]:
 def missing_parts_error(
     missing: Sequence[int], num_missing: int, num_parts: int, what: str, location: str
 ) -> PrepareError:
-    """Return the error of a merge that lacks parts.
+    """Return the error for a merge of which parts are missing.
 
     Args:
-        missing: The numbers of the first missing parts, six of them if there are so many.
-        num_missing: How many are missing.
-        num_parts: How many there should be.
-        what: What a part is, in singular.
-        location: Where the parts should be.
+        missing: Numbers of the first missing parts, at least six if so many are missing.
+        num_missing: Number of missing parts.
+        num_parts: Number of all parts.
+        what: Name of a part, in singular: "shard".
+        location: Path or URL of the folder of the parts.
     """
     return PrepareError(
         f"{num_missing:,} of {counted(num_parts, what)} are missing in {shown_path(location)} (number {few_of(missing)}): run "

@@ -1,4 +1,4 @@
-"""Turn a sample into the members of a tar shard, in the convention of WebDataset, or into a row of a Parquet shard."""
+"""Turn a sample into the members of a tar shard, in WebDataset's convention, or into a row of a Parquet shard."""
 
 import re
 import tarfile
@@ -46,16 +46,16 @@ _UNFIT = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]")
 
 
 class Packed(NamedTuple):
-    """A sample ready to be written.
+    """A sample that is ready to be written into a shard.
 
     Attributes:
-        position: Its position in the order.
-        name: The key that it should get, if no other sample of the shard has it.
+        position: Position of the sample in the order of the pack.
+        name: The key for the shard, unless another sample of the shard has it already.
         fields: Name and content of each field; names are unique, the image comes first.
-        label: Class number, -1 for none.
-        headers: The tar header of each field, with that key; empty for Parquet.
-        before_bytes: Size of the fields in the source.
-        found: Digest and seek points of the packed image; None without a finder.
+        label: Class number, -1 for no label.
+        headers: The tar header of each field, if the key is `name`; empty for Parquet.
+        before_bytes: Size of all fields in the source, in bytes.
+        found: Digest and seek points of the packed image; None if seek points are not wanted.
     """
 
     position: int
@@ -68,7 +68,12 @@ class Packed(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A sample that cannot be packed."""
+    """A sample that cannot be packed.
+
+    Attributes:
+        position: Position of the sample in the order of the pack.
+        bad: The reason.
+    """
 
     position: int
     bad: BadSample
@@ -79,11 +84,11 @@ class Packer:
     """Prepares samples for writing; it can be pickled and used in any process.
 
     Attributes:
-        dataset: The source; None if the samples are passed in, by a source that is read front to back.
-        order: Sample at each position; None for the source's own order.
-        headers: Whether samples are for a tar; else for Parquet.
-        copied: Whether fields are copied, because they are sent to another process.
-        finder: Finds seek points; None finds none.
+        dataset: The source; None if samples are passed to the call, as for a source that is read from front to back.
+        order: The order of the pack; None for the source's own order.
+        headers: Whether samples are for a tar shard, which needs headers; else they are for a Parquet shard.
+        copied: Whether fields are copied to bytes, because they are sent to another process.
+        finder: Finds the seek points of images; None if they are not wanted.
     """
 
     dataset: Dataset | None
@@ -93,10 +98,13 @@ class Packer:
     finder: Finder | None = None
 
     def __call__(self, task: range | list[Sample | BadSample]) -> list[Packed | Refused]:
-        """Prepare the samples at some positions, or those that are passed in.
+        """Return prepared samples.
+
+        Args:
+            task: A range of positions in the order, whose samples are fetched; or a list of samples.
 
         Raises:
-            TransientError: The storage failed to give a sample, which may be sound and must not be left out.
+            TransientError: The storage failed to give a sample. The sample may be sound, so it must not be left out.
         """
         if not isinstance(task, range):
             return [self._pack(sample.index, sample) for sample in task]
@@ -108,7 +116,7 @@ class Packer:
         return [self._pack(position, one) for position, one in zip(task, fetched, strict=True)]
 
     def _pack(self, position: int, sample: Sample | BadSample) -> Packed | Refused:
-        """Prepare a sample, or return why it cannot be packed."""
+        """Return a sample prepared for writing, or a `Refused` with the reason why it cannot be packed."""
         if isinstance(sample, Sample):
             sample = copied_sample(sample)
         if isinstance(sample, BadSample):
@@ -154,7 +162,7 @@ class Packer:
 
 
 def _obstacle(sample: Sample, *, in_tar: bool) -> str:
-    """Return why a shard cannot hold a sample; "" if it can."""
+    """Return the reason why a shard cannot hold a sample; "" if it can."""
     if not in_tar and is_video(sample):
         return "it is a video, which a Parquet shard does not hold: leave --format parquet out"
     if not in_tar and sample.image is None:
@@ -170,16 +178,16 @@ def _obstacle(sample: Sample, *, in_tar: bool) -> str:
 
 
 def _members(sample: Sample, extension: str, *, in_tar: bool) -> dict[str, str]:
-    """Return the name of each field of a sample in a shard, the image first.
+    """Return a dict from the fields of a sample to their names in a shard, the image first.
 
-    Names are in lower case, with dots for slashes. A field whose name is taken, or would be read as something else (the
-    label, the image, the key), becomes ``NAME.bin``, then ``NAME-2.bin``. Names are given to the image first, then to
-    the fields that keep their names.
+    Names are in lower case, with dots instead of slashes. If a name is taken, or readers would take the field for something
+    else (the label, the image, the key), the field becomes ``NAME.bin``, or ``NAME-2.bin`` if that is taken, too. Names are
+    assigned to the image first, then to the fields that keep their names.
 
     Args:
         sample: The sample.
-        extension: Extension of the image, if the format of the source determines which field is the image.
-        in_tar: Whether the shard is a tar; else a Parquet file.
+        extension: Name for the field of the image if the source declares that field (`Sample.image_field`), such as "jpg".
+        in_tar: Whether the shard is a tar; else it is a Parquet file.
     """
     image = sample.image_field
     if image is None:
@@ -217,7 +225,15 @@ def _member(field: str, *, in_tar: bool) -> str:
 def _has_reserved_meaning(
     sample: Sample, field: str, member: str, has_no_image: bool, in_tar: bool
 ) -> bool:
-    """Return whether readers would take a field with this name for something else."""
+    """Return whether readers of the shard would take a field for a label, an image, a key or metadata because of its name.
+
+    Args:
+        sample: The sample.
+        field: Name of the field in the sample.
+        member: Name of the field in the shard.
+        has_no_image: Whether the sample has no image.
+        in_tar: Whether the shard is a tar; else it is a Parquet file.
+    """
     if member == "cls":
         return bool(to_labels([sample.fields[field]])[0] != sample.label)
     if member.startswith("__") or (not in_tar and member in _RESERVED):
@@ -226,39 +242,39 @@ def _has_reserved_meaning(
 
 
 def _is_redundant(field: str, data: Payload, name: str, label: int) -> bool:
-    """Return whether a field equals the column key or label of a Parquet shard."""
+    """Return whether a field only repeats what the column key or label of a Parquet shard holds."""
     if field == "key":
         return data == name.encode()
     return field in ("label", "cls") and data == b"%d" % label
 
 
 def _as_text(name: str) -> str:
-    """Return a name in valid UTF-8; other bytes of a file name are escaped."""
+    """Return a name in valid UTF-8; bytes of a file name that are not UTF-8 are escaped with backslashes."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
 def free_key(name: str, keys: set[str]) -> str:
-    """Return a key that is not in the shard: the name, or the name with a number.
+    """Return a key that is not among `keys`, the keys of the shard: the name, or the name with a number, ``NAME-2``.
 
-    ``a.jpg`` and ``a.png`` of one folder, or samples of two shards of a source, may have the same name.
+    ``a.jpg`` and ``a.png`` of one folder have the same name, and samples of two shards of a source may have.
     """
     numbered = (f"{name}-{number}" for number in count(2))
     return name if name not in keys else next(other for other in numbered if other not in keys)
 
 
 def headers_of(name: str, fields: Iterable[tuple[str, Payload]]) -> tuple[bytes, ...]:
-    """Return the tar header of each field of a sample."""
+    """Return the tar header of each field of a sample, given the sample's key and its fields."""
     return tuple(header(f"{name}.{field}", len(data)) for field, data in fields)
 
 
 def header(name: str, size_bytes: int) -> bytes:
-    """Return the tar header of a file, without time and owner, so that its bytes are always the same."""
+    """Return the tar header of a file without time and owner, so that equal files have equal headers."""
     encoded = name.encode("utf-8", "surrogateescape")
     if len(encoded) > _NAME_BYTES or size_bytes > _SIZE_MAX or not encoded.isascii():
         info = tarfile.TarInfo(name)
         info.size, info.mode = size_bytes, _MODE
         return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
-    # The same bytes as those of tarfile, in 4 us instead of 18.
+    # These bytes equal those of tarfile, but take 4 us instead of 18.
     block = bytearray(tarfile.BLOCKSIZE)
     block[: len(encoded)] = encoded
     block[100:148] = (
@@ -271,13 +287,14 @@ def header(name: str, size_bytes: int) -> bytes:
 
 
 def _name(key: str, *, in_shards: bool) -> str:
-    """Return a key for WebDataset: without a dot in its last part, because the field name begins after the first dot.
+    """Return a key for a tar of WebDataset.
 
-    It also has no part that would lead out of the folder that a shard is unpacked into.
+    The last part of the key has no dot, because WebDataset begins the field name after the first dot. Parts such as ``..``,
+    which would lead out of the folder that a shard is unpacked into, are removed.
 
     Args:
         key: The key in the source.
-        in_shards: Whether it is a key of WebDataset, of which only parts that lead out of the folder are removed.
+        in_shards: Whether the key comes from a shard already, so that its last part has no file extension to remove.
     """
     folder, _, file = key.rpartition("/")
     stem = file if in_shards else _ENDING.sub(r"\1", file) or file

@@ -1,4 +1,4 @@
-"""Pack any dataset into WebDataset tar shards, with their indexes beside them, or into Parquet shards."""
+"""Pack any dataset into WebDataset tar shards, with an index file next to each, or into Parquet shards."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -37,10 +37,10 @@ __all__ = ["Packing", "pack", "size_from"]
 
 
 def size_from(given: str | int) -> int:
-    """Return the bytes in a size such as 256MB (10^6 each) or 1GiB (2^30 each); an integer is a number of bytes.
+    """Return a size in bytes, given as text, such as "256MB" (1 MB = 10**6) or "1GiB" (2**30), or as a number of bytes.
 
     Raises:
-        PrepareError: It is not a size.
+        PrepareError: `given` is not a size.
     """
     # True is an int, and a float such as 2.5e8 may have no exact number of bytes: neither is a size.
     is_text = isinstance(given, str) or type(given) is int
@@ -74,34 +74,35 @@ def pack(
     on_progress: Callable[[int, int | None], None] = lambda *_: None,
     **options: Any,
 ) -> Packing:
-    """Write the shards of a dataset that are missing at a destination: plan, make and merge them.
+    """Pack a dataset into shards at a destination, and return the result; shards that are done already are kept.
 
-    The same source and settings give the same bytes with any executor, also if the work is interrupted and repeated. A
-    source that can only be read front to back is packed shard after shard, on this machine.
+    The bytes of the shards depend only on the source and the settings, not on the executor, nor on whether the work was
+    interrupted and repeated. A source that can only be read from front to back is packed shard after shard, on this machine.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        destination: The folder of the shards, or a URL such as ``s3://bucket/train``; it may hold a part of them.
-        format: "tar" (WebDataset) or "parquet".
-        shard_size: The largest size of a shard, such as "256MB" or "1GiB", or a number of bytes, as far as the source gives
-            sizes: see `plan_shards`.
-        shuffle: Seed of the order; the order of the source if None.
-        finder: Finds the seek points of each JPEG, which are written beside the shards: see
-            `readers.prepare.seek_points`; it must be picklable. None writes none. Shards that are done already get none.
-        allow_pipe: Whether the source may be ``pipe:COMMAND``, which is run.
+        destination: The folder of the shards, or a URL such as ``s3://bucket/train``; it may hold some of the shards.
+        format: Format of the shards, "tar" (WebDataset) or "parquet".
+        shard_size: The largest size of a shard, such as "256MB" or "1GiB", or a number of bytes. It may be exceeded a
+            little if the source does not give the sizes of all samples: see `plan_shards`.
+        shuffle: Seed of the order of the samples; None keeps the order of the source.
+        finder: Finds the seek points of each JPEG, which are written next to the shards: see
+            `readers.prepare.seek_points`; it must be picklable. None writes no seek points. Shards that are done already
+            get none.
+        allow_pipe: Whether the source may be ``pipe:COMMAND``, which runs the command.
         source_format: Name of the source's format, such as "stream"; None if it is detected.
         num_workers: Number of threads, or of processes for large datasets; all cores if None.
-        executor: Makes the shards elsewhere; this machine if None. The result of an `ArrayTask` has the sums over the shards
-            that it made, and lists only after all tasks have ended and one process has merged.
-        merge: Make nothing; check that all tasks of an array job have made their shards, and merge these.
-        storage: How a destination in an object store is reached.
-        on_progress: Called with the number of samples that are done and of all, None if unknown.
+        executor: Makes the shards, for example on a cluster; this machine if None. The result of an `ArrayTask` has only
+            the sums over its own shards; its lists need the manifest, which `merge` writes after all tasks have ended.
+        merge: Make no shard; check that all tasks of an array job have made their shards, and write the manifest.
+        storage: Options of the connection to a destination in an object store.
+        on_progress: Called with the number of samples that are done, and the number of all samples (None if unknown).
         options: ``split`` and options of the source's format, as for `readers.open_dataset`.
 
     Raises:
-        PrepareError: The destination cannot be written, has the name of a file, holds something else or shards of other
+        PrepareError: The destination cannot be written, has the name of a file, holds other files or shards of other
             data or settings, or is within the source; no sample can be packed; or shards are missing.
-        ReadersError: There is nothing to read.
+        ReadersError: The source cannot be opened or read.
 
     Example:
         >>> from readers.prepare import pack
@@ -145,7 +146,7 @@ def pack(
 
 
 def _check_executor(executor: Executor) -> None:
-    """Run a job without tasks, so that an executor that cannot work fails before a plan is stored."""
+    """Run a job without tasks, so that an executor that cannot work raises its error before a plan is stored."""
     for _ in executor.run(Job(int, (), ShardParts.task_bytes, ShardParts.what)):
         pass
 
@@ -156,7 +157,7 @@ def _make_missing(
     num_workers: int,
     on_progress: Callable[[int, int | None], None],
 ) -> Totals:
-    """Make the shards of a plan that are not done, and return sums over those that were made."""
+    """Make the shards of a plan that are not done yet, and return sums over these shards."""
     parts, made = ShardParts(plan), Totals()
     missing = parts.missing(range(len(plan)))
     with _maker(plan, missing, executor, num_workers) as (do, chosen):
@@ -169,7 +170,11 @@ def _make_missing(
 def _maker(
     plan: Plan, missing: list[int], executor: Executor | None, num_workers: int
 ) -> Iterator[tuple[Callable[[int], dict[str, Any]], Executor]]:
-    """Yield what makes a shard, and its executor: on this machine each process makes a shard, or all cores make one together."""
+    """Yield a function that makes a shard, given its number, and the executor to run it with.
+
+    Without an `executor` of the user, there are two ways on this machine: if many shards are missing, each process makes a
+    shard of its own; else all cores pack the samples of one shard after another.
+    """
     make = partial(make_shard, plan)
     many = num_workers > 1 and plan.num_samples >= _NUM_SAMPLES_FOR_PROCESSES
     if executor is not None:

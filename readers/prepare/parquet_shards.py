@@ -1,4 +1,4 @@
-"""Write samples to a Parquet shard, in the image format of the Hugging Face hub."""
+"""Write samples to a Parquet shard, with the image column of the Hugging Face Hub."""
 
 import json
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ _ROW_GROUP_BYTES = 16_000_000
 
 
 class ColumnError(Exception):
-    """A shard has no column for a field of a sample."""
+    """The shard has no column for a field of a sample."""
 
 
 class ParquetShard:
-    """A Parquet file that is being written; see `readers.prepare.contents.Shard`.
+    """A Parquet shard that is being written; implements `readers.prepare.contents.Shard`.
 
-    Its columns are ``image`` (a struct of bytes and path), ``label``, ``key``, and a column of bytes for every other field.
+    Its columns are ``key``, ``image`` (a struct of bytes and path), ``label``, and a column of bytes for every other field.
 
     Args:
-        file: An empty file.
+        file: The file to write to, empty and open.
         class_names: Name of each class number; may be empty.
-        fields: The other fields in the order of their columns; None takes those of the first row group.
+        fields: Names of the other fields, in the order of their columns; None takes the fields of the first row group.
 
     Raises:
         SourceError: pyarrow is not installed.
@@ -41,16 +41,19 @@ class ParquetShard:
         self._writer: Any = None
 
     def fits(self, sample: Packed, most_bytes: int) -> bool:
-        """Return whether a sample fits, by the size of its fields; one with a field that has no column does not fit."""
+        """Return whether a sample fits: all of its fields have columns, and the fields add up to at most `most_bytes`.
+
+        An empty shard takes a sample of any size.
+        """
         if not self._has_columns_of(sample):
             return False
         return not self.contents.keys or self._num_bytes + _size_bytes(sample) <= most_bytes
 
     def add(self, sample: Packed) -> None:
-        """Write a sample, together with its row group.
+        """Add a sample; it is written when its row group is complete.
 
         Raises:
-            ColumnError: There is no column for a field.
+            ColumnError: The shard has no column for a field of the sample.
         """
         if not self._has_columns_of(sample):
             raise ColumnError
@@ -103,7 +106,7 @@ def _size_bytes(sample: Packed) -> int:
 
 
 def extra_fields(row: Packed) -> list[str]:
-    """Return the columns of a row besides key, image and label."""
+    """Return the names of the fields of a sample that need a column besides key, image and label."""
     return [name for name, _ in row.fields[1:]]
 
 
@@ -136,7 +139,7 @@ def _table(rows: Sequence[Packed], fields: Sequence[str], class_names: Sequence[
 
 
 def _features(fields: Sequence[str], class_names: Sequence[str]) -> dict[str, object]:
-    """Return the types of the columns, in the format of Hugging Face datasets."""
+    """Return the types of the columns as metadata for Hugging Face datasets."""
     label: dict[str, object] = {"dtype": "int64", "_type": "Value"}
     if class_names:
         label = {"names": list(class_names), "_type": "ClassLabel"}

@@ -1,4 +1,4 @@
-"""Schedule the tasks of a job on a cluster: when they begin, how often they are tried, and how failures are reported.
+"""Schedule the tasks of a job on a cluster: submit them, retry them, and report those that failed.
 
 Any cluster can be used through `Cluster`: Ray's is in `dali_pipes.integrations.ray`; tests simulate one with its own clock.
 """
@@ -21,22 +21,22 @@ Handle = TypeVar("Handle")
 Result = TypeVar("Result")
 Answer = TypeVar("Answer", covariant=True)
 
-# Tasks in flight for each that can run, so that the next one is on the machine when one ends.
+# Submitted tasks for each task that can run at a time, so that a machine has the next task when one ends.
 _PER_SLOT = 2
-# Between requests for the capacity of the cluster, which costs a round trip.
+# Time between requests for the capacity of the cluster, which cost a round trip each.
 _LOOK_SECONDS = 5.0
-# Without capacity, before a warning: a cluster that grows on demand is often empty for seconds.
+# Time without capacity before a warning: a cluster that grows on demand is often empty for seconds.
 _QUIET_SECONDS = 10.0
-# Without capacity, before the job fails: a cloud replaces a machine within minutes, and finished tasks stay done.
+# Time without capacity before the job fails: a cloud replaces a machine within minutes.
 _MOST_IDLE_SECONDS = 900.0
-# Before a failed task is tried again: doubled each time, because a server that is overloaded needs time.
+# Time before a failed task is tried again. It doubles each time, because an overloaded server needs time.
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
 # Shortest wait, so that rounding cannot turn the wait for a point in time into an endless loop.
 _SHORTEST_SECONDS = 0.01
-# Failed tasks that end the job: so many have one cause.
+# Number of failed tasks that ends the job: so many failures probably have one cause.
 _MOST_FAILED = 10
-# Last durations for the median: enough to be stable, few enough to follow a change of the machines.
+# Number of last durations in the median: enough to be stable, few enough to follow a change of the machines.
 _NUM_DURATIONS = 256
 _AGAIN = "run the same command again"
 TRANSIENT = (OSError, TransientError)
@@ -44,40 +44,43 @@ TRANSIENT = (OSError, TransientError)
 
 
 class Cluster(Protocol[Handle, Answer]):
-    """Machines that carry out the tasks of one job."""
+    """The interface of a cluster of machines that carries out the tasks of one job."""
 
     def submit(self, number: int) -> Handle:
-        """Submit a task, which begins when the cluster has room for it."""
+        """Submit the task with this number, and return a handle; the task begins when a machine has room for it."""
 
     def wait(self, handles: Collection[Handle], timeout_seconds: float) -> list[Handle]:
-        """Wait until a task has ended, and return all that have; none after the timeout, also if no handles are given."""
+        """Wait until a task has ended, and return the handles of all tasks that have ended.
+
+        After `timeout_seconds` without such a task, return an empty list; also wait so long if no handles are given.
+        """
 
     def result(self, handle: Handle) -> Answer:
         """Return the result of a task that has ended, or raise its exception.
 
         Raises:
-            WorkerLostError: The worker or its machine failed.
+            WorkerLostError: The worker process or its machine ended during the task.
         """
 
     def cancel(self, handles: Collection[Handle]) -> None:
-        """Cancel tasks, and return when they have ended."""
+        """Cancel tasks, and wait until they have ended."""
 
     def capacity(self) -> int:
-        """Return how many tasks can run at a time now."""
+        """Return the number of tasks that the cluster can run at the same time now."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Limits for retries, and for the number of tasks at the cluster.
+    """Limits for retries, and for the number of tasks that are submitted to a cluster.
 
     Attributes:
-        in_flight: Largest number of submitted tasks that have not ended; twice as many as can run if None.
-        max_retries: How often a task that raised one of `retried` is tried again.
-        retried: Errors that may go away: by default those of files, networks and stores.
-        max_losses: How often a task that lost its worker is tried again. It is higher than `max_retries`, because machines
-            also end for other reasons; it is limited, because a task that takes too much memory ends its machine.
-        overtake: When all tasks have begun and there is room, a task that takes longer than this multiple of the
-            median is started a second time, and the first result counts; never if None.
+        in_flight: Largest number of submitted tasks that have not ended; None is twice the number that can run at a time.
+        max_retries: How often a task is tried again after an error of `retried`.
+        retried: Types of errors that may go away; by default those of files, networks and object stores.
+        max_losses: How often a task is tried again after it lost its worker. It is higher than `max_retries`, because
+            machines often end for other reasons; it is limited, because a task that takes too much memory ends its machine.
+        overtake: When all tasks have begun and machines are free, a task that takes longer than this multiple of the
+            median duration is started a second time, and the first result counts. None starts no task twice.
     """
 
     in_flight: int | None = None
@@ -93,21 +96,19 @@ def run_tasks(
     policy: Policy = Policy(),
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[int, Result]]:
-    """Carry out every task of a job on a cluster, and yield its number and result when it is done.
+    """Carry out every task of a job on a cluster, and yield the number and result of each task when it is done.
 
-    A task that failed for good is reported after the others are done, so that one bad shard does not cost a night. The
-    tenth such task ends the job at once, because all of them probably have one cause. An error that is neither one of
-    `Policy.retried` nor a ReadersError or OSError is a defect, and is raised at once, unchanged.
+    If a task fails in all of its attempts, the others are still carried out before the error is raised, so that one bad
+    shard does not cost a night. The tenth such task ends the job at once, because all of them probably have one cause. An
+    error that is neither in `Policy.retried` nor a ReadersError or OSError is a bug, and is raised at once, unchanged.
 
-    While no machine has room for a task, a warning says so; after 15 minutes the job fails.
-
-    The scheduler holds the tasks in flight, and the numbers of failed tasks that are not done.
+    If no machine has room for a task for 10 seconds, a warning is given; after 15 minutes the job fails.
 
     Args:
         job: The tasks.
-        cluster: Carries them out. No task is left running there when the job ends.
-        policy: Limits for retries.
-        clock: Returns seconds; it advances during `Cluster.wait`.
+        cluster: Carries out the tasks. No task is left running there when the job ends.
+        policy: Limits for retries and for submitted tasks.
+        clock: Returns the time in seconds; a simulated clock must advance during `Cluster.wait`.
 
     Raises:
         PrepareError: Tasks failed, or no machine has room for them; finished tasks stay done.
@@ -121,7 +122,13 @@ def run_tasks(
 
 @dataclass(slots=True)
 class _Open:
-    """A task that has begun and is not done: its copies in flight, its errors, and the workers that it lost."""
+    """The state of a task that has begun and is not done.
+
+    Attributes:
+        copies: Number of submitted copies of the task that have not ended.
+        errors: Number of attempts that raised an error.
+        losses: Number of attempts that lost their worker.
+    """
 
     copies: int = 0
     errors: int = 0
@@ -163,10 +170,13 @@ class _Run(Generic[Result]):
             self._check_capacity(now)
 
     def _check_capacity(self, now: float) -> None:
-        """Warn once if the cluster has no capacity.
+        """Warn once if the cluster has had no capacity for 10 seconds.
+
+        Args:
+            now: The current time in seconds.
 
         Raises:
-            PrepareError: It has had none for too long.
+            PrepareError: The cluster has had no capacity for 15 minutes.
         """
         if self._capacity:
             self._busy_seconds, self._has_warned = now, False
@@ -233,10 +243,10 @@ class _Run(Generic[Result]):
         yield number, result
 
     def _handle_error(self, number: int, error: Exception) -> None:
-        """Schedule another attempt at a task, or count it as failed.
+        """Handle the error of an attempt: schedule another attempt, or count the task as failed.
 
         Raises:
-            PrepareError: Too many tasks have failed.
+            PrepareError: Ten tasks have failed.
         """
         task, policy = self._open[number], self._policy
         task.copies -= 1

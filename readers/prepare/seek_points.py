@@ -1,4 +1,4 @@
-"""Find the seek points of all JPEGs of a dataset before a training needs them."""
+"""Find and store the seek points of all JPEGs of a dataset in advance, before a training needs them."""
 
 import os
 from collections import Counter
@@ -44,15 +44,15 @@ _MOST_NAMED = 3  # samples that are named for each reason: enough to look at
 
 @dataclass
 class SeekPointCounts:
-    """What is known about the seek points of the images of a dataset.
+    """Counts of the stored seek points of a dataset.
 
     Attributes:
         found: Number of images that have seek points.
-        none: Number of images without, by reason.
-        named: The keys of the first three of these, by reason; sound images are not named.
-        lacking: Number of samples that no task has looked at yet; other tasks of an array job do.
-        paths: The files that hold all this.
-        num_bytes: Their size.
+        none: Number of samples without seek points, for each reason.
+        named: Keys of the first three samples without seek points, for each reason; sound images are not named.
+        lacking: Number of samples that no task has searched yet; other tasks of an array job do that.
+        paths: Paths or URLs of the files that hold the seek points.
+        num_bytes: Size of these files.
     """
 
     found: int = 0
@@ -64,7 +64,7 @@ class SeekPointCounts:
 
     @property
     def looked_at(self) -> int:
-        """Number of samples that were looked at."""
+        """Number of samples that were searched for seek points."""
         return self.found + self.none.total()
 
 
@@ -78,24 +78,24 @@ def find_all(
     merge: bool = False,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> SeekPointCounts:
-    """Find and store the seek points of every image that has none yet; a second run continues the first.
+    """Find and store the seek points of every image that has none yet, and return counts; a second run continues the first.
 
-    For files of many samples (tar, TFRecord, LMDB, Parquet) they are written beside each file if its folder can be written.
-    All others go to the cache folder, into the file that the loader reads and adds to. The bytes do not depend on the
-    executor.
+    If the data are files of many samples (tar, TFRecord, LMDB, Parquet) in a writable folder, the seek points are written
+    into a file next to each of them. Otherwise they go to the cache folder, into the file that loaders read and extend. The
+    bytes do not depend on the executor.
 
     Args:
-        dataset: The images.
-        source: How other processes open the dataset.
+        dataset: The dataset.
+        source: Opens the dataset in other processes.
         finder: Finds the seek points of an image.
         executor: Carries out the tasks.
-        publish: Also write beside files in object stores.
-        merge: Find none, and check that all are there.
-        on_progress: Called with the number of samples that are done, and of all.
+        publish: Whether to write next to files in object stores, too.
+        merge: Find nothing, and check that all samples have been searched.
+        on_progress: Called with the number of samples that are done, and of all samples.
 
     Raises:
-        PrepareError: With `merge`, some are missing; or the storage failed to give a sample.
-        IndexFileError: They cannot be written.
+        PrepareError: With `merge`, samples have not been searched; or the storage failed to give a sample.
+        IndexFileError: The seek points cannot be written.
     """
     result = SeekPointCounts()
     total, done = len(dataset), 0
@@ -125,17 +125,16 @@ def find_all(
 
 
 class _SeekPointParts(Parts[list[Entry]]):
-    """The seek points of a dataset that reads its samples itself, in parts; it can be pickled.
+    """The seek points of one source of a dataset, in parts; it can be pickled, and called with a number to make a part.
 
-    A part is a file beside the data, for the samples of one of its files, or a range of the file in the cache folder. The
-    call with a number carries out a task.
+    A part holds the seek points of one data file, and is a file next to it; or it is a range of the file in the cache folder.
 
     Args:
-        source: Opens the data.
-        place: Number of the dataset in `sources_of` the data.
-        leaf: The dataset.
+        source: Opens the whole dataset.
+        place: Index of the source in `sources_of` that dataset.
+        leaf: The source, a dataset that reads its samples itself.
         finder: Finds the seek points of an image.
-        publish: Also write beside files in object stores.
+        publish: Whether to write next to files in object stores, too.
     """
 
     what = "file of seek points"
@@ -153,10 +152,10 @@ class _SeekPointParts(Parts[list[Entry]]):
         self._head = make_head(leaf, finder.version)
 
     def missing(self, numbers: Sequence[int]) -> list[int]:
-        """Return the parts whose file beside the data is absent or incomplete.
+        """Return the parts whose file next to the data is absent or incomplete; all parts, if they are in the cache folder.
 
-        Ranges of the cache folder are never skipped, because what is stored may be of other bytes: the images are read
-        again, and only those that changed are looked through again.
+        Parts in the cache folder are never skipped, because the stored seek points may be those of other bytes: all images
+        are read again, but only changed ones are searched again.
         """
         version = self._finder.version
         return [
@@ -166,7 +165,7 @@ class _SeekPointParts(Parts[list[Entry]]):
         ]
 
     def __call__(self, number: int) -> list[Entry]:
-        """Carry out a task: write the seek points beside the file, or return them for the cache folder."""
+        """Find the seek points of a part; write them next to its data file, or return them for the cache folder."""
         stretch = self.stretch(number)
         entries = list(self._find(stretch))
         if not self._files:
@@ -176,10 +175,10 @@ class _SeekPointParts(Parts[list[Entry]]):
         return []
 
     def store(self, number: int, result: list[Entry]) -> None:  # noqa: ARG002  # entries have numbers
-        """Write seek points into the cache folder.
+        """Write the seek points that a task returned into the cache folder.
 
         Raises:
-            IndexFileError: They cannot be written.
+            IndexFileError: The file in the cache folder cannot be written.
         """
         if not result:
             return
@@ -198,7 +197,7 @@ class _SeekPointParts(Parts[list[Entry]]):
             rewrite_in_order(self._head)
 
     def count(self, result: SeekPointCounts) -> None:
-        """Add what is stored to the result."""
+        """Add the counts of all stored seek points to the result."""
         known = 0
         for location, start, file in self._stored():
             result.paths.append(location)
@@ -219,7 +218,7 @@ class _SeekPointParts(Parts[list[Entry]]):
         result.lacking += int(self.boundaries[-1]) - known
 
     def _stored(self) -> Iterator[tuple[str, int, SeekPointFile]]:
-        """Yield the location of each stored file of seek points, the number of its first sample, and the file."""
+        """Yield the location of each stored file of seek points, the dataset index of its first sample, and the open file."""
         if not self._files and (kept := _opened(self._head)):
             yield str(kept.path), 0, kept
         for start, file in zip(self.boundaries.tolist(), self._files, strict=False):
@@ -241,10 +240,10 @@ class _SeekPointParts(Parts[list[Entry]]):
     def _entry(
         self, number: int, sample: Sample | BadSample, known: SeekPointFile | None
     ) -> Entry | None:
-        """Return the seek points of a sample, or None if the cache folder has them.
+        """Return the seek points of a sample; None if the cache folder already has them for the same bytes.
 
         Raises:
-            TransientError: The storage failed; stored seek points are not replaced.
+            TransientError: The storage failed, so that stored seek points must not be replaced.
         """
         if isinstance(sample, Sample):
             sample = copied_sample(sample, reads=lambda _: False)
@@ -264,7 +263,7 @@ def _opened(head: Head) -> SeekPointFile | None:
 
 
 def _can_write_beside(files: Sequence[SampleFile], publish: bool) -> bool:
-    """Return whether the seek points of each file can be written beside it."""
+    """Return whether the seek points of each data file can be written next to it."""
     folders = {file.location.rpartition("/")[0] for file in files if not is_url(file.location)}
     has_urls = any(is_url(file.location) for file in files)
     return (publish or not has_urls) and all(os.access(folder, os.W_OK) for folder in folders)

@@ -1,4 +1,4 @@
-"""Open the data to prepare: with random access if possible, else front to back."""
+"""Open the data to prepare: with random access if possible, else as a stream."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ from readers.storage.unreadable import is_transient, refuse_folder_error
 
 
 def open_at_random(source: str, format: str | None = None, **options: Any) -> IndexedDataset:
-    """Open a source with random access.
+    """Open a source, and return a dataset with random access.
 
     Args:
         source: As for `readers.open_dataset`.
@@ -27,7 +27,7 @@ def open_at_random(source: str, format: str | None = None, **options: Any) -> In
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
-        SourceError: It cannot be opened, or can only be read front to back.
+        SourceError: The source cannot be opened, or can only be read from front to back.
     """
     if _is_sequential(format):
         raise SourceError(
@@ -42,16 +42,16 @@ def open_at_random(source: str, format: str | None = None, **options: Any) -> In
 def open_source(
     source: str, *, format: str | None = None, allow_pipe: bool = False, **options: Any
 ) -> Dataset | TarStream:
-    """Open a source, as a stream if it can only be read front to back.
+    """Open a source, and return a dataset, or a stream if the source can only be read from front to back.
 
     Args:
         source: As for `readers.open_dataset`, or ``pipe:COMMAND``.
         format: A name in `readers.detect.registry.FORMATS`; None if it is detected.
-        allow_pipe: Whether the source may be a command that is run.
+        allow_pipe: Whether the source may be ``pipe:COMMAND``, which runs the command.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
-        SourceError: It cannot be opened, or is a command without `allow_pipe`.
+        SourceError: The source cannot be opened, or is a command and `allow_pipe` is False.
     """
     if source.startswith("pipe:"):
         if not allow_pipe:
@@ -76,13 +76,18 @@ def _is_sequential(format: str | None) -> bool:
 
 
 def title_of(dataset: Dataset | TarStream) -> str:
-    """Return the display name of a dataset's format."""
+    """Return the title of a dataset's format, such as "WebDataset tar"."""
     reader = f"{type(dataset).__module__}:{type(dataset).__name__}"
     return next((kind.title for kind in FORMATS.values() if kind.reader == reader), reader)
 
 
 def files_left_out(source: str, dataset: Dataset | TarStream) -> list[str]:
-    """Return the names of images in a folder of videos, or of videos in a folder of images, which are no samples."""
+    """Return the names of media files in a folder that the dataset does not read: images beside videos, or vice versa.
+
+    Args:
+        source: Path of the folder.
+        dataset: The dataset of the folder.
+    """
     endings = getattr(dataset, "unread_suffixes", ())
     if not endings:
         return []
@@ -94,20 +99,20 @@ def files_left_out(source: str, dataset: Dataset | TarStream) -> list[str]:
     return [name for name in names if name.lower().endswith(endings) and name[0] != "."]
 
 
-# Parts of the names of options that hold credentials, which never leave this process.
+# An option with one of these words in its name holds a credential, which must never leave this process.
 _SECRETS = ("key", "secret", "token", "password", "sas", "credential", "service_account")
 
 
 @dataclass(frozen=True)
 class PlannedSource:
-    """How any machine opens the data that tasks work on. Pickled without credentials.
+    """Opens the data of a job on any machine; it is pickled without credentials.
 
     Attributes:
-        location: As for `readers.open_dataset`; a path is absolute.
-        fingerprint: Fingerprint of the data that the tasks were planned for.
-        format: Name of the format, None if it is detected.
+        location: Source of the data as for `readers.open_dataset`; paths are absolute.
+        fingerprint: Fingerprint of the data when the job was planned.
+        format: Name of the format; None if it is detected.
         options: ``split`` and options of the format.
-        dataset: The dataset itself if it was handed over as an object and has no location; it is pickled.
+        dataset: The dataset itself, if the user gave an object instead of a location; it is pickled, too.
     """
 
     location: str
@@ -117,7 +122,7 @@ class PlannedSource:
     dataset: Dataset | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out credentials: each machine has its own, in its environment."""
+        """Return the state for pickling, without credentials: each machine has its own, in its environment."""
         settings = self.options.get("settings")
         if not settings:
             return vars(self)
@@ -126,10 +131,10 @@ class PlannedSource:
         return vars(self) | {"options": {**self.options, "settings": plain}}
 
     def open(self) -> Dataset:
-        """Return the dataset, opened at most once in a process.
+        """Return the dataset, which is opened at most once in a process.
 
         Raises:
-            PrepareError: It cannot be opened on this machine, or has another fingerprint.
+            PrepareError: The data cannot be opened on this machine, or has another fingerprint than planned.
         """
         if self.dataset is not None:
             return self.dataset
@@ -140,7 +145,7 @@ class PlannedSource:
             return _opened[self._key]
 
     def keep(self, dataset: Dataset) -> None:
-        """Let this process use a dataset that is open already."""
+        """Store an open dataset, so that `open` returns it in this process instead of opening the data again."""
         with _lock:
             _opened.clear()
             _opened[self._key] = dataset
@@ -167,7 +172,7 @@ class PlannedSource:
         return dataset
 
 
-# The dataset that this process has open for its tasks. Threads that make parts share it.
+# The dataset that this process has opened for its tasks; the threads of the process share it.
 _lock = threading.Lock()
 _opened: dict[tuple[object, ...], Dataset] = {}
 
@@ -175,12 +180,12 @@ _opened: dict[tuple[object, ...], Dataset] = {}
 def planned_source(
     source: str | Dataset, dataset: Dataset, format: str | None, options: Mapping[str, Any]
 ) -> PlannedSource:
-    """Return how other processes open a dataset that is open in this one; this process keeps using it.
+    """Return a picklable object with which other processes open a dataset; this process goes on using the open dataset.
 
     Args:
-        source: What the user gave: a location, valid from this working directory, or the dataset.
-        dataset: The dataset, opened.
-        format: Name of the format, None if it is detected.
+        source: The source as the user gave it: a location, which may be relative to the working directory, or a dataset.
+        dataset: The opened dataset.
+        format: Name of the format; None if it is detected.
         options: ``split`` and options of the format.
     """
     if not isinstance(source, str):

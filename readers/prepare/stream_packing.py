@@ -1,4 +1,4 @@
-"""Pack a source that can only be read front to back: shard after shard, on this machine."""
+"""Pack a source that can only be read from front to back; its shards are written one after another on this machine."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -30,16 +30,16 @@ from readers.storage.atomic_file import atomic_file
 from readers.storage.destination import Destination
 from readers.storage.lock import lock_folder
 
-# Samples per task of a thread. Their sizes are unknown, so few: all that are under way are in memory.
+# Samples per task of a thread: few, because their sizes are unknown and all samples of unfinished tasks are in memory.
 _TASK_SAMPLES = 8
 
 
 class Stream:
-    """Samples in order, with a look at the next one before it is taken.
+    """An iterator over prepared samples whose next sample can be inspected before it is taken.
 
     Args:
-        samples: Samples from the position on, with none left out.
-        position: Position of the first one in the order.
+        samples: All samples from `position` on.
+        position: Position of the first of these samples in the order of the source.
     """
 
     def __init__(self, samples: Iterator[Packed | Refused], position: int) -> None:
@@ -49,24 +49,27 @@ class Stream:
         self._bad: list[BadSample] = []
 
     def peek(self) -> Packed | None:
-        """Return the next sample that can be packed; the bad samples before it are kept for `take_bad`."""
+        """Return the next sample that can be packed, without taking it; None at the end.
+
+        Samples before it that cannot be packed are skipped, and stored for `take_bad`.
+        """
         while isinstance(self._next, Refused):
             self._bad.append(self._next.bad)
             self.skip()
         return self._next
 
     def take_bad(self) -> list[BadSample]:
-        """Return the samples that could not be packed since the last call."""
+        """Return the samples that could not be packed, as far as they were skipped since the last call."""
         bad, self._bad = self._bad, []
         return bad
 
     def skip(self) -> None:
-        """Move past the next sample."""
+        """Skip the next sample."""
         self._next = next(self._samples, None)
         self.position += 1
 
     def fill(self, shard: Shard, most_bytes: int) -> None:
-        """Move samples into a shard while they fit; there is at least one."""
+        """Move samples into a shard while they fit; at least one sample must be left."""
         while (sample := self.peek()) is not None and shard.fits(sample, most_bytes):
             shard.add(sample)
             self.skip()
@@ -80,19 +83,19 @@ def write_stream_shard(
     most_bytes: int,
     class_names: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Write samples of a stream into a file, without an index; the file appears when it is complete.
+    """Write samples of a stream into one shard, without an index; the file appears when it is complete.
 
-    A Parquet shard ends where a sample has a field that its first row group has not.
+    A Parquet shard also ends before a sample with a field that the first row group lacks.
 
     Args:
-        path: The file.
-        stream: The samples; there is at least one.
+        path: Path of the shard.
+        stream: The samples, at least one.
         format: Format of the shard.
-        most_bytes: The largest size, unless a single sample is larger.
+        most_bytes: Largest size of the shard, unless a single sample is larger.
         class_names: Name of each class number; may be empty.
 
     Returns:
-        The entry of the manifest.
+        The entry of the shard for the manifest.
 
     Raises:
         SourceError: pyarrow is not installed.
@@ -115,10 +118,10 @@ def pack_stream(
     num_workers: int,
     on_progress: Callable[[int, int | None], None],
 ) -> Packing:
-    """Pack the samples of a stream; see `readers.prepare.pack`.
+    """Pack the samples of a stream into shards, and return the result; see `readers.prepare.pack` for the arguments.
 
-    Its plan has no boundaries: each shard ends where the next sample does not fit, and the entries of the finished shards
-    say where a second run continues.
+    The plan of a stream has no boundaries: each shard ends where the next sample does not fit. A second run continues after
+    the last finished shard, whose entry gives the position.
     """
     settings = settings_of(_stream_id(source, stream), None, format, bytes_per_shard, None)
     packing = finished_packing(destination, settings)
@@ -132,7 +135,7 @@ def pack_stream(
 
 
 def _stream_id(source: str, stream: TarStream) -> str:
-    """Identify a stream without reading it; for files this includes their paths."""
+    """Return 32 hex digits that identify a stream without reading it; the path of a local source is part of them."""
     is_elsewhere = source.startswith("pipe:") or "://" in source
     path = "" if is_elsewhere else str(Path(source).absolute())
     return hashlib.sha256(f"{stream.fingerprint} {path!r}".encode()).hexdigest()[:32]
@@ -144,7 +147,7 @@ def _write_shards(
     num_workers: int,
     on_progress: Callable[[int, int | None], None],
 ) -> int:
-    """Write the shards that are not done, and return the number of all."""
+    """Write the shards that are not done, and return the number of all shards."""
     number = position = 0
     while (entry := finished_entry(plan, number)) is not None:
         number, position = number + 1, entry["end"]

@@ -14,17 +14,17 @@ _JOINED_BYTES = 1 << 18
 
 
 class TarShard:
-    """A tar that is being written; see `readers.prepare.contents.Shard`.
+    """A tar shard that is being written; implements `readers.prepare.contents.Shard`.
 
     Args:
-        file: An empty file.
+        file: The file to write to, empty and open.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.contents = file, Contents()
 
     def fits(self, sample: Packed, most_bytes: int) -> bool:
-        """Return whether a sample fits into the finished tar."""
+        """Return whether the finished tar has at most `most_bytes` with one more sample; an empty shard takes any sample."""
         keys = self.contents.keys
         pieces = _pieces(free_key(sample.name, keys), sample)
         size_bytes = self._file.tell() + sum(map(len, pieces))
@@ -48,7 +48,7 @@ class TarShard:
 
 
 def _pieces(key: str, sample: Packed) -> list[Payload]:
-    """Return headers and fields, with the zeros that fill their last blocks."""
+    """Return the bytes of a sample in a tar, in pieces: for each field its header, its content, and zeros up to the next block."""
     headers = sample.headers if key == sample.name else headers_of(key, sample.fields)
     pieces: list[Payload] = []
     for head, (_, data) in zip(headers, sample.fields, strict=True):
@@ -57,5 +57,5 @@ def _pieces(key: str, sample: Packed) -> list[Payload]:
 
 
 def _finished_bytes(size_bytes: int) -> int:
-    """Return the size of a tar with the zeros at its end."""
+    """Return the size of a tar in bytes with the zeros that end it, given the size of its members."""
     return -(-(size_bytes + 2 * _BLOCK_BYTES) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE

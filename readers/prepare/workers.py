@@ -1,4 +1,4 @@
-"""Threads and processes that carry out tasks and return the results in order."""
+"""Pools of threads or processes that carry out tasks and yield the results in order."""
 
 import multiprocessing
 import os
@@ -22,10 +22,10 @@ _AHEAD = 4
 
 
 def checked_workers(num_workers: int | None) -> int:
-    """Return the number of threads or processes: as given, or the cores of the machine if None.
+    """Return the number of threads or processes to use: `num_workers`, or the number of usable cores if that is None.
 
     Raises:
-        PrepareError: It is less than 1.
+        PrepareError: `num_workers` is less than 1.
     """
     if num_workers is not None and num_workers < 1:
         raise PrepareError(
@@ -35,10 +35,10 @@ def checked_workers(num_workers: int | None) -> int:
 
 
 class Threads:
-    """Threads, for work that mostly runs without Python's global lock.
+    """A pool of threads, for work that mostly runs without Python's global lock.
 
     Args:
-        num_threads: At least 1.
+        num_threads: Number of threads, at least 1.
     """
 
     def __init__(self, num_threads: int) -> None:
@@ -52,9 +52,11 @@ class Threads:
         self._pool.shutdown(cancel_futures=True)
 
     def map(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """Yield the result of every task in order, a few tasks ahead of the consumer.
+        """Yield the results of all tasks, in order; only a few tasks run ahead of the consumer.
 
-        The caller's thread iterates over the tasks.
+        Args:
+            work: Carries out one task.
+            tasks: The tasks; they are iterated over in the caller's thread.
         """
         begun: deque[Future[Result]] = deque()
         try:
@@ -73,11 +75,11 @@ class Threads:
 
 
 class Processes(Threads):
-    """Processes, for work that holds Python's global lock. They end with this process, also if it is killed.
+    """A pool of processes, for work that holds Python's global lock. They end with this process, even if it is killed.
 
     Args:
-        num_processes: At least 1.
-        work: The function of `map`; it, the tasks and the results are pickled.
+        num_processes: Number of processes, at least 1.
+        work: The function that `map` will be called with. The function, the tasks and the results are pickled.
     """
 
     def __init__(self, num_processes: int, work: Callable[[Any], Any]) -> None:
@@ -86,7 +88,7 @@ class Processes(Threads):
         self._num_ahead = _AHEAD * num_processes
 
     def map(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """See `Threads.map`.
+        """Yield the results of all tasks, in order; see `Threads.map`.
 
         Raises:
             PrepareError: A process was killed.

@@ -1,1 +1,1 @@
-"""Files, object stores, the cache of blocks, shards, and side files such as indexes."""
+"""Access to files, object stores and shards, the cache of remote blocks, and side files such as indexes."""

@@ -1,7 +1,7 @@
-"""Files that get their name when they are complete, and never before.
+"""Write files under a temporary name, and rename them when they are complete, so that readers never see a part.
 
-`atomic_file` lets several writers of one file work at the same time: the last one to end wins. `build_once` lets one
-process make a file while the others wait for it.
+With `atomic_file`, several writers of one file may work at the same time, and the last one to end wins. With `build_once`,
+one process makes a file while the others wait for it.
 """
 
 import hashlib
@@ -18,15 +18,15 @@ from readers.sample import IndexFileError
 from readers.storage.lock import is_at, open_locked, try_lock
 
 OWN = ".gpuaug-"
-"""In the names of our own files and folders next to data, so that they are never read as data."""
+"""Part of the names of this package's own files and folders next to data, so that they are never read as data."""
 SUFFIX = ".part"
-"""At the end of the names of files that are being written."""
+"""End of the names of files that are being written."""
 
 T = TypeVar("T")
 
 
 class ForeignError(Exception):
-    """Carries an OSError that is not about the file being written past those who handle errors of that file."""
+    """Wraps an OSError that does not concern the file being written, so that handlers for errors of that file skip it."""
 
     def __init__(self, error: OSError) -> None:
         self.error = error
@@ -34,7 +34,7 @@ class ForeignError(Exception):
 
 @contextmanager
 def foreign_errors() -> Iterator[None]:
-    """Raise each OSError of the block, such as one of reading the data, as a ForeignError."""
+    """Convert each OSError of the with block, such as one of reading the data, into a ForeignError."""
     try:
         yield
     except OSError as error:
@@ -45,9 +45,9 @@ class PartFile(NamedTuple):
     """A file that is being written under a temporary name.
 
     Attributes:
-        file: Empty at first.
-        part: The temporary path.
-        path: The final path.
+        file: The open file, empty at first.
+        part: Temporary path of the file.
+        path: Final path of the file.
     """
 
     file: BinaryIO
@@ -55,14 +55,15 @@ class PartFile(NamedTuple):
     path: Path
 
     def publish(self, *, mode: int | None = None, to_disk: bool = False) -> None:
-        """Give the file its final name, in place of a file that has it already.
+        """Rename the file to its final path; a file that is there already is replaced.
 
         Args:
-            mode: Permissions of the file; None leaves those of any new file.
-            to_disk: Wait until the bytes are on the disk: otherwise a power cut may leave the new name on old blocks.
+            mode: Permissions of the file; None leaves the default permissions of a new file.
+            to_disk: Whether to wait until the bytes are on the disk; if not, a power cut may leave a file with wrong content
+                at the final path.
 
         Raises:
-            OSError: It cannot be written or renamed.
+            OSError: The file cannot be written or renamed.
         """
         self.file.flush()
         if mode is not None:
@@ -74,13 +75,16 @@ class PartFile(NamedTuple):
 
 @contextmanager
 def build_once(path: Path) -> Iterator[PartFile]:
-    """Open ``NAME.part`` once no other process has it open in this way; the folder is created.
+    """Open the temporary file ``NAME.part`` under a lock: while one process builds a file, others wait here.
 
-    A process that waited should look first whether the file is there by now. Without `PartFile.publish` the temporary file
-    is removed at the end of the block.
+    The folder is created if necessary. A process that had to wait should first check whether the file exists by now. If
+    `PartFile.publish` is not called, the temporary file is removed at the end of the block.
+
+    Args:
+        path: Final path of the file.
 
     Raises:
-        OSError: The file cannot be created, or its file system has no locks.
+        OSError: The file cannot be created, or its file system does not support locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}{SUFFIX}")
@@ -102,19 +106,20 @@ def find_or_build(
     build: Callable[[PartFile], T],
     what: str,
 ) -> T:
-    """Return the result of `find`, or if that is None, of `build` for the first path that can be written.
+    """Return what `find` returns; if that is None, build the file at the first path that can be written.
 
-    Of several processes one builds, and the others wait.
+    If several processes need the file, one builds it, and the others wait.
 
     Args:
-        paths: Paths of the file, best first.
-        find: Returns None if no file fits.
-        build: Writes the file. It must raise errors that are not about the file within `foreign_errors`.
+        paths: Possible paths of the file, best first.
+        find: Looks for an existing file, and returns the result to return; None if no file fits.
+        build: Writes the file, and returns the result to return. Code in it whose OSErrors do not concern this file must be
+            within `foreign_errors`.
         what: Name of the file, for the error.
 
     Raises:
         IndexFileError: No path can be written.
-        OSError: An error of `find`, or a foreign one of `build`.
+        OSError: `find` raised the error, or `build` raised it within `foreign_errors`.
     """
     if (found := find()) is not None:
         return found
@@ -136,18 +141,18 @@ def find_or_build(
 
 @contextmanager
 def atomic_file(path: Path, *, to_disk: bool = False) -> Iterator[BinaryIO]:
-    """Open a file that gets its name at the end of the block, or is removed if the block raises.
+    """Open a file for writing that appears at its path at the end of the block; if the block raises, it is removed.
 
-    Until then it has a temporary name in the same folder, ``.gpuaug-....part``, that no other writer uses, also on other
-    machines. The temporary file of a killed writer is reused by the next writer of the same name on this machine. Of several
-    writers at the same time, the last one to end wins.
+    Until then the file has a temporary name in its folder, ``.gpuaug-....part``, which no other writer uses, not even one on
+    another machine. If a writer is killed, the next writer of this path on this machine reuses its temporary file. If there
+    are several writers at the same time, the last one to end wins.
 
     Args:
-        path: Its final path. A file of that name is replaced.
-        to_disk: Wait until the bytes, and then the name, are on the disk.
+        path: Final path of the file; a file that is there already is replaced.
+        to_disk: Whether to wait until the bytes, and then the name, are on the disk.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     part, descriptor = _open_own(path)
     with os.fdopen(descriptor, "wb") as file:  # closing it releases the lock
@@ -164,10 +169,10 @@ def atomic_file(path: Path, *, to_disk: bool = False) -> Iterator[BinaryIO]:
 
 
 def _open_own(path: Path) -> tuple[Path, int]:
-    """Open an empty file under a temporary name that no other writer uses.
+    """Open an empty file under a temporary name that no other writer uses; return its path and descriptor.
 
-    The first choice is one name for each final name and kernel, under a lock: so the file that a killed writer left is found
-    without a search through the folder.
+    The first choice is a name that depends only on the final name and the running kernel, protected by a lock: so a file that
+    a killed writer left is found and reused without a search through the folder. If the lock is taken, the name is random.
     """
     part = path.with_name(f"{OWN}{_digest(f'{_kernel()} {path.name}')}{SUFFIX}")
     descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -190,7 +195,7 @@ def _digest(text: str) -> str:
 
 @cache
 def _kernel() -> str:
-    """Return a name of the running kernel, which its containers share together with its locks, and no other machine."""
+    """Return an identifier of the running kernel: equal in all containers of a machine, which share locks, and unique to it."""
     with suppress(OSError):  # without /proc the host name has to do
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return socket.gethostname()

@@ -1,4 +1,4 @@
-"""Copies of samples that stay valid when their files change."""
+"""Copy samples, so that they stay valid when their files are shortened."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,15 +10,16 @@ from readers.storage.unreadable import is_transient, reason_of
 
 
 def copied_sample(sample: Sample, reads: Callable[[str], bool] | None = None) -> Sample | BadSample:
-    """Return a sample with copies in place of views into mapped files, or a BadSample if a file has shrunk.
+    """Return a sample with copies in place of views into mapped files, or a BadSample if a file has shrunk or is unreadable.
 
-    Touching such a view after the file has shrunk would kill the process. Videos remain views: they are too long for a copy,
+    Accessing such a view after the file has shrunk would kill the process. Videos remain views: they are too long for a copy,
     and are read in parts.
 
     Args:
         sample: The sample.
-        reads: Returns whether a field other than the image will be read. Other fields remain views, and so does an image with
-            restart intervals, since only a part is decoded: only the length of its file is checked. None copies all fields.
+        reads: Returns whether a field other than the image will be read, given its name; fields that will not be read remain
+            views. An image with restart intervals remains a view, too, since only a part is decoded: only the length of its
+            file is checked. None copies all fields except videos.
     """
     image = sample.image_field or next(filter(is_image_field, sample.fields), None)
     copies = {}

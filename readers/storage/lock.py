@@ -1,4 +1,4 @@
-"""Locks between processes, which the operating system releases when their holder ends, however it ends."""
+"""Locks between processes; the operating system releases them when their holder ends, even if it is killed."""
 
 import fcntl
 import os
@@ -10,16 +10,16 @@ from pathlib import Path
 from readers.sample import PrepareError
 
 _FIRST_PAUSE_SECONDS = 0.0005
-"""Pause between two tries: most locks are held for one write."""
+"""First pause between two attempts: most locks are held for one write."""
 _LAST_PAUSE_SECONDS = 0.02
 """Pauses double up to this, so that waiting for a long time costs no CPU."""
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file, and return whether it was free.
+    """Lock an open file without waiting; return whether this succeeded, because no other process held the lock.
 
     Raises:
-        OSError: The file system has no locks.
+        OSError: The file system does not support locks.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -29,7 +29,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def wait_for(take: Callable[[], bool], seconds: float) -> bool:
-    """Call a function until it returns True, and return whether it did so in time."""
+    """Call `take` repeatedly, with pauses, until it returns True; return whether it did so within `seconds`."""
     until, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
     while not take():
         if time.monotonic() > until:
@@ -40,7 +40,7 @@ def wait_for(take: Callable[[], bool], seconds: float) -> bool:
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Return whether an open file still has this path: it may have been removed, renamed or replaced."""
+    """Return whether an open file is still the one at this path; it may have been removed, renamed or replaced."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except (FileNotFoundError, NotADirectoryError):
@@ -48,10 +48,10 @@ def is_at(descriptor: int, path: Path) -> bool:
 
 
 def open_locked(path: Path) -> int:
-    """Open a file to read and write once no other process holds its lock; return the descriptor, with the lock.
+    """Open a file for reading and writing, wait for its lock, and return the descriptor, which holds the lock.
 
     Raises:
-        OSError: The file cannot be created, or its file system has no locks.
+        OSError: The file cannot be created, or its file system does not support locks.
     """
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -68,10 +68,12 @@ def open_locked(path: Path) -> int:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Create a folder and keep other writers out of it until the block or this process ends.
+    """Create a folder, and hold its lock during the block, so that no other process writes to it.
+
+    On file systems without locks, other processes are not kept out.
 
     Raises:
-        PrepareError: Another process writes it, or it cannot be created.
+        PrepareError: Another process holds the lock, or the folder cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -7,24 +7,24 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Sized(Protocol):
-    """An object that takes memory."""
+    """An object with a known size in memory, such as a NumPy array."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
+        """Size of the object in bytes."""
 
 
 Value = TypeVar("Value", bound=Sized)
 
 
 class Recent(Generic[Value]):
-    """Values by key; the least recently used ones are dropped when all together exceed a limit.
+    """A thread-safe cache of values by key; when they exceed a limit, the least recently used ones are dropped.
 
-    Of several threads that need the same value one makes it, and the others wait. A value larger than the limit is returned
-    without being stored.
+    If several threads need a missing value, one of them makes it, and the others wait. A value that alone exceeds the limit is
+    returned without being stored.
 
     Args:
-        limit_bytes: Largest size of all values.
+        limit_bytes: Largest size of all values together.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -35,7 +35,7 @@ class Recent(Generic[Value]):
         self.held_bytes = 0
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a key, which `make` returns if it is not stored; its exceptions are not caught."""
+        """Return the stored value of a key; if there is none, call `make`, store its result and return it."""
         with self._lock:
             found = self._values.get(key)
             if found is not None:
@@ -56,7 +56,7 @@ class Recent(Generic[Value]):
         return made
 
     def peek(self, key: Hashable) -> Value | None:
-        """Return the value of a key, None if it is not stored."""
+        """Return the stored value of a key; None if there is none."""
         with self._lock:
             found = self._values.get(key)
             if found is not None:
@@ -64,7 +64,7 @@ class Recent(Generic[Value]):
             return found
 
     def drop(self, key: Hashable) -> None:
-        """Remove a value if it is stored."""
+        """Remove the value of a key if it is stored."""
         with self._lock:
             old = self._values.pop(key, None)
             if old is not None:

@@ -1,4 +1,4 @@
-"""Opening the shards of a dataset: local ones in turn, remote ones in parallel."""
+"""Open the shards of a dataset, remote shards in parallel."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,14 +9,14 @@ from readers.sample import PathLike, SourceError
 from readers.storage.blob import Blob, is_url, open_blob
 
 MOST_THREADS = 16
-"""Threads that wait for a server: enough to hide the latency of requests, few enough for its limits."""
+"""Number of threads that wait for a server: enough to hide the latency of requests, few enough for the server's limits."""
 
 
 def open_all(shards: Sequence[PathLike]) -> list[Blob]:
-    """Open the shards of a dataset.
+    """Open the shards of a dataset, and return them in the order of their paths or URLs.
 
     Raises:
-        SourceError: The list is empty, or a shard is missing.
+        SourceError: The list is empty, or a shard does not exist.
     """
     if not shards:
         raise SourceError("the list of shards is empty: give at least one")
@@ -30,7 +30,12 @@ def open_all(shards: Sequence[PathLike]) -> list[Blob]:
 
 
 def on_all(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Return the results of a function for every shard; for remote ones it is called in parallel."""
+    """Call a function for every shard, in parallel if some are remote, and return the results in order.
+
+    Args:
+        work: The function.
+        items: The shards, as paths, URLs or blobs.
+    """
     locations = [
         item if isinstance(item, (str, Path)) else getattr(item, "location", "") for item in items
     ]

@@ -1,4 +1,4 @@
-"""Resolving paths, patterns and URLs to files and folders."""
+"""Resolve paths, patterns and URLs to files and folders."""
 
 import os
 import re
@@ -21,16 +21,16 @@ _MOST_NAMES = 1_000_000
 _RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)(?:\.\.-?\d+)?\}")
 """A range of numbers within braces, with or without a step."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-"""Scheme of a URL by RFC 3986; a path with ``://`` further on is no URL."""
+"""Matches the scheme of a URL (RFC 3986) at the beginning; a path with ``://`` further on is not a URL."""
 
 
 def is_url(path: str) -> bool:
-    """Return whether a location is a URL and not a path of this machine."""
+    """Return whether a location is a URL rather than a local path."""
     return _URL.match(path) is not None
 
 
 def shown_path(path: str) -> str:
-    """Return a path or URL for messages, without passwords and signatures."""
+    """Return a path or URL in the form for messages: a URL without password and signature."""
     if not is_url(path):
         return path
     from readers.storage.remote.options import shown
@@ -39,17 +39,21 @@ def shown_path(path: str) -> str:
 
 
 def without_query(location: str) -> str:
-    """Return a location without the query of an HTTP URL; in keys of stores and paths ``?`` is an ordinary character."""
+    """Return an HTTP URL without its query; other URLs and paths unchanged, as ``?`` may be part of their names."""
     return location.partition("?")[0] if location[:4].lower() == "http" else location
 
 
 def find_paths(text: str, storage: "StorageOptions | None") -> list[str]:
-    """Return the paths that a path or pattern matches, sorted for each of its wildcards.
+    """Return the paths or URLs that a path, URL or pattern matches; the matches of a wildcard are sorted.
 
-    URLs of folders are returned unchanged.
+    Paths and URLs without wildcards, such as those of folders, are returned unchanged.
+
+    Args:
+        text: The path, URL or pattern.
+        storage: Options of remote storage; None if no URL is expected.
 
     Raises:
-        SourceError: It matches no file, or its store cannot be listed.
+        SourceError: A pattern matches no file, or its store cannot be listed.
     """
     if text.startswith("pipe:"):
         return [text]
@@ -61,7 +65,7 @@ def find_paths(text: str, storage: "StorageOptions | None") -> list[str]:
 
 
 def has_wildcards(text: str) -> bool:
-    """Return whether the matches of a pattern depend on the files that exist; those of braces do not."""
+    """Return whether a path or URL has wildcards (``*``, ``?``, ``[...]``), whose matches depend on the existing files."""
     if is_url(text):
         text = text.partition("://")[2] if text[:4].lower() != "http" else ""
     elif Path(text).exists():
@@ -80,7 +84,11 @@ def _match_local(name: str) -> list[str]:
 
 
 def _glob(pattern: str) -> Iterator[str]:
-    """Yield the matches of `glob.glob`, but raise an error for a folder that cannot be listed."""
+    """Yield the paths that match a pattern, as `glob.glob` does, which however ignores folders that cannot be listed.
+
+    Raises:
+        SourceError: A folder cannot be listed.
+    """
     folder, name = os.path.split(pattern)
     for around in _glob(folder) if has_magic(folder) else [folder]:
         if not has_magic(name):
@@ -110,10 +118,11 @@ def _match_remote(url: str, storage: "StorageOptions") -> list[str]:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Return the names that a pattern stands for, as WebDataset and bash expand braces; the last brace counts fastest.
+    """Return the names that a pattern with braces stands for, as in WebDataset and bash; the last brace varies fastest.
 
-    ``{000..099}`` counts, both ends included, with leading zeros if an end has them; ``{0..9..3}`` has a step; ``{a,b}``
-    lists; braces nest. A backslash is a character like others, and a pattern whose braces do not pair stays as it is.
+    ``{000..099}`` counts, including both ends, with leading zeros if an end has them; ``{0..9..3}`` counts in steps;
+    ``{a,b}`` lists; braces may be nested. A backslash is an ordinary character. A pattern with unbalanced braces is returned
+    unchanged.
 
     Raises:
         SourceError: The pattern stands for more than a million names.
@@ -138,11 +147,11 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def with_path(location: str, change: Callable[[str], str]) -> str:
-    """Return a location with another path; a URL keeps its query, such as a signature, and the options of its connection.
+    """Return a location with a changed path; a URL keeps its query, such as a signature, and the options of its connection.
 
     Args:
         location: A path or a URL.
-        change: Returns the new path, or URL without its query.
+        change: Returns the new path, given the old one; of a URL, it gets all but the query.
     """
     if not is_url(location):
         return change(location)
@@ -151,12 +160,12 @@ def with_path(location: str, change: Callable[[str], str]) -> str:
 
 
 def beside(location: str, name: str) -> str:
-    """Return the path or URL of another file in the folder of a file; see `with_path`."""
+    """Return the path or URL of the file `name` in the folder of another file, `location`; see `with_path`."""
     return with_path(location, lambda path: f"{path.rpartition('/')[0]}/{name}")
 
 
 def with_options_of(url: str, changed: str) -> str:
-    """Return a changed URL with the options of the first one; a path is returned unchanged."""
+    """Return the URL `changed` with the connection options of `url`; if `url` is a path, return `changed` as it is."""
     if not is_url(url):
         return changed
     from readers.storage.remote import Url, options_of
@@ -165,5 +174,5 @@ def with_options_of(url: str, changed: str) -> str:
 
 
 def leads_back(folder: Path) -> bool:
-    """Return whether a folder is a link to one of its parents, in which a walk would never end."""
+    """Return whether a folder is a symbolic link to one of its parents, so that a recursive walk would never end."""
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())

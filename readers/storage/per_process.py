@@ -1,4 +1,4 @@
-"""Values that each process makes for itself, such as locks, threads and caches."""
+"""Values that each process must make for itself, such as locks, threads and caches."""
 
 import os
 from collections.abc import Callable
@@ -8,10 +8,13 @@ Value = TypeVar("Value")
 
 
 class PerProcess(Generic[Value]):
-    """A value of one process. A forked process makes its own: threads do not survive a fork, and a lock may be held.
+    """A lazily made value that is not inherited by forked processes.
+
+    Each process makes its own value, because threads do not survive a fork, and an inherited lock may be held forever.
 
     Args:
-        make: Returns the value. If it refers to the object that holds this one, only garbage collection frees the two.
+        make: Returns a new value. It should not refer to the object that owns this one: such a cycle is only freed by the
+            garbage collector.
     """
 
     def __init__(self, make: Callable[[], Value]) -> None:
@@ -19,7 +22,10 @@ class PerProcess(Generic[Value]):
         self._process = 0  # no process has this number, so that the first call makes the value
 
     def get(self) -> Value:
-        """Return the value of this process. The first call makes it; threads that call first at once may get one each."""
+        """Return the value of this process, which the first call makes.
+
+        If several threads make the first call at the same time, each may get a value of its own.
+        """
         if self._process != os.getpid():
             self._value, self._process = self._make(), os.getpid()
         return self._value

@@ -1,4 +1,4 @@
-"""Samples at known offsets of shard files: the base class of such formats."""
+"""The base class of formats whose samples are stored at known offsets of shard files."""
 
 import hashlib
 import struct
@@ -45,24 +45,30 @@ from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, oserror_as_source_error, reason_of
 
 _BLOCK_BYTES = 8_000_000
-"""Bytes of a block of samples, which is read sequentially in block shuffles."""
+"""Size of a block of neighbouring samples in a block shuffle: a large sequential read."""
 _MOST_OPEN_SHARDS = 16_384
-"""Each has two mappings, and Linux allows 65,530 of them per process."""
+"""Largest number of open shards: each has two mappings, and Linux allows 65,530 mappings per process."""
 
 _Take = Callable[[Names, tuple[int, ...]], dict[str, Payload]]
-"""Returns the fields of a sample by their names and bounds; it is called for the samples of a part in order."""
+"""A function that returns the fields of a sample, given their names and bounds; it is called once per sample, in order."""
 
 _IMAGE = struct.Struct("8q")
-"""The numbers that `ShardDataset._find_images` returns for each image."""
+"""Layout of the numbers that `ShardDataset._find_images` returns for each image."""
 
 _Part = tuple[int, int, int]
-"""The samples of a batch in one shard: number of the shard, and start and stop in the stored order of the batch."""
+"""The samples of a batch that are in one shard: index of the shard, and start and stop in the sorted indices of the batch."""
 _FoundRows = tuple[list[Row], _Take, int]
 """Rows of an index, the function for their fields, and the address of the mapped shard, 0 if it is not mapped."""
 
 
 class _Content(NamedTuple):
-    """The content of a shard when the dataset was opened; later reads must match it."""
+    """Identity of a shard's content when the dataset was opened, with which later reads must agree.
+
+    Attributes:
+        num_samples: Number of samples in the shard.
+        digest: `Head.digest` of the index.
+        pin: `pin_content` of the shard.
+    """
 
     num_samples: int
     digest: str
@@ -70,25 +76,26 @@ class _Content(NamedTuple):
 
     @classmethod
     def of(cls, head: Head) -> "_Content":
-        """Return the content of a shard by the head of its index."""
+        """Return the identity of a shard's content, given the head of its index."""
         return cls(len(head), head.digest, head.identity["content"])
 
 
 class ShardDataset(IndexedDataset):
-    """Samples at known offsets of shards.
+    """Base class of datasets whose samples are stored at known offsets of shards.
 
-    Shards are scanned once (see `readers.storage.index`). Fields of local shards are copies; those of more than 1 MiB are
-    memoryviews into the mapped shard, which keep it mapped as long as they live (see `readers.storage.blob.mapped.copied`).
-    Samples that a shard lost because it was shortened in place are BadSamples, and so are those of a shard that was replaced
-    before it was first read. A shard must not be shortened while it is scanned: that ends the process.
+    Each shard is scanned once for an index file (see `readers.storage.index`). Fields of local shards are copies, but fields of
+    more than 1 MiB are memoryviews into the mapped shard, which stays mapped as long as they live (see
+    `readers.storage.blob.mapped.copied`). If a shard is shortened in place, the missing samples become BadSamples; so do all
+    samples of a shard that was replaced before it was first read. A shard must not be shortened while it is scanned: that
+    kills the process.
 
     Args:
-        shards: Paths or URLs. The samples follow this order.
+        shards: Paths or URLs of the shards, in the order of the samples.
         scan: Finds the samples of a shard; see `readers.storage.index.Scan`.
 
     Raises:
         SourceError: A shard is missing, not of this format, or holds no samples.
-        IndexFileError: No folder for the index can be written.
+        IndexFileError: No writable folder was found for an index.
     """
 
     def __init__(self, shards: Sequence[PathLike], scan: Scan) -> None:
@@ -119,17 +126,17 @@ class ShardDataset(IndexedDataset):
         )
 
     def _set_contents(self, contents: list[_Content]) -> None:
-        """Set the contents that later reads must match: those when the dataset was opened, here or before it was pickled."""
+        """Set the identities of the shards' contents, with which later reads must agree."""
         self._contents[:] = contents
         self._starts = list(accumulate((one.num_samples for one in contents), initial=0))
         self._bounds = np.array(self._starts, np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the shards itself."""
+        """Pickle the arguments only: another process opens the shards itself."""
         return type(self), (self.shards,)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        """Pickle the contents as well: in another process the samples of a changed shard are BadSamples, as in this one."""
+        """Pickle the identities of the contents, too, so that another process notices if a shard has changed."""
         del protocol
         make, arguments = self.__reduce__()
         return _reopen, (make, arguments, self._contents)
@@ -148,7 +155,7 @@ class ShardDataset(IndexedDataset):
 
     @property
     def members(self) -> frozenset[str]:
-        """Names of all members of entries, as `Scan.find` gave them."""
+        """Names of all fields that are stored in the shards, before `_decode` changes them."""
         kinds = (kind for found in self._found for kind in found.head.kinds)
         return frozenset(name for kind in kinds for name in kind[0])
 
@@ -158,7 +165,7 @@ class ShardDataset(IndexedDataset):
 
     @property
     def index_remarks(self) -> tuple[str, ...]:
-        """`scan_remarks`, and sentences about keys that several samples share."""
+        """Warnings of the scans, and about keys that several samples share."""
         remarks = [*self.scan_remarks]
         repeated = [one.head.num_repeated_keys for one in self._found]
         if total := sum(repeated):
@@ -177,7 +184,7 @@ class ShardDataset(IndexedDataset):
 
     @property
     def scan_remarks(self) -> tuple[str, ...]:
-        """The remarks of the scans as sentences."""
+        """Warnings of the scans as sentences; equal warnings about several shards are one sentence with a count."""
         shards: dict[str, list[str]] = {}
         for blob, found in zip(self._blobs, self._found, strict=True):
             for where, what in found.head.remarks:
@@ -188,13 +195,13 @@ class ShardDataset(IndexedDataset):
         )
 
     def samples_with(self, is_meant: Callable[[Names], object]) -> tuple[int, str, Names]:
-        """Count the samples that have certain fields.
+        """Count the samples that have certain fields, without reading them.
 
         Args:
-            is_meant: Returns a true value for the names of their fields.
+            is_meant: Returns whether to count a sample, given the names of its fields.
 
         Returns:
-            Their number, and the key and the names of the fields of the first one; 0, "" and () if there are none.
+            The number of such samples, and the key and the field names of the first one; 0, "" and () if there are none.
         """
         count, key, names = 0, "", Names()
         for shard, found in enumerate(self._found):
@@ -209,18 +216,18 @@ class ShardDataset(IndexedDataset):
         return count, key, names
 
     def _index_column(self, shard: int, name: str) -> NDArray[np.int64]:
-        """Return a column of a shard's index, which is rebuilt if it is damaged."""
+        """Return a column of a shard's index, int64 [samples]; a damaged index is rebuilt."""
         try:
             return self._open(shard).index.column(name)
         except (DamagedFileError, OSError):
             return self._verified_index(shard).column(name)
 
     def samples_of(self, shard: int) -> int:
-        """Return the number of samples of a shard."""
+        """Return the number of samples in the shard with this index."""
         return self._contents[shard].num_samples
 
     def keys_of(self, shard: int) -> list[str]:
-        """Return the keys of the samples of a shard, in stored order; substitutes if its index cannot be read."""
+        """Return the keys of the samples of a shard, in stored order; placeholders if the index cannot be read."""
         found, _, _ = self._locate(shard, list(range(self.samples_of(shard))))
         return [row.key for row in found]
 
@@ -242,14 +249,14 @@ class ShardDataset(IndexedDataset):
         return max(1, min(len(self), _BLOCK_BYTES * len(self) // max(1, num_bytes)))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column, which the indexes hold."""
+        """Return a column from the indexes of the shards, one number per sample, int64 [len]."""
         result = np.empty(len(self), np.int64)
         for shard, (start, stop) in enumerate(pairwise(self._starts)):
             result[start:stop] = self._index_column(shard, name)
         return self._readable(result) if name == "label" else result
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read samples in the order in which they are stored, shard by shard; see `Dataset.fetch`."""
+        """Read samples, shard by shard in stored order, and return them in the order of `indices`; see `Dataset.fetch`."""
         wanted = np.asarray(checked_indices(indices, len(self)), np.int64)
         order = np.argsort(wanted, kind="stable")
         stored = wanted[order]
@@ -265,7 +272,7 @@ class ShardDataset(IndexedDataset):
         return result
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
-        """Return where images lie in files; None if a shard is remote."""
+        """Return where the images of samples lie in the shards; None if a shard is remote."""
         own = checked_indices(indices, len(self))
         if self._is_remote:
             return None
@@ -300,17 +307,17 @@ class ShardDataset(IndexedDataset):
     def _find_images(
         self, stored: NDArray[np.int64], places: list[int], reads: Reads, keys: list[str]
     ) -> tuple[list[bytes], dict[int, NDArray[np.int64]], list[Descriptor]]:
-        """Find the images of samples; those in damaged or changed shards are left out.
+        """Find the images of samples in their shards; samples in damaged or changed shards are left out.
 
         Args:
-            stored: Indices of the samples in stored order.
-            places: Row of each in the batch.
-            reads: See `locate`.
-            keys: List of the batch that receives the keys of samples in readable shards.
+            stored: Indices of the samples, ascending.
+            places: For each of these samples its row in the batch.
+            reads: Returns whether the caller will read a field besides the image, given its name.
+            keys: A list with an element per row, into which the keys of samples in readable shards are written.
 
         Returns:
-            Eight numbers for each image: row in the batch, descriptor, address of the shard, start, stop, label, height, width;
-            restart intervals by row; and the open files.
+            Eight numbers for each image, packed as bytes (row in the batch, descriptor, address of the mapped shard, start,
+            stop, label, height, width); restart intervals by row; and the open files.
         """
         parts, shards = self._parts(stored)
         rows = (stored - self._bounds[shards]).tolist()
@@ -344,7 +351,7 @@ class ShardDataset(IndexedDataset):
         return packed, restarts, held
 
     def _find(self, index: int) -> tuple[int, list[Row], _Take]:
-        """Return the shard of a sample, its row, and the function for its fields."""
+        """Return the index of a sample's shard, a list with its row, and the function that reads its fields."""
         shard = bisect_right(self._starts, index) - 1
         found, take, _ = self._locate(shard, [index - self._starts[shard]])
         return shard, found, take
@@ -354,7 +361,7 @@ class ShardDataset(IndexedDataset):
         return f"{self._names[shard]}/{row.key}"
 
     def _with_image(self, index: int, data: Payload) -> Sample:
-        """Return a sample with given bytes of its image; its other fields are read."""
+        """Return the sample at an index, given the bytes of its image; its other fields are read."""
         shard, found, take = self._find(index)
         image = find_image(found[0].names, found[0].image_field)
 
@@ -371,7 +378,7 @@ class ShardDataset(IndexedDataset):
         return sound(result[0])
 
     def _parts(self, stored: NDArray[np.int64]) -> tuple[list[_Part], NDArray[np.int64]]:
-        """Return the parts of increasing indices by shard, and the shard of each index."""
+        """Return ascending indices grouped by shard, and the shard of each index."""
         shards = np.searchsorted(self._bounds, stored, side="right") - 1
         begins = np.flatnonzero(np.diff(shards, prepend=-1))
         ends = np.append(begins[1:], len(shards))
@@ -383,10 +390,12 @@ class ShardDataset(IndexedDataset):
         fields: dict[str, Payload],
         size: tuple[int, int] | None,  # noqa: ARG004
     ) -> dict[str, Payload]:
-        """Return the fields of a sample for its stored fields; formats that store them otherwise override it.
+        """Return the fields of a sample, given its stored fields and size.
+
+        By default they are returned unchanged; formats that store encoded fields override this.
 
         Raises:
-            ValueError: They cannot be decoded; the text is the reason.
+            ValueError: The stored fields cannot be decoded; the text is the reason.
             OSError: The shard cannot be read.
         """
         return fields
@@ -401,7 +410,17 @@ class ShardDataset(IndexedDataset):
         positions: list[int],
         result: list[Any],
     ) -> None:
-        """Read the samples of one shard into their positions of the result."""
+        """Read samples of one shard, and put them into the result list.
+
+        Args:
+            shard: Index of the shard.
+            begin: Index in `rows` of the first of these samples.
+            found: Rows of the index for these samples.
+            take: Reads the fields of a sample.
+            rows: Row numbers of all samples of the batch in their shards.
+            positions: Positions in the result of all samples of the batch.
+            result: The list to fill.
+        """
         start, name, decode = self._starts[shard], self._names[shard], self._decode
         for number, row in enumerate(found, begin):
             key, names, bounds, label, size, fault, restarts, image_field = row
@@ -423,7 +442,7 @@ class ShardDataset(IndexedDataset):
             result[positions[number]] = made
 
     def _locate_all(self, parts: list[_Part], rows: list[int]) -> list[_FoundRows]:
-        """Find the samples of a batch, those of remote shards in parallel."""
+        """Return the rows of all samples of a batch by part; remote shards are processed in parallel."""
         if self._is_remote and len(parts) > 1:
             with CountingThreads(min(len(parts), MOST_THREADS)) as pool:
                 return list(
@@ -432,7 +451,7 @@ class ShardDataset(IndexedDataset):
         return [self._locate(shard, rows[begin:end]) for shard, begin, end in parts]
 
     def _locate(self, shard: int, rows: list[int]) -> _FoundRows:
-        """Find samples of one shard."""
+        """Return the rows of samples of one shard, given their row numbers, and the function that reads their fields."""
         try:
             opened = self._open(shard)
             found = self._limited(shard, opened.index.rows(rows))
@@ -441,7 +460,7 @@ class ShardDataset(IndexedDataset):
             return self._locate_after_error(shard, rows)
 
     def _locate_after_error(self, shard: int, rows: list[int]) -> _FoundRows:
-        """As `_locate`, if the index is damaged or the shard cannot be read."""
+        """Return the result of `_locate` after an error: rebuild a damaged index, or return a function that raises the error."""
         found = [Row(f"(sample {row})") for row in rows]
         try:
             try:
@@ -456,7 +475,7 @@ class ShardDataset(IndexedDataset):
         return [Row(row.key, fault=row.fault) for row in found], take, 0
 
     def _limited(self, shard: int, rows: list[Row]) -> list[Row]:
-        """Give samples that would take too much memory a fault; a small shard has none."""
+        """Return rows with a fault added to samples that would take too much memory; a small shard has no such samples."""
         if self._is_small[shard]:
             return rows
         is_local, most = isinstance(self._blobs[shard], LocalBlob), max_sample_bytes()
@@ -469,11 +488,11 @@ class ShardDataset(IndexedDataset):
         ]
 
     def _verified_index(self, shard: int) -> ShardIndex:
-        """Return a fully verified index, rebuilt if it was damaged.
+        """Return the index of a shard after verifying all of its checksums; a damaged index is rebuilt first.
 
         Raises:
             SourceError: The shard has changed since it was opened.
-            IndexFileError: No folder for the index can be written.
+            IndexFileError: No writable folder was found for the index.
             OSError: The shard cannot be read.
         """
         with suppress(DamagedFileError, OSError):  # it is scanned again below
@@ -489,12 +508,12 @@ class ShardDataset(IndexedDataset):
 
 
 class _OpenShard:
-    """A shard in use.
+    """A shard that is open for reading.
 
     Attributes:
-        index: Index of its samples.
-        address: Address of the mapped shard, 0 if it is not mapped.
-        take: Function for the fields of samples of a mapped shard; None before `read`.
+        index: The index of the shard.
+        address: Memory address of the mapped shard; 0 if it is not mapped.
+        take: Function that reads the fields of any sample of a mapped shard; None before `read` is called.
     """
 
     __slots__ = ("_blob", "_file", "address", "index", "take")
@@ -507,10 +526,10 @@ class _OpenShard:
         self.address = 0
 
     def read(self, rows: list[Row]) -> _Take:
-        """Return the function for the fields of these samples, which must be called for each of them in order.
+        """Return a function that returns the fields of these samples; it must be called for each of them, in order.
 
         Raises:
-            OSError: See `Blob.read`.
+            OSError: The shard cannot be read, or has changed; see `Blob.read`.
         """
         if isinstance(self._blob, LocalBlob):
             self.take = partial(_fields_of_file, self.map().payload)  # the next call finds it
@@ -521,10 +540,10 @@ class _OpenShard:
         return lambda names, _: {name: next(payloads) for name in names}
 
     def map(self) -> MappedFile:
-        """Return the mapped shard, which must be a file of this machine.
+        """Map the shard, which must be a local file, and return it.
 
         Raises:
-            OSError: See `LocalBlob.view`.
+            OSError: The shard no longer exists, or has changed; see `LocalBlob.view`.
         """
         if self._file is None:
             assert isinstance(self._blob, LocalBlob)
@@ -536,7 +555,12 @@ class _OpenShard:
 
 
 def _limited(row: Row, is_local: bool) -> Row:
-    """Return a row, with a fault if its fields take too much memory; local videos are not copied and do not count."""
+    """Return a row, with a fault added if its fields take too much memory.
+
+    Args:
+        row: The row.
+        is_local: Whether the shard is a local file; videos in it are not copied and do not count.
+    """
     spans = zip(row.names, row.bounds[::2], row.bounds[1::2], strict=True)
     sizes = [stop - start for name, start, stop in spans if not (is_local and is_video_field(name))]
     try:
@@ -552,11 +576,15 @@ def _open_index(blob: Blob, scan: Scan) -> FoundIndex:
 
 
 def _map(found: FoundIndex, content: _Content) -> ShardIndex:
-    """Open an index.
+    """Open the tables of an index, and return them.
+
+    Args:
+        found: The index.
+        content: Identity of the content when the dataset was opened.
 
     Raises:
-        DamagedFileError: It is an index of other content.
-        OSError: The file no longer exists.
+        DamagedFileError: The index belongs to other content.
+        OSError: The index file no longer exists.
     """
     if _Content.of(found.head) != content:
         raise DamagedFileError("of other content than the dataset was opened with")
@@ -566,7 +594,13 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
 def _reopen(
     make: Callable[..., "ShardDataset"], arguments: tuple[Any, ...], contents: list[_Content]
 ) -> "ShardDataset":
-    """Reopen a pickled dataset, which must have the same content."""
+    """Return a dataset that was pickled, opened again.
+
+    Args:
+        make: The class of the dataset.
+        arguments: Arguments of the class.
+        contents: Identities of the shards' contents when the dataset was first opened.
+    """
     dataset = make(*arguments)
     dataset._set_contents(contents)
     return dataset
@@ -577,7 +611,7 @@ def _read_failure(error: OSError) -> str:
 
 
 def _address(located: list[_FoundRows], number: int) -> int:
-    """Return the address of a sample, 0 if it is not mapped."""
+    """Return the memory address of one of the located samples, chosen by any integer >= 0; 0 if it is not mapped."""
     turn, part = divmod(number, len(located))
     rows, _, address = located[part]
     bounds = rows[turn % len(rows)].bounds
@@ -585,7 +619,7 @@ def _address(located: list[_FoundRows], number: int) -> int:
 
 
 def _extents(located: list[_FoundRows]) -> Iterator[Extent]:
-    """Yield the addresses of each sample."""
+    """Yield the extent of memory addresses of each mapped sample."""
     for rows, _, address in located:
         for row in rows:
             if address and row.bounds:
@@ -593,7 +627,11 @@ def _extents(located: list[_FoundRows]) -> Iterator[Extent]:
 
 
 class _LostShardError(Exception):
-    """Nothing of a shard can be read; the text is the reason."""
+    """No sample of a shard can be read; the text is the reason.
+
+    Attributes:
+        transient: Whether the error may go away.
+    """
 
     def __init__(self, reason: str, transient: bool) -> None:
         super().__init__(reason)
@@ -601,7 +639,7 @@ class _LostShardError(Exception):
 
 
 def _image_at(reads: Reads, names: Names, image_field: str | None) -> int:
-    """Return the position of the image in the bounds of a row; -1 if there is none, or another field will be read."""
+    """Return the position of the image in `Row.bounds`; -1 if the sample has no image, or another field will be read, too."""
     image = find_image(names, image_field)
     if image is None or is_video_field(image) or any(reads(one) for one in names if one != image):
         return -1

@@ -1,7 +1,7 @@
-"""What the binary files that readers write next to data or in the cache folder have in common.
+"""Shared code for the binary side files that readers write next to the data or in the cache folder, such as indexes.
 
-Each format has its own first bytes and layout; all begin with numbers that have a checksum of their own, little-endian, and
-hold neither code nor pickles.
+Each format has its own first bytes and layout. All begin with a struct of little-endian numbers and its checksum, and
+contain neither code nor pickles.
 """
 
 import os
@@ -10,21 +10,21 @@ import zlib
 from typing import Any
 
 _CRC_BYTES = 4
-"""A CRC-32 finds all damage of up to 32 consecutive bits, and other damage but for one case in 4 billion."""
+"""Size of a CRC-32, which detects all damage of up to 32 consecutive bits, and misses other damage once in 4 billion."""
 
 
 class DamagedFileError(ValueError):
-    """A file is of another format or other data, or not as it was written; the text is a short reason."""
+    """A side file is damaged, of another format, or belongs to other data; the text is a short reason."""
 
 
 class CheckedStruct:
-    """A struct that is followed by its CRC-32.
+    """A little-endian struct that is followed by its CRC-32.
 
     Args:
         layout: Layout of the struct, as for `struct.Struct`, without the byte order.
 
     Attributes:
-        size: Number of bytes, with the checksum.
+        size: Number of bytes of the struct and its checksum.
     """
 
     def __init__(self, layout: str) -> None:
@@ -32,7 +32,12 @@ class CheckedStruct:
         self.size = self._struct.size + _CRC_BYTES
 
     def pack(self, *values: Any, seed: int = 0) -> bytes:
-        """Return the bytes of values; the seed is a CRC-32 of what they belong to, which `unpack` then needs as well."""
+        """Return the bytes of values, with their checksum.
+
+        Args:
+            values: Values of the struct.
+            seed: Start value of the CRC-32, such as the checksum of the file that the values belong to; `unpack` needs it, too.
+        """
         data = self._struct.pack(*values)
         return data + zlib.crc32(data, seed).to_bytes(_CRC_BYTES, "little")
 
@@ -40,12 +45,12 @@ class CheckedStruct:
         """Return the values at the beginning of some bytes.
 
         Args:
-            data: At least `size` bytes.
+            data: Bytes that begin with the struct.
             what: Name of the struct, for the error.
-            seed: As for `pack`.
+            seed: The seed that was passed to `pack`.
 
         Raises:
-            DamagedFileError: There are too few bytes, or the checksum does not match.
+            DamagedFileError: `data` is too short, or the checksum does not match.
         """
         end = self._struct.size
         if len(data) < self.size:
@@ -65,7 +70,7 @@ def write_all(descriptor: int, data: bytes | bytearray | memoryview, offset: int
 
 
 def read_all(descriptor: int, length: int, offset: int) -> bytes:
-    """Read bytes at an offset of a file; fewer only where the file ends."""
+    """Return `length` bytes at an offset of a file; fewer if the file ends before."""
     data = os.pread(descriptor, length, offset)
     while len(data) < length:
         more = os.pread(descriptor, length - len(data), offset + len(data))

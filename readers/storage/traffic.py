@@ -1,4 +1,4 @@
-"""Counting what is read over the network and from the block cache, for the loader that reads."""
+"""Count the bytes and requests of remote reads and the hits of the block cache, for each loader separately."""
 
 import threading
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from typing import Any
 
 @dataclass(slots=True)
 class Traffic:
-    """Counts of remote reading; safe from any thread.
+    """Counts of remote reads; safe to use from any thread.
 
     Attributes:
-        requests: Requests for parts of remote files.
-        num_bytes: Bytes of their answers.
-        cache_hits: Blocks that were in the block cache.
-        cache_misses: Blocks that were not.
+        requests: Number of requests for parts of remote files.
+        num_bytes: Number of bytes that these requests returned.
+        cache_hits: Number of requested blocks that were in the block cache.
+        cache_misses: Number of requested blocks that were not in the block cache.
     """
 
     requests: int = 0
@@ -31,7 +31,7 @@ class Traffic:
         return Traffic, (self.requests, self.num_bytes, self.cache_hits, self.cache_misses)
 
     def add(self, other: "Traffic", sign: int = 1) -> None:
-        """Add the counts of another object, or subtract them with sign -1."""
+        """Add the counts of another object; with sign -1, subtract them."""
         with self._lock:
             self.requests += sign * other.requests
             self.num_bytes += sign * other.num_bytes
@@ -44,7 +44,7 @@ _counted_by: ContextVar[Traffic | None] = ContextVar("gpu_aug_traffic", default=
 
 @contextmanager
 def counted(traffic: Traffic) -> Iterator[None]:
-    """Count the reads of this block, also those in threads of `CountingThreads`."""
+    """Add the remote reads of the with block to `traffic`, including those in threads of `CountingThreads`."""
     token = _counted_by.set(traffic)
     try:
         yield
@@ -55,13 +55,13 @@ def counted(traffic: Traffic) -> Iterator[None]:
 def count(
     *, requests: int = 0, num_bytes: int = 0, cache_hits: int = 0, cache_misses: int = 0
 ) -> None:
-    """Add to the counts of the enclosing `counted`, if any."""
+    """Add to the counts of the innermost `counted` block; do nothing outside of such a block."""
     if (traffic := _counted_by.get()) is not None:
         traffic.add(Traffic(requests, num_bytes, cache_hits, cache_misses))
 
 
 class CountingThreads(ThreadPoolExecutor):
-    """Threads whose reads count for the code that submitted the work."""
+    """A thread pool whose remote reads count for the code that submitted the work; see `counted`."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         if _counted_by.get() is None:

@@ -1,4 +1,4 @@
-"""Errors of reading: their texts, and whether they may go away."""
+"""Classify and convert errors of reading: which may go away, which become a SourceError, and which are ignored."""
 
 import errno
 import os
@@ -13,8 +13,8 @@ from readers.sample import BadSample, SourceError, TransientError
 _Entry = TypeVar("_Entry")
 
 PAUSES_SECONDS = (0.1, 0.3)
-"""Waits before retries of a read that a disk or a network file system failed: a fail-over of NFS, a lease that is renewed."""
-# Errors that depend on the data alone and come back each time.
+"""Seconds to wait before each retry of a failed read: enough for a fail-over of NFS or the renewal of a lease."""
+# Numbers of errors that are caused by the data, so that every attempt fails.
 _OF_THE_DATA = {
     None,  # raised by a parser
     errno.ENOENT,
@@ -30,10 +30,10 @@ _OF_THE_DATA = {
 
 @contextmanager
 def oserror_as_source_error(location: str) -> Iterator[None]:
-    """Raise OSErrors of the block as SourceError: no permission, a server that fails, an object that changed.
+    """Convert each OSError of the with block, such as a missing permission, into a SourceError.
 
     Args:
-        location: The path or URL, for the error.
+        location: Path or URL of the file that the block reads, for the error.
     """
     try:
         yield
@@ -42,15 +42,15 @@ def oserror_as_source_error(location: str) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason of an error without local paths."""
+    """Return the text of an error without the path that Python appends to the text of an OSError."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def is_transient(error: BaseException | None) -> bool:
-    """Return whether an error comes from the storage and may go away: a disk, a network, a server, a missing permission.
+    """Return whether an error comes from the storage (a disk, a network, a server, a permission) and may go away.
 
-    A file that does not exist, or is no regular file, is an error of the data. An error that is no OSError counts as the one
-    that caused it, unless it was pickled.
+    A file that does not exist, or is not a regular file, is an error of the data, which does not go away. An error that is
+    not an OSError counts like the OSError that caused it; if it was pickled, its cause is lost.
     """
     found = _oserror_of(error)
     return found is not None and found.errno not in _OF_THE_DATA
@@ -62,16 +62,18 @@ def is_missing(error: BaseException) -> bool:
 
 
 def has_errno(error: BaseException, *numbers: int) -> bool:
-    """Return whether an error is, or was caused by, an OSError with one of these numbers."""
+    """Return whether an error is, or was caused by, an OSError with one of these errno values."""
     found = _oserror_of(error)
     return found is not None and found.errno in numbers
 
 
 def require_read(bad: BadSample) -> None:
-    """Refuse a bad sample that may be sound; call it before a result for the sample is stored in a cache or index.
+    """Raise an error if a sample is only bad because the storage failed.
+
+    Call this before a result for the sample is stored in a cache or an index: the sample may be readable later.
 
     Raises:
-        TransientError: The storage failed.
+        TransientError: The storage failed to give the sample.
     """
     if bad.transient:
         raise TransientError(
@@ -81,10 +83,12 @@ def require_read(bad: BadSample) -> None:
 
 
 def lasting(samples: Iterable[_Entry]) -> Iterator[_Entry]:
-    """Yield samples whose results will be stored in a cache, an index or a fingerprint.
+    """Yield samples unchanged, but raise an error at a sample that is only bad because the storage failed.
+
+    Use it if results for the samples will be stored in a cache, an index or a fingerprint.
 
     Raises:
-        TransientError: See `require_read`.
+        TransientError: The storage failed to give a sample.
     """
     for sample in samples:
         if isinstance(sample, BadSample):
@@ -93,10 +97,10 @@ def lasting(samples: Iterable[_Entry]) -> Iterator[_Entry]:
 
 
 def refuse_folder_error(error: OSError) -> None:
-    """Raise the error of a folder that cannot be listed, for ``os.walk(..., onerror=)``, which skips it by default.
+    """Raise a SourceError for a folder that cannot be listed; for ``os.walk(..., onerror=)``, which ignores such folders.
 
     Raises:
-        SourceError: Unless the folder does not exist or is no folder.
+        SourceError: The folder exists but cannot be listed; a folder that does not exist is still ignored.
     """
     if is_transient(error):
         raise SourceError(
@@ -105,23 +109,23 @@ def refuse_folder_error(error: OSError) -> None:
 
 
 class OptionalFile:
-    """A with block that ends without an error if a file or folder does not exist, or is of another kind.
+    """A context manager that suppresses OSErrors because a file or folder does not exist, or is of another kind.
 
     Args:
-        location: Its path, for the error.
+        location: Path of the file or folder, for the error.
 
     Raises:
-        SourceError: It may exist and cannot be read.
+        SourceError: The block raised another OSError: the file may exist, but cannot be read.
     """
 
     def __init__(self, location: object) -> None:
         self._location = location
 
     def __enter__(self) -> None:
-        """Start the block."""
+        """Enter the block; nothing is opened."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """End the block; suppress the OSError of a missing file."""
+        """Leave the block; suppress the OSError of a missing file, and raise a SourceError for another OSError."""
         if not isinstance(error, OSError):
             return False
         if is_transient(error):
@@ -133,7 +137,7 @@ def size_or_missing(path: str) -> int:
     """Return the size of a file in bytes, -1 if it does not exist.
 
     Raises:
-        SourceError: It is unknown whether it exists.
+        SourceError: The file system did not tell whether the file exists.
     """
     with OptionalFile(path), suppress(ValueError):  # for a name that no file can have
         return os.stat(path).st_size  # noqa: PTH116  # a third of the time of Path.stat
@@ -141,19 +145,19 @@ def size_or_missing(path: str) -> int:
 
 
 def listed(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the names of the folders and of the files in a folder; both empty if it does not exist.
+    """Return the names of the subfolders and the names of the files in a folder; both empty if it does not exist.
 
     Raises:
-        SourceError: It cannot be listed.
+        SourceError: The folder exists but cannot be listed.
     """
     return next(os.walk(folder, onerror=refuse_folder_error), ("", [], []))[1:]
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder; `Path.rglob` passes over folders that cannot be listed.
+    """Yield the paths of all files in a folder and below it.
 
     Raises:
-        SourceError: A folder cannot be listed.
+        SourceError: A folder cannot be listed; `Path.rglob` would skip it silently.
     """
     for path, _, names in os.walk(folder, onerror=refuse_folder_error):
         yield from (Path(path, name) for name in names)

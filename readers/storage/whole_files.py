@@ -1,4 +1,4 @@
-"""Reading regular files, never pipes or devices, up to the limit of memory."""
+"""Read regular files completely, up to the limit of memory; pipes and devices are refused."""
 
 import errno
 import os
@@ -15,14 +15,15 @@ TEXT_TIMES = 8
 
 
 def read_whole(path: PathLike, *, times: int = 1) -> bytes:
-    """Return the content of a file: 25 us for 114 kB in the page cache, where Path.read_bytes takes 30.
+    """Return the bytes of a file (25 us for 114 kB in the page cache, where Path.read_bytes takes 30).
 
     Args:
-        path: The file.
-        times: See `check_bytes`.
+        path: Path of the file.
+        times: Factor of the limit of size; see `check_bytes`.
 
     Raises:
-        OSError: It cannot be read, is no regular file, or is larger than `readers.storage.limits.max_sample_bytes`.
+        OSError: The file cannot be read, is not a regular file, or is larger than `times` the limit
+            `readers.storage.limits.max_sample_bytes`.
     """
     descriptor, size = _open_regular(path)
     try:
@@ -39,15 +40,15 @@ def read_whole(path: PathLike, *, times: int = 1) -> bytes:
 
 
 def read_text(path: PathLike, what: str, encoding: str = "utf-8-sig") -> str:
-    """Return the content of a text file, such as a list or a description.
+    """Return the text of a file, such as a list or a description.
 
     Args:
-        path: The file.
-        what: Its purpose with the article, for the error: "a list of files".
+        path: Path of the file.
+        what: Name of the kind of file with its article, for the error: "a list of files".
         encoding: Encoding of the text.
 
     Raises:
-        SourceError: It cannot be read; see `read_whole`.
+        SourceError: The file cannot be read or decoded, or is too large.
     """
     try:
         return read_whole(path, times=TEXT_TIMES).decode(encoding)
@@ -59,7 +60,7 @@ def read_head(path: PathLike, num_bytes: int) -> bytes:
     """Return the first bytes of a file, to detect its format; b"" if it does not exist.
 
     Raises:
-        SourceError: It cannot be read. Its data must not be taken for another format because of that.
+        SourceError: The file exists but cannot be read, so that its format is unknown.
     """
     with OptionalFile(path):
         descriptor, _ = _open_regular(path)
@@ -71,19 +72,19 @@ def read_head(path: PathLike, num_bytes: int) -> bytes:
 
 
 def open_regular(path: PathLike) -> BinaryIO:
-    """Open a regular file to read it in parts.
+    """Open a regular file for reading, and return it; there is no limit of size.
 
     Raises:
-        OSError: It cannot be opened, or is a pipe, a device or a folder.
+        OSError: The file cannot be opened, or is a pipe, a device or a folder.
     """
     return os.fdopen(_open_regular(path)[0], "rb")
 
 
 def map_whole(path: PathLike) -> Payload:
-    """Return the content of a file as a mapping, which is read when it is touched.
+    """Return a view of a memory-mapped file, whose bytes are read when they are accessed.
 
     Raises:
-        OSError: It cannot be opened, or is no regular file.
+        OSError: The file cannot be opened, or is not a regular file.
     """
     os.close(
         _open_regular(path)[0]
@@ -95,7 +96,7 @@ def _open_regular(path: PathLike) -> tuple[int, int]:
     """Return a descriptor for reading a regular file, and the size of the file.
 
     Raises:
-        OSError: It cannot be opened, or is no regular file.
+        OSError: The file cannot be opened, or is not a regular file.
     """
     # Non-blocking: opening a pipe with the name of an image would wait for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,29 +1,30 @@
-"""Parsing YAML of datasets into plain values of limited size, also through references."""
+"""Parse YAML files of datasets into plain values, with limits on their size and depth."""
 
 from typing import Any
 
 _MOST_BYTES = 16 << 20
-"""A dataset of Energon has a line for each shard; lists of classes have less than 1 MB."""
+"""Longest text: a dataset of Energon has a line for each shard, and lists of classes have less than 1 MB."""
 _MOST_DEPTH = 100
-"""As in recipe files: the parser takes quadratic time for nested brackets."""
+"""Deepest nesting, as in recipe files: the parser takes quadratic time for nested brackets."""
 _MOST_SHOWN = 200
-"""Characters of an error message, since it quotes the file."""
+"""Largest number of characters in an error, since it quotes the file."""
 _MOST_REFERRED = 100_000
-"""Values that references stand for, as in recipe files."""
+"""Largest number of values after references (``*name``) are replaced, as in recipe files: they can grow exponentially."""
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the values in a YAML text, without executing anything.
+    """Return the value that a YAML text describes: dicts, lists, texts, numbers; tags that run code are refused.
 
     Raises:
-        ValueError: It is no YAML, too large or too deep, or its references (``*name``) stand for too many values.
+        ValueError: The text is not valid YAML, is too long or too deeply nested, or its references (``*name``) stand for too
+            many values.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.composer import Composer
     from ruamel.yaml.error import YAMLError
 
     class Limited(Composer):
-        """Raises an error for values that are too deep, and counts the values of references before they are built."""
+        """A composer that refuses values that are nested too deeply, or too many values, before they are built."""
 
         depth = 0
 
@@ -55,11 +56,11 @@ def parse_yaml(text: str) -> Any:
 
 
 def _num_values(node: Any, written: dict[int, int]) -> int:
-    """Count the values below a node; those of references count each time.
+    """Return the number of values in a node and below it; a value counts again for each reference to it.
 
     Args:
-        node: Of a document; None for an empty one.
-        written: Counts of nodes that are done; added to.
+        node: A node of a YAML document; None for an empty document.
+        written: Counts of finished nodes by id; this function adds to it.
     """
     if id(node) in written:
         return written[id(node)]

@@ -1,4 +1,4 @@
-"""Videos as encoded bytes: finding their files, and an index of their frames."""
+"""Read encoded videos: find their files, scan them, and build an index of their frames."""
 
 from readers.sample import VIDEO_FIELDS
 from readers.video.containers.open import VideoError

@@ -1,4 +1,4 @@
-"""Videos as files: class folders, and lists of videos or clips."""
+"""Datasets of video files: class folders, and lists of videos or clips."""
 
 import csv
 import io
@@ -40,29 +40,29 @@ _LINE = re.compile(rf"(.+\.(?:{'|'.join(VIDEO_FIELDS)}))((?:\s+[-+.0-9eE]+)*)", 
 # Other words after the extension, for the error.
 _OTHER_LINE = re.compile(rf"(.+?\.(?:{'|'.join(VIDEO_FIELDS)}))\s(.*)", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z_]+([ \t]+[A-Za-z_]+)*")
-"""A first line of words alone names the columns."""
+"""Matches a first line that names the columns: it has only words."""
 _START, _END = "start_seconds", "end_seconds"  # names of fields, and within the field ``clip``
 _CLIP_BYTES = 1 << 12
-"""A longer field ``clip`` is something else than start and end."""
+"""Longest field ``clip`` that is parsed: a longer one does not hold start and end."""
 
 
 class VideoFolderDataset(FileDataset):
-    """Videos below a folder, one folder per class, or all in the folder itself.
+    """Video files in a folder, with one subfolder per class, or all in the folder itself.
 
-    Classes, labels, order and files next to a video (``clip.json``) are as for `FolderDataset`. The field is the extension in
-    lower case. Its payload is a view into the mapped file, which is read when it is used. Read it by
-    `readers.storage.blob.mapped.copied`, as the loader does: touching bytes that a file lost because it was shortened in place
-    kills the process.
+    Classes, labels, order and files next to a video (``clip.json``) are as for `FolderDataset`. The name of the field is the
+    extension of the file in lower case. Its payload is a view into the memory-mapped file, which is read when it is accessed.
+    Read it through `readers.storage.blob.mapped.copied`, as the loader does: if the file is shortened in place, accessing the
+    missing bytes kills the process.
 
     Args:
-        root: The folder.
-        classes: Names of the classes in the order of their numbers, as for `FolderDataset`.
+        root: Path of the folder.
+        classes: Class names in the order of their numbers, as for `FolderDataset`.
 
     Attributes:
-        source: The folder.
+        source: Absolute path of the folder.
 
     Raises:
-        SourceError: There are no videos, a class has none, or both the folder and its subfolders hold some.
+        SourceError: There are no videos, a class has no videos, or both the folder and its subfolders hold videos.
     """
 
     kind_of_media = "videos"
@@ -77,22 +77,22 @@ class VideoFolderDataset(FileDataset):
 
 
 class ClipListDataset(FileDataset):
-    """Videos, or clips of videos, from a list with a sample per line.
+    """Videos, or clips of videos, from a list file with one sample per line.
 
     A line is ``path``, ``path label``, ``path start_seconds end_seconds`` or ``path start_seconds end_seconds label``, separated by
     spaces or tabs, or by commas in a file that ends in .csv. The first line may name the columns. Paths are absolute or relative
     to the list's folder and may hold spaces; empty lines and lines that begin with ``#`` are skipped. The source may also be a
     sequence of paths of videos, each a sample without a label.
 
-    Keys are the paths; if one leads out of the list's folder, paths relative to the deepest folder that holds all the videos. A
-    clip has a further field ``clip``, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, and the key ``path@1.5-4.0``. Its video is
-    the whole file, mapped as for `VideoFolderDataset`.
+    Keys are the paths, relative to the list's folder; if a path leads out of that folder, they are relative to the deepest
+    folder that contains all videos. A clip has a further field ``clip``, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, and
+    the key ``path@1.5-4.0``. The video of a clip is the whole file, mapped as for `VideoFolderDataset`.
 
     Attributes:
-        source: The list; None for a sequence of paths.
+        source: Absolute path of the list; None for a sequence of paths.
 
     Raises:
-        SourceError: The list cannot be read, is empty, or a line has another form.
+        SourceError: The list cannot be read, is empty, or has a line of another form.
     """
 
     declares_count = False
@@ -119,13 +119,13 @@ class ClipListDataset(FileDataset):
 
     @property
     def segment_seconds(self) -> NDArray[np.float64]:
-        """float64 [n, 2], start and end of each clip; NaN, NaN for whole videos."""
+        """float64 [n, 2], start and end of each clip in seconds; NaN, NaN for whole videos."""
         whole = (math.nan, math.nan)
         return np.array([seconds or whole for seconds in self._seconds], np.float64)
 
     @cached_property
     def videos(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """int64 [files], the first clip of each file; and int64 [n], the number of the file of each clip."""
+        """int64 [files], the index of the first clip of each video file; and int64 [n], the index of the file of each clip."""
         numbers: dict[str, int] = {}
         videos = [numbers.setdefault(name, len(numbers)) for name in self._names]
         _, firsts = np.unique(videos, return_index=True)
@@ -168,12 +168,12 @@ def _read_clips(path: Path) -> list[_Clip]:
 
 
 def are_videos(paths: Sequence[str], _many: bool) -> bool:
-    """Return whether paths are videos rather than the file of a list; see `Format.reads_single`."""
+    """Return whether paths are video files rather than a list file, judged by their names; see `Format.reads_single`."""
     return all(map(_VIDEOS.fits, paths))
 
 
 def is_header(line: str) -> bool:
-    """Return whether the first line of a list names its columns."""
+    """Return whether the first line of a list names its columns: it has only words."""
     return _HEADER.fullmatch(line) is not None
 
 
@@ -184,7 +184,15 @@ def _whole_video(path: Path) -> _Clip:
 
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each line with a clip."""
+    """Yield the line number and the cells of each line of a list that describes a video or clip.
+
+    Args:
+        path: Path of the list, whose extension decides how lines are split.
+        text: Content of the list.
+
+    Raises:
+        SourceError: A list of comma-separated values is malformed.
+    """
     if path.suffix.lower() == ".csv":
         rows = csv.reader(io.StringIO(text), skipinitialspace=True)
         try:
@@ -204,10 +212,10 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _clip(cells: Sequence[str]) -> _Clip:
-    """Return the clip of ``path[, start, end][, label]``.
+    """Return the clip that a line describes, given its cells, ``path[, start, end][, label]``.
 
     Raises:
-        ValueError: The cells have another form.
+        ValueError: The cells have another form; the text is the reason.
     """
     path, *numbers = cells
     while numbers and not numbers[-1]:  # a surplus comma, or a missing label
@@ -234,13 +242,13 @@ def _seconds(start: Any, end: Any) -> tuple[float, float]:
 
 
 def read_seconds(sample: Sample) -> tuple[float, float] | None:
-    """Return start and end in seconds of the part of its video that a sample is, None for the whole video.
+    """Return start and end, in seconds, of the clip that a sample stands for; None if it stands for its whole video.
 
-    They are in its field ``clip``, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, or in two fields ``start_seconds`` and
-    ``end_seconds``. A field ``clip`` without these names is ignored.
+    They are read from the sample's field ``clip``, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, or from its two fields
+    ``start_seconds`` and ``end_seconds``. A field ``clip`` without these names is ignored.
 
     Raises:
-        VideoError: One of them is missing or invalid.
+        VideoError: Start or end is missing or invalid.
     """
     seconds: Mapping[str, Any] = {
         name: bytes(sample.fields[name]).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Videos as folders of pictures, one picture per frame."""
+"""Datasets of videos that are stored as folders of pictures, one picture per frame."""
 
 import hashlib
 import json
@@ -39,28 +39,29 @@ FRAMES_CODEC = "frames"
 _EMPTY = "its folder holds no pictures"
 _CHANGED = "its folder has changed since it was indexed"
 _NUMBERS = re.compile(r"([0-9]+)")
-"""Numbers in names, by which pictures are sorted."""
+"""Matches numbers in names, by which pictures are sorted."""
 _LINE = re.compile(r"(.*?\S)((?:\s+-?[0-9]{1,18}){0,2})")
-"""A line of a list: a folder, then up to two numbers that fit into 64 bits."""
+"""Matches a line of a list: a folder, then up to two numbers that fit into 64 bits."""
 
 
 class FrameFolderDataset(IndexedDataset):
-    """Videos that are folders of pictures, in the order of the numbers in their names.
+    """Videos that are stored as folders of pictures; frames are sorted by the numbers in the names of the pictures.
 
     Paths are ``root/<class>/<video>/img_00001.jpg``, with classes numbered in sorted order, or ``root/<video>/img_00001.jpg``
-    without classes. The source may also be a list of such folders: a text file with one ``folder``, ``folder label`` or ``folder
-    num_frames label`` per line, relative to the list's own folder; of a folder with more pictures the first `num_frames` are used.
+    without classes. The source may also be a list of such folders: a text file with one ``folder``, ``folder label`` or
+    ``folder num_frames label`` per line, relative to the list's own folder; if a folder has more pictures, the first
+    `num_frames` are used.
 
-    A sample has one field, ``frames``, the names of its pictures as a JSON list. `fetch_frames` reads the pictures, so a clip of
-    16 frames reads 16 files. Names that begin with a dot are skipped.
+    A sample has one field, ``frames``, with the names of its pictures as a JSON list. `fetch_frames` reads the pictures, so
+    reading a clip of 16 frames reads 16 files. Names that begin with a dot are skipped.
 
     Args:
-        source: The folder, or the list.
-        fps: Frames per second, which pictures do not state.
+        source: Path of the folder, or of the list.
+        fps: Frames per second, as pictures do not state it.
 
     Raises:
-        SourceError: There are no such folders, pictures lie in folders of both depths, a line of the list has another form, or
-            `fps` is not positive.
+        SourceError: There are no folders of pictures, such folders are at both depths, a line of the list has another form,
+            or `fps` is not positive.
     """
 
     kind_of_media = "videos"
@@ -92,14 +93,14 @@ class FrameFolderDataset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Folder name of each class number; empty without class folders."""
+        """Name of the folder of each class number; empty if there are no class folders."""
         return self._class_names
 
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the folders, the names of their pictures, the lines of the list, and the frames per second.
 
-        Unlike other fingerprints it does not cover the sizes of files: there may be a hundred million.
+        Unlike other fingerprints, it does not include the sizes of files, as there may be a hundred million pictures.
         """
         digest = hashlib.sha256(f"{self._time_base}\n".encode())
         rows = zip(self._names, self._labels, self._limits, strict=True)
@@ -109,13 +110,13 @@ class FrameFolderDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """Return a column; ``num_bytes`` is not known."""
+        """Return one number for every sample, int64 [len]; only ``label`` is known without reading pictures."""
         if name == "label":
             return np.array(self._labels, np.int64)
         return np.full(len(self), -1 if name == "num_bytes" else 0, np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Return the names of the pictures of videos; see `Dataset.fetch`."""
+        """Return samples with the names of their pictures, which are not read; see `Dataset.fetch`."""
         return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
 
     def fetch_frames(
@@ -125,14 +126,14 @@ class FrameFolderDataset(IndexedDataset):
 
         Args:
             index: Index of the video, 0 <= index < len.
-            frames: Numbers in the order of presentation, repetitions allowed; each picture is read once.
+            frames: Indices of frames in the order of presentation, repetitions allowed; each picture is read once.
 
         Returns:
-            The encoded picture of each, or the reason why it cannot be read; all are bad if the folder's pictures have changed
-            since this dataset first listed them.
+            For each frame its encoded picture, or a BadSample with the reason why it cannot be read. All frames are bad if the
+            folder's pictures have changed since this dataset first listed them.
 
         Raises:
-            IndexError: There is no such video, or no such frame.
+            IndexError: The video or a frame does not exist.
         """
         [index] = checked_indices([index], len(self))
         names = self._frames(index)
@@ -144,7 +145,7 @@ class FrameFolderDataset(IndexedDataset):
         return [read[frame] for frame in wanted]
 
     def info(self, index: int) -> VideoInfo | VideoError:
-        """Return the metadata of a video; its size is that of its first frame."""
+        """Return the metadata of a video, or the reason why it cannot be used; its size is that of its first picture."""
         names = self._frames(index)
         if self._has_changed(index, names):
             return VideoError(_CHANGED)
@@ -181,7 +182,7 @@ class FrameFolderDataset(IndexedDataset):
         )
 
     def inspect_sample(self, sample: Sample, checks: Checks | None) -> SampleFacts:
-        """Inspect a sample; its field lists pictures and is not stored, so it has no size."""
+        """Return facts about a sample; sizes are left out, as the field ``frames`` is not stored."""
         info, error = self.info(sample.index), ""
         if checks is not None and isinstance(info, VideoInfo) and not info.damage:
             size = (info.height, info.width)
@@ -206,7 +207,7 @@ class FrameFolderDataset(IndexedDataset):
         return Sample(index, name, {"frames": text}, self._labels[index], image_field="frames")
 
     def _frames(self, index: int) -> list[str]:
-        """Return the names of the pictures of a video, in order; none if its folder does not exist."""
+        """Return the names of the pictures of a video, in the order of frames; empty if its folder does not exist."""
         folder = f"{self._root}/{self._names[index]}"
         names = _pictures(folder)[: self._limits[index] or None]
         if self._listed[index] < 0:
@@ -226,7 +227,7 @@ class FrameFolderDataset(IndexedDataset):
 
 
 _Found = tuple[list[str], list[int], list[int], tuple[str, ...]]
-"""Folder, label and largest number of frames (0 for all) of each video; and the names of the classes."""
+"""Folder, label and largest number of frames (0 for all) of each video; and the class names."""
 
 
 def _find_folders(root: Path) -> _Found:
@@ -297,6 +298,6 @@ def _checksum(names: list[str]) -> int:
 
 
 def _by_number(name: str) -> tuple[list[tuple[int, str]], str]:
-    # Texts and numbers alternate; the number of a text is 0.
+    # Texts and numbers alternate in the result; a text is paired with the number 0.
     parts = _NUMBERS.split(name)
     return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)], name

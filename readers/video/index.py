@@ -1,4 +1,4 @@
-"""The index of a dataset of videos: the metadata of each, scanned once and kept in a file."""
+"""The index of a dataset of videos: a file with the metadata of every video, which is scanned once."""
 
 import os
 import zlib
@@ -38,28 +38,34 @@ from readers.video.store import Store, StoreWriter
 SUFFIX = ".gpuaug-videos"
 """End of the names of index files."""
 _BATCH = 4
-"""Videos that a thread scans at a time, with one fetch of the dataset."""
+"""Number of videos that a task of a thread scans."""
 _NUM_PROBES = 16
-"""Videos whose bytes are compared when an index is opened: more would delay each start of a training."""
+"""Number of videos whose bytes are compared when an index is opened: more would delay each start of a training."""
 _PIN_BYTES = 4096
-"""Bytes at both ends of a video that are compared: containers keep their tables there."""
+"""Number of bytes at both ends of a video that are compared: containers store their tables there."""
 
 Progress = Callable[[int, int], None]
-"""Called with the number of videos that are done, and of all."""
+"""A function that is called with the number of videos that are done, and the number of all videos."""
 
 
 class VideoIndex:
-    """The metadata of the video of every sample; created by `open`.
+    """The metadata of the videos of a dataset, by sample index; `open` finds or builds it.
 
-    Its file is mapped, so only the needed parts are read. Any number of threads and processes may use it at the same time. It can
-    be pickled; another process opens the file itself.
+    The index file is memory-mapped, so only the needed parts are read. Any number of threads and processes may use it at the
+    same time. The object can be pickled; another process opens the file itself.
 
     Attributes:
-        path: Path of the file.
+        path: Path of the index file.
     """
 
     def __init__(self, dataset: Dataset, path: Path, samples: NDArray[np.int64]) -> None:
-        """Use the file at `path`, which belongs to `dataset`, for some of its samples, int64 [n]."""
+        """Use an existing index file.
+
+        Args:
+            dataset: The dataset that the file belongs to.
+            path: Path of the file.
+            samples: int64 [n], indices in `dataset` of the samples of this index.
+        """
         self.path = path
         self._dataset = dataset
         self._firsts, videos = _videos_of(dataset)
@@ -71,25 +77,26 @@ class VideoIndex:
 
     @classmethod
     def open(cls, dataset: Dataset, *, progress: Progress | None = None) -> Self:
-        """Open the index of a dataset; it is built first if there is none that fits.
+        """Return the index of a dataset; if no index file fits, scan all videos and write one.
 
-        The file is ``NAME.gpuaug-videos`` next to the folder or the list or, if that cannot be written or the dataset is of
-        another kind, in ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug`` when not set), under the fingerprint of the data. A selection
-        uses the index of the unselected dataset, if that exists or at least half of the samples are selected. A file with several
-        clips in a clip list is scanned once.
+        The file is ``NAME.gpuaug-videos`` next to the folder or the list; if that cannot be written, or the dataset is of
+        another kind, it is in ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug`` if not set), named after the fingerprint of the data. A
+        selection uses the index of the original dataset, if that exists or at least half of the samples are selected. If a
+        clip list has several clips of a file, the file is scanned once.
 
-        The index is rebuilt if names, sizes or labels have changed, if its file is damaged, or if one of 16 videos, evenly
-        spread, begins or ends with other bytes (of folders of frames: the first picture), or its clip has other seconds. Files
-        that could not be read count as having no frames until the index is deleted, but are scanned again when they are needed.
-        Of several processes one builds the index, and the others wait.
+        The index is rebuilt if names, sizes or labels have changed, if its file is damaged, or if one of 16 evenly spread
+        videos begins or ends with other bytes (for folders of frames: its first picture does), or its clip has other seconds.
+        Videos that could not be read count as having no frames until the index is deleted, but are scanned again when their
+        metadata is needed. If several processes need the index, one builds it, and the others wait.
 
         Args:
             dataset: A dataset with a video in each sample.
-            progress: Called with the progress of the scan; None shows a bar if stderr is a terminal.
+            progress: Called with the number of scanned videos, and the number of all videos; None shows a bar if stderr is a
+                terminal.
 
         Raises:
-            IndexFileError: No folder for the index can be written.
-            SourceError: It must be built, and PyAV is not installed.
+            IndexFileError: No writable folder was found for the index file.
+            SourceError: The index must be built, but PyAV is not installed.
         """
         samples = np.arange(len(dataset))
         while isinstance(dataset, Subset):
@@ -102,11 +109,11 @@ class VideoIndex:
         return cls(dataset, path, samples)
 
     def __len__(self) -> int:
-        """Number of samples."""
+        """Return the number of samples."""
         return len(self._videos)
 
     def __getitem__(self, index: int) -> VideoInfo | VideoError:
-        """Return the metadata of a sample's video, or the reason why it is not a video."""
+        """Return the metadata of a sample's video, or a `VideoError` with the reason why it cannot be used."""
         video = int(self._videos[index])
         with suppress(DamagedFileError):  # the video is then scanned again
             found = self.store.video(video)
@@ -119,12 +126,12 @@ class VideoIndex:
 
     @property
     def videos(self) -> NDArray[np.int64]:
-        """int64 [n], the row of each sample in `store`; samples of one file have one row."""
+        """int64 [n], the row in `store` of each sample's video; samples that are clips of one file share a row."""
         return self._videos
 
     @cached_property
     def segment_seconds(self) -> NDArray[np.float64]:
-        """float64 [n, 2], start and end of the clip that each sample is; NaN, NaN for whole videos.
+        """float64 [n, 2], start and end of each sample's clip in seconds; NaN, NaN for whole videos.
 
         See `readers.video.files.read_seconds`.
         """
@@ -135,42 +142,42 @@ class VideoIndex:
 
     @cached_property
     def num_frames(self) -> NDArray[np.int64]:
-        """int64 [n], 0 for samples that are not videos."""
+        """int64 [n], number of frames of each sample's video; 0 for samples whose video cannot be read."""
         return self.store.rows["num_frames"][self._videos].astype(np.int64)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """int64 [n, 2], upright height and width; 0, 0 for samples that are not videos."""
+        """int64 [n, 2], height and width of each video after rotation to upright; 0, 0 for unreadable videos."""
         rows = self.store.rows
         return np.stack([rows["height"], rows["width"]], 1)[self._videos].astype(np.int64)
 
     @property
     def peculiar(self) -> dict[str, int]:
-        """Number of videos with each unusual property of `readers.video.info.WORDS`; each file counts once."""
+        """Number of video files with each unusual property of `readers.video.info.WORDS`."""
         rows = self.store.rows[np.unique(self._videos)]
         return count_peculiar(rows[rows["num_frames"] > 0])
 
     @cached_property
     def store(self) -> Store:
-        """The file, mapped."""
+        """The tables of the index file, memory-mapped; if the file was removed or damaged, it is built again."""
         with suppress(OSError, DamagedFileError):  # it was removed or damaged since
             return Store(self.path, self._dataset.fingerprint)
         self.path = _open(self._dataset, lambda *_: None)  # as on another machine
         return Store(self.path, self._dataset.fingerprint)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what the file holds."""
+        """Return the state for pickling, without the content of the index file."""
         stored = ("store", "segment_seconds")
         return {name: value for name, value in self.__dict__.items() if name not in stored}
 
 
 class Scanned(NamedTuple):
-    """The result of a scan of the video of a sample.
+    """The result of scanning the video of a sample.
 
     Attributes:
-        found: Its metadata, or the reason why it is not a video.
-        pin: Checksum of its first and last bytes, 0 if they cannot be read.
-        seconds: Start and end of the clip that the sample is; None for the whole video.
+        found: Metadata of the video, or a `VideoError` with the reason why it cannot be used.
+        pin: Checksum of the first and last bytes of the video; 0 if they cannot be read.
+        seconds: Start and end of the sample's clip, in seconds; None for the whole video.
     """
 
     found: VideoInfo | VideoError
@@ -179,7 +186,7 @@ class Scanned(NamedTuple):
 
 
 def scan_sample(dataset: Dataset, index: int) -> Scanned:
-    """Scan the video of one sample.
+    """Scan the video of one sample, and return its metadata.
 
     Raises:
         TransientError: The storage failed, so the result must not be stored.
@@ -199,7 +206,12 @@ def scan_sample(dataset: Dataset, index: int) -> Scanned:
 
 
 class _Content(NamedTuple):
-    """A video, or the first picture of a folder of frames, and the seconds of it that a sample is."""
+    """The bytes of a sample's video, or of the first picture of a folder of frames.
+
+    Attributes:
+        data: The bytes.
+        seconds: Start and end of the sample's clip, in seconds; None for the whole video.
+    """
 
     data: Payload
     seconds: tuple[float, float] | None = None
@@ -217,7 +229,7 @@ class _Content(NamedTuple):
 
 
 def _contents(dataset: Dataset, samples: NDArray[np.int64]) -> list[_Content | VideoError]:
-    """Return the videos of some samples; of folders of frames the first pictures."""
+    """Return the bytes of the videos of some samples; for folders of frames, of their first pictures."""
     whole, indices = _in_unselected(dataset, samples)
     if not isinstance(whole, FrameFolderDataset):
         return [_video_of(entry) for entry in lasting(dataset.fetch(samples))]
@@ -247,14 +259,21 @@ def _video_of(entry: Sample | BadSample) -> _Content | VideoError:
 def _in_unselected(
     dataset: Dataset, samples: NDArray[np.int64]
 ) -> tuple[Dataset, NDArray[np.int64]]:
-    """Return the unselected dataset of nested selections, and the indices of some samples in it."""
+    """Return the original dataset of nested selections, and the indices in it of some samples.
+
+    A mixture of several datasets is returned unchanged.
+
+    Args:
+        dataset: The dataset, which may be a selection.
+        samples: int64 [n], indices in `dataset`.
+    """
     found = origin_of(dataset, samples)
     # A mixture of several has an index of its own.
     return (found[0].dataset, found[0].indices) if len(found) == 1 else (dataset, samples)
 
 
 def _videos_of(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first sample of each video, and the number of the video of each sample."""
+    """Return the index of the first sample of each video, and the index of each sample's video."""
     every = np.arange(len(dataset))
     whole, indices = _in_unselected(dataset, every)
     if not isinstance(whole, ClipListDataset):
@@ -275,7 +294,7 @@ def _paths(dataset: Dataset) -> list[Path]:
 
 
 def _find(dataset: Dataset) -> Path | None:
-    """Return the index that fits, if there is one."""
+    """Return the path of an existing index file that fits the dataset; None if there is none."""
     fingerprint = dataset.fingerprint
     for path in _paths(dataset):
         try:
@@ -301,10 +320,10 @@ def _fits(store: Store, dataset: Dataset) -> bool:
 
 
 def _open(dataset: Dataset, progress: Progress) -> Path:
-    """Return the path of the index that fits, which is built first if there is none.
+    """Return the path of an index file that fits the dataset; if there is none, build it.
 
     Raises:
-        IndexFileError: No folder can be written.
+        IndexFileError: No writable folder was found for the index file.
     """
     return find_or_build(
         _paths(dataset),
@@ -330,7 +349,12 @@ def _build(dataset: Dataset, part: PartFile, progress: Progress) -> Path:
 
 
 def _scan_all(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int, Scanned]]:
-    """Yield the number and the scan of each video, in the order in which they are done."""
+    """Scan all videos in threads, and yield the index and the result of each video when it is done.
+
+    Args:
+        dataset: The dataset.
+        firsts: int64 [videos], index of the first sample of each video.
+    """
     num_threads = os.cpu_count() or 1
 
     def scan(start: int) -> list[tuple[int, Scanned]]:

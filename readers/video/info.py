@@ -1,4 +1,4 @@
-"""Metadata of a video: its packets, unusual properties, and the frames within a span of seconds."""
+"""The metadata of a video: its packets, its unusual properties, and its frames within a span of seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from readers.video.containers.open import VideoError
 
 UNSPECIFIED_MATRIX = 2
-"""Number of ITU-T H.273 for a video that does not state the matrix of its colours."""
+"""`VideoInfo.matrix` of a video that does not state the matrix of its colours (a number of ITU-T H.273)."""
 
 HIDDEN = 1 << 62
-"""`VideoInfo.packet_pts` from this value on belong to packets that are never shown."""
+"""Values of `VideoInfo.packet_pts` of at least this mark packets that are never shown."""
 WORDS: Mapping[str, str] = {
     "variable rate": "stride= counts frames, fps= goes by time",
     "turned": "drawn upright",
@@ -24,17 +24,17 @@ WORDS: Mapping[str, str] = {
     "several streams": "more than one of video; that which FFmpeg takes for the best is read",
     "slow": "each clip is read from the beginning of its file on; copy the streams to .mkv or .mp4",
 }
-"""Unusual properties, and how they are handled."""
+"""Names of unusual properties of videos, and a note for the user on how each is handled."""
 
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """The video stream of a file: its coding, and the positions of its packets.
+    """Metadata of the video stream of a file: its coding, and its packets.
 
-    Frames are numbered from 0 in the order of presentation, packets in the order of decoding. Most packets hold one frame that
-    is shown. Others are only needed to decode frames (cut off by an edit list, alternative references of VP8, the second field
-    of a picture), or hold no frame. So there are P packets and F <= P frames, and ``np.argsort(packet_pts)[:F]`` is the packet
-    of each frame.
+    Frames are numbered from 0 in the order of presentation, packets from 0 in the order of decoding. Most packets hold one
+    frame that is shown. Other packets are only needed to decode frames (they are cut off by an edit list, are alternative
+    references of VP8, or hold the second field of a picture), or hold no frame. So there are P packets and F <= P frames, and
+    ``np.argsort(packet_pts)[:F]`` gives the packet of each frame.
 
     Sizes are in stored pixels: aspect ratios of pixels and mirroring are ignored, rotation is applied.
 
@@ -42,33 +42,33 @@ class VideoInfo:
         container: FFmpeg's name of the container, such as ``mov,mp4,m4a,3gp,3g2,mj2``.
         codec: FFmpeg's name of the codec: ``h264``, ``hevc``, ``av1``, ``vp9``, ``mpeg4``, ``mjpeg``.
         decoder: FFmpeg's name of the decoder of the first frame.
-        codec_tag: The container's four characters for the codec, "" for none.
-        extradata: Codec configuration for the decoder, given before the first packet.
-        height: In pixels, upright.
-        width: In pixels, upright.
-        rotation: Degrees by which decoded frames are turned clockwise to be upright: 0, 90, 180 or 270.
-        pixel_format: FFmpeg's name, such as ``yuv420p`` or ``yuv420p10le``.
-        matrix: Matrix from luma and chroma to RGB, by the numbers of ITU-T H.273: 1 is BT.709, 5 and 6 are BT.601, 8 is
-            YCgCo, 9 is BT.2020, 2 is unknown. 12 is replaced by the matrix of the primaries; 10, of constant luminance, is
-            converted as 9, as FFmpeg does.
-        full_range: Whether luma of 8 bits goes from 0 to 255, else from 16 to 235.
+        codec_tag: The container's four-character code of the codec; "" if it has none.
+        extradata: Codec configuration, which the decoder needs before the first packet.
+        height: Height of upright frames in pixels.
+        width: Width of upright frames in pixels.
+        rotation: Degrees by which decoded frames must be turned clockwise to be upright: 0, 90, 180 or 270.
+        pixel_format: FFmpeg's name of the pixel format, such as ``yuv420p`` or ``yuv420p10le``.
+        matrix: Matrix from luma and chroma to RGB, as a number of ITU-T H.273: 1 is BT.709, 5 and 6 are BT.601, 8 is
+            YCgCo, 9 is BT.2020, 2 is unknown. 12 is replaced by the matrix of the primaries; 10, with constant luminance, is
+            converted like 9, as FFmpeg does.
+        full_range: Whether luma of 8 bits ranges from 0 to 255; if False, from 16 to 235.
         time_base: Seconds per unit of `packet_pts`.
         last_duration: Duration of the last frame, in units of `time_base`.
-        has_audio: Whether there is an audio stream.
-        damage: Why there are fewer frames than the file should hold, "" if no damage is known.
+        has_audio: Whether the file has an audio stream.
+        damage: Reason why the file has fewer frames than it should; "" if no damage is known.
         packet_pts: int64 [P], presentation time of the frame of each packet, in units of `time_base`; all differ. It is
             `HIDDEN` or more for packets whose frames are not shown.
-        packet_offsets: int64 [P], offsets of the packets in the file; int64 [0] if one of them is not contiguous:
-            `readers.video.read_packets` reads all kinds.
-        packet_sizes: int32 [P], in bytes.
-        keyframes: int64 [K], the packets at which decoding can begin, ascending.
-        stream_index: Number of the stream in the container.
+        packet_offsets: int64 [P], offsets of the packets in the file; int64 [0] if a packet is not contiguous in the file.
+            `readers.video.read_packets` reads packets in both cases.
+        packet_sizes: int32 [P], sizes of the packets in bytes.
+        keyframes: int64 [K], indices of the packets at which decoding can begin, ascending.
+        stream_index: Index of the stream in the container.
         num_streams: Number of video streams in the container.
-        interlaced: Whether frames are coded as two fields each. They are not deinterlaced.
-        wrapping: How the container cuts packets into pieces, see `readers.video.containers.elementary_stream`; "" if packets are
-            contiguous, or must be read through the container.
-        packet_places: int64 [P, 2], for packets in pieces the offset of the container's unit in which a packet begins, and the
-            offset of its first byte; else int64 [0, 2].
+        interlaced: Whether frames are coded as two fields each; they are not deinterlaced.
+        wrapping: How the container splits packets into pieces, see `readers.video.containers.elementary_stream`; "" if packets
+            are contiguous, or must be read through the container.
+        packet_places: If packets are split into pieces, int64 [P, 2]: the offset of the container's unit in which each packet
+            begins, and the offset of the packet's first byte; else int64 [0, 2].
     """
 
     container: str
@@ -97,7 +97,7 @@ class VideoInfo:
     packet_places: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     def __len__(self) -> int:
-        """Number of frames, F."""
+        """Return the number of frames, F."""
         return self._num_frames
 
     @cached_property
@@ -111,12 +111,12 @@ class VideoInfo:
 
     @cached_property
     def frame_packets(self) -> NDArray[np.int64]:
-        """int64 [F], the packet of each frame."""
+        """int64 [F], the index of the packet of each frame."""
         return np.argsort(self.packet_pts, kind="stable")[: len(self)]
 
     @cached_property
     def shown_keyframes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """int64 [K], the packets of `keyframes` in the order of presentation; and their presentation times."""
+        """int64 [K], the packets of `keyframes` sorted by presentation time; and int64 [K], their presentation times."""
         pts = self.packet_pts[self.keyframes]
         order = np.argsort(pts, kind="stable")
         return self.keyframes[order], pts[order]
@@ -129,7 +129,7 @@ class VideoInfo:
 
     @property
     def is_slow(self) -> bool:
-        """Whether each clip is read from the beginning of the file, since offsets of packets are unknown."""
+        """Whether reading any clip requires reading the file from its beginning, because offsets of packets are unknown."""
         is_known = len(self.packet_offsets) or len(self.packet_places)
         return not is_known and bool(self.packet_sizes.any())
 
@@ -145,16 +145,17 @@ class VideoInfo:
 
     @property
     def constant_rate(self) -> bool:
-        """Whether all frames last equally long, to within one unit of `time_base`."""
+        """Whether all frames have the same duration, to within one unit of `time_base`."""
         steps = np.diff(self.pts)
         return len(steps) == 0 or bool(steps.max() - steps.min() <= 1)
 
 
 def count_peculiar(rows: NDArray[Any] | Mapping[str, Any]) -> dict[str, int]:
-    """Count the unusual videos, by the keys of `WORDS`.
+    """Return the number of videos with each unusual property, by the keys of `WORDS`.
 
     Args:
-        rows: Array of `readers.video.store.ROW` of readable videos; or a mapping with the same names for one video.
+        rows: Structured array [videos] of the dtype `readers.video.store.ROW`, of readable videos; or a mapping with the names
+            of its fields, for one video.
     """
     flags = {
         "variable rate": np.logical_not(rows["constant_rate"]),
@@ -167,17 +168,17 @@ def count_peculiar(rows: NDArray[Any] | Mapping[str, Any]) -> dict[str, int]:
 
 
 def peculiarity_lines(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return (name, text) for each unusual property that was counted at least once."""
+    """Return pairs of name and text for reports, one for each unusual property whose count is not 0."""
     return [(name, f"{counts[name]:,}: {words}") for name, words in WORDS.items() if counts[name]]
 
 
 class Segment(NamedTuple):
-    """Consecutive frames of a video.
+    """A range of consecutive frames of a video, at least one.
 
     Attributes:
-        first: Number of the first frame in the order of presentation.
-        pts: int64 [n], presentation time of each frame, at least one.
-        stop: End of the last frame, in the units of `pts`.
+        first: Index of the first frame, in the order of presentation.
+        pts: int64 [n], presentation time of each frame, in units of `time_base`.
+        stop: Time at which the last frame ends, in units of `time_base`.
         time_base: Seconds per unit.
     """
 
@@ -188,14 +189,14 @@ class Segment(NamedTuple):
 
 
 def cut(info: VideoInfo, seconds: tuple[float, float] | None) -> Segment:
-    """Return the frames whose presentation begins within a span of seconds, or all frames.
+    """Return the frames of a video whose presentation begins within a span of seconds; all frames if `seconds` is None.
 
-    If no frame begins there, the result is the frame that is shown at the start of the span.
+    If no frame begins within the span, the result is the frame that is shown at the start of the span.
 
     Args:
-        info: The video.
-        seconds: Start and end (half open), counted from the first frame; None is the whole video. They are rounded to
-            fractions with denominators up to a million: 0.1 is a tenth.
+        info: Metadata of the video.
+        seconds: Start and end (exclusive) of the span, counted from the first frame; None is the whole video. They are
+            rounded to fractions with denominators up to a million, so that 0.1 is exactly a tenth.
 
     Raises:
         VideoError: The video ends before the span begins.

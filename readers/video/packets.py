@@ -1,4 +1,4 @@
-"""The packets of a video: reading their bytes, and finding out by decoding which of them are shown."""
+"""Read the packets of a video, and find out by decoding which packets hold frames that are shown."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -23,20 +23,20 @@ from readers.video.info import VideoInfo
 def read_packets(
     data: Payload, info: VideoInfo, start: int, stop: int, deadline: Deadline | None = None
 ) -> Iterator[Any]:
-    """Yield the bytes of packets for a decoder.
+    """Yield a range of packets, in the order of decoding, for a decoder.
 
-    Packets with known offsets are read from the file, or joined from pieces. Without known offsets the container is read from its
-    beginning, which takes time; each packet is then an `av.Packet`.
+    Packets with known offsets are yielded as bytes, read from the file or joined from pieces. If offsets are unknown, the
+    container is read from its beginning, which takes time; each packet is then an `av.Packet`.
 
     Args:
-        data: The whole file.
+        data: The bytes of the complete file.
         info: Metadata of the video.
-        start: First packet, 0 <= start.
-        stop: Packet after the last one, at most ``len(info.packet_pts)``.
-        deadline: Time limit; None is `SCAN_SECONDS` from now on.
+        start: Index of the first packet, >= 0.
+        stop: Index after the last packet, at most ``len(info.packet_pts)``.
+        deadline: Time limit; None is `SCAN_SECONDS` from now.
 
     Raises:
-        VideoError: There are fewer packets, or other ones.
+        VideoError: The file cannot be read, or its packets are not those of `info`.
     """
     if info.wrapping:
         yield from _gather(data, info, start, stop)
@@ -81,9 +81,9 @@ class Learned(NamedTuple):
     """The result of decoding a video from its beginning with FFmpeg.
 
     Attributes:
-        packets: For each frame, in the order of presentation, the packet that holds it.
-        keys: The packets at whose frames decoding can begin.
-        first: The first frame.
+        packets: For each frame, in the order of presentation, the index of the packet that holds it.
+        keys: Indices of the packets at which decoding can begin.
+        first: The first frame, an `av.VideoFrame`.
     """
 
     packets: list[int]
@@ -92,11 +92,11 @@ class Learned(NamedTuple):
 
 
 def learn_frames(data: Payload, sizes: list[int], deadline: Deadline) -> Learned:
-    """Decode all frames to find the packets that are shown.
+    """Decode all frames of a video, and return which packets hold them.
 
     Args:
-        data: The whole file.
-        sizes: Sizes of the packets in bytes; further packets are left out.
+        data: The bytes of the complete file.
+        sizes: Sizes of the packets to decode, in bytes; only their number is used, later packets are ignored.
         deadline: Time limit.
 
     Raises:
@@ -120,7 +120,13 @@ def learn_frames(data: Payload, sizes: list[int], deadline: Deadline) -> Learned
 
 
 def _frames(container: Any, num_packets: int, deadline: Deadline) -> Any:
-    """Yield frames whose ``pts`` is the number of their packet."""
+    """Decode and yield frames, whose ``pts`` is set to the index of their packet.
+
+    Args:
+        container: The open `av.container.InputContainer`.
+        num_packets: Number of packets to decode.
+        deadline: Time limit.
+    """
     import av
 
     stream = find_stream(container)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 _WIDTH = 40
-"""Characters of the bar, which leave room for the text in 80 columns."""
+"""Width of the bar in characters, which leaves room for the text in 80 columns."""
 _STEP_SECONDS = 0.1
 """Time between two drawings: more would flicker."""
 _QUIET_SECONDS = 1.0
@@ -13,7 +13,13 @@ _QUIET_SECONDS = 1.0
 
 
 def terminal_bar(what: str) -> Callable[[int, int], None]:
-    """Return a function of (done, total) that draws a bar on stderr, if that is a terminal."""
+    """Return a function that draws a progress bar on stderr, given the finished and the total number of items.
+
+    It draws nothing if stderr is not a terminal, or if the task ends within a second.
+
+    Args:
+        what: Text before the bar, such as "scanning videos".
+    """
     begun = time.monotonic()
     drawn = begun + _QUIET_SECONDS - _STEP_SECONDS
 

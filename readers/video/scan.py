@@ -1,4 +1,4 @@
-"""Scanning a video once: its stream, its packets, and the first frame."""
+"""Scan a video: read the metadata of its stream and of all packets, and decode the first frame, or all if necessary."""
 
 import math
 from contextlib import suppress
@@ -35,7 +35,7 @@ _SEARCHED_BYTES = 64  # longer than the headers of blocks and chunks before a pa
 # Containers whose time stamps are the times of presentation; others leave them out, or count packets.
 _TRUSTED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "flv"})
 _COUNTS = {"vp8": count_vp8, "vp9": count_vp9}  # codecs with packets that show no frame
-_INEXACT = frozenset({"h261"})  # decoded from single packets, 5 of 25 frames are right
+_INEXACT = frozenset({"h261"})  # decoding from single packets gives only 5 of 25 frames correctly
 _NOT_CODED_BYTES = (
     19  # FFmpeg takes packets of MPEG-4 up to this size for pictures that are left out
 )
@@ -44,18 +44,18 @@ _JUMP = Fraction(1, 2)
 
 
 def scan_video(data: Payload) -> VideoInfo:
-    """Return the metadata of a video: all packets are read, and its first frame is decoded, or all frames if necessary.
+    """Return the metadata of a video: all packets are read, and the first frame is decoded, or all frames if necessary.
 
     All frames are decoded for containers other than MP4, Matroska and FLV, for interlaced video, and if time stamps are missing,
     repeat, go back or contradict the codec's order, the first frame cannot be decoded by itself, packets may hold no frame, or
-    all packets claim to be keyframes. The frames are then those of FFmpeg, in its order. Joined recordings follow each other in
-    time.
+    all packets claim to be keyframes. The frames are then those that FFmpeg decodes, in its order. If a file consists of several
+    joined recordings, their times are shifted so that they follow each other.
 
     Args:
-        data: The whole file.
+        data: The bytes of the complete file.
 
     Raises:
-        VideoError: There is no video in it, its first frame cannot be decoded, or the scan takes 5 minutes.
+        VideoError: The file holds no video, its first frame cannot be decoded, or the scan takes more than 5 minutes.
         SourceError: PyAV is not installed.
     """
     if not len(data):
@@ -111,7 +111,10 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
 
 @dataclass
 class _Packets:
-    """Properties of each packet, without its bytes. `positions` are those of the container, -1 if unknown."""
+    """Collects the properties of all packets of a stream, without their bytes.
+
+    `positions` are the offsets that the container gives, -1 if unknown.
+    """
 
     data: Payload
     codec: str
@@ -177,7 +180,7 @@ class _Packets:
         self.offsets.append(position + found)
 
     def positions_in_file(self) -> dict[str, Any]:
-        """Offsets of the packets, each in one piece or in several, if known."""
+        """Return the fields of `VideoInfo` that locate the packets in the file, as far as the locations are known."""
         if self.are_whole:
             return {"packet_offsets": np.array(self.offsets, np.int64)}
         nowhere = np.empty(0, np.int64)
@@ -187,7 +190,7 @@ class _Packets:
         return {"packet_offsets": nowhere, "packet_places": locations, "wrapping": self.wrapping}
 
     def end_seconds(self, time_base: Fraction) -> Fraction:
-        """Return the end of the last packet."""
+        """Return the time in seconds at which the last packet ends."""
         both = zip(self.pts, self.durations, strict=True)
         return (
             max((stamp + length for stamp, length in both if stamp is not None), default=0)
@@ -195,7 +198,15 @@ class _Packets:
         )
 
     def end(self, num_promised: int, missing_seconds: float) -> None:
-        """Remove truncated packets, and describe the missing part in `damage`."""
+        """Finish after the last packet: remove a truncated packet, and describe missing parts of the file in `damage`.
+
+        Args:
+            num_promised: Number of frames that the container states; 0 if unknown.
+            missing_seconds: Number of seconds that are missing at the end.
+
+        Raises:
+            VideoError: No packet is left.
+        """
         if self.is_cut or missing_seconds:  # the last packet may reach into overwritten bytes
             self._keep(len(self.sizes) - 1)
         lost = missing_bytes(self.data)
@@ -215,10 +226,10 @@ class _Packets:
             del others[count:]
 
     def join(self, jump: int) -> bool:
-        """Shift the times of joined recordings so that they follow each other; return whether there are several.
+        """Shift the times of joined recordings so that they follow each other; return whether the file has several.
 
         Args:
-            jump: Units of the time base by which time goes back, at least, where another recording begins.
+            jump: Smallest step back in time, in units of the time base, that counts as the begin of another recording.
         """
         breaks, last = [], -HIDDEN
         for number, (stamp, count) in enumerate(zip(self.dts, self.shown, strict=True)):
@@ -238,7 +249,7 @@ class _Packets:
         return bool(breaks)
 
     def times(self) -> dict[str, Any]:
-        """Presentation times, if all time stamps are present."""
+        """Return the fields of `VideoInfo` for presentation times; all time stamps must be present."""
         shown = np.array(self.shown) > 0
         pts = np.array([0 if stamp is None else stamp for stamp in self.pts], np.int64)
         last = int(np.argmax(np.where(shown, pts, np.iinfo(np.int64).min)))
@@ -252,7 +263,7 @@ class _Packets:
 
 
 def _read(container: Any, stream: Any, found: _Packets, deadline: Deadline) -> Any:
-    """Add all packets; return the first frame if it can be decoded by itself, else None."""
+    """Add all packets of a stream to `found`; return the first frame, or None if it cannot be decoded by itself."""
     import av
 
     context, first = prepare_decoder(stream), None
@@ -273,7 +284,7 @@ def _read(container: Any, stream: Any, found: _Packets, deadline: Deadline) -> A
 
 
 def _is_doubtful(container: Any, stream: Any, found: _Packets, first: Any) -> bool:
-    """Return whether all frames must be decoded to know which ones there are."""
+    """Return whether all frames must be decoded to find out which frames the video has; see `scan_video`."""
     stamps = [stamp for stamp, count in zip(found.pts, found.shown, strict=True) if count]
     shown = [stamp for stamp in stamps if stamp is not None]
     if first is None or not shown or len(set(shown)) < len(stamps) or max(found.shown) > 1:
@@ -295,7 +306,14 @@ def _is_doubtful(container: Any, stream: Any, found: _Packets, first: Any) -> bo
 def _learned_times(
     found: _Packets, learned: Learned, time_base: Fraction, rate: Fraction
 ) -> dict[str, Any]:
-    """Give frames their times in the order in which they were decoded."""
+    """Return the fields of `VideoInfo` for presentation times, after all frames were decoded.
+
+    Args:
+        found: The packets.
+        learned: The packets that hold the decoded frames.
+        time_base: Seconds per unit of the time stamps.
+        rate: Frames per second, used if time stamps are missing.
+    """
     order = np.array(learned.packets, np.int64)
     stamps = _sorted_stamps([found.pts[number] for number in learned.packets])
     if stamps is None:
@@ -315,7 +333,7 @@ def _learned_times(
 
 
 def _sorted_stamps(stamps: list[int | None]) -> NDArray[np.int64] | None:
-    """Return sorted time stamps, with repeated ones increased; None if one is missing."""
+    """Return sorted time stamps, in which repeated ones are increased so that all differ; None if one is missing."""
     if None in stamps:
         return None
     numbers = np.arange(len(stamps), dtype=np.int64)
@@ -357,7 +375,7 @@ def _shape(first: Any) -> dict[str, Any]:
 
 
 def _rotation_of(frame: Any) -> int:
-    """Return by how many degrees clockwise a frame must be turned to be upright; mirroring left to right is kept."""
+    """Return the degrees by which a frame must be turned clockwise to be upright; mirroring left to right is ignored."""
     # FFmpeg gives the counterclockwise rotation of the display.
     turned = int(round(-frame.rotation / 90) * 90 % 360)
     matrix = None

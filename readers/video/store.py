@@ -1,6 +1,6 @@
-"""Layout of the file with the metadata of many videos: a row for each, and blocks with their packets.
+"""Read and write the file with the metadata of many videos: a row for each video, and blocks with their packets.
 
-All numbers little-endian, in this order:
+The file holds, in this order, all numbers little-endian:
 
     128 bytes   format, fingerprint of the data, offsets of rows and text, their checksum, checksum of all these
     blocks      for each video: int64 [P] time stamps, int64 [P or 0] offsets, int64 [K] keyframes,
@@ -8,7 +8,7 @@ All numbers little-endian, in this order:
     rows        of fixed length, see `ROW`; each holds the checksum of its block
     text        names of codecs, reasons, extradata; each text once
 
-The file holds neither code nor pickles. Opening it reads rows and text; blocks are read and checked when their video is needed.
+The file holds neither code nor pickles. Opening it reads rows and text; a block is read and verified when its video is needed.
 """
 
 import math
@@ -28,11 +28,11 @@ from readers.video.containers.open import VideoError
 from readers.video.info import VideoInfo
 
 _FORMAT = b"gpu-aug videos 5"
-"""First bytes of each file. Another layout needs another number."""
+"""First bytes of each file. A new layout needs a new number."""
 _HEAD = CheckedStruct("16s32sQQQI")
-"""Format, fingerprint of the data, offsets of rows, text and end, CRC-32 of rows and text."""
+"""Layout of the head: format, fingerprint of the data, offsets of rows, text and end, CRC-32 of rows and text."""
 _HEAD_BYTES = 128
-"""Bytes before the blocks, a multiple of 8, so that their numbers are aligned."""
+"""Number of bytes before the blocks, a multiple of 8, so that their numbers are aligned."""
 ROW = np.dtype(
     [
         ("block", "<u8"),
@@ -65,9 +65,9 @@ ROW = np.dtype(
         ("num_streams", "<u2"),
     ]
 )
-# Attributes of VideoInfo that are texts, in one text separated by zeros.
+# Attributes of VideoInfo that are texts; they are stored as one text, separated by zero bytes.
 _NAMES = ("container", "codec", "decoder", "codec_tag", "pixel_format", "damage", "wrapping")
-# Attributes of VideoInfo that rows hold unchanged.
+# Attributes of VideoInfo that are stored in rows unchanged.
 _SAME = (
     *("height", "width", "rotation", "stream_index", "matrix", "full_range", "has_audio"),
     *("last_duration", "duration_seconds", "constant_rate", "interlaced", "num_streams", "is_slow"),
@@ -75,11 +75,11 @@ _SAME = (
 
 
 class StoreWriter:
-    """Writes videos one by one into an open file, in any order.
+    """Writes the metadata of videos one by one, in any order, into an open file.
 
     Args:
-        descriptor: Open descriptor of the file, which is empty.
-        num_videos: Number of videos to write.
+        descriptor: Open descriptor of the file, which must be empty.
+        num_videos: Number of videos in the file.
     """
 
     def __init__(self, descriptor: int, num_videos: int) -> None:
@@ -96,13 +96,13 @@ class StoreWriter:
         pin: int,
         seconds: tuple[float, float] | None = None,
     ) -> None:
-        """Add a video.
+        """Write the metadata of a video.
 
         Args:
-            number: Number of the video.
-            found: Its metadata, or the reason why it is not a video.
-            pin: Checksum of the bytes that were scanned, 0 if none could be read.
-            seconds: Start and end of the clip that its sample is; None for the whole video.
+            number: Index of the video, 0 <= number < num_videos.
+            found: Metadata of the video, or the reason why it cannot be used.
+            pin: Checksum of the video's first and last bytes; 0 if they cannot be read.
+            seconds: Start and end of the clip of the video's first sample, in seconds; None for the whole video.
         """
         row = self._rows[number]
         row["pin"] = pin
@@ -126,7 +126,7 @@ class StoreWriter:
         self._offset += len(block) + -len(block) % 8
 
     def finish(self, fingerprint: str) -> None:
-        """Write the rows, the text and the head."""
+        """Complete the file: write the rows, the text, and the head with the fingerprint of the data."""
         rows, text = self._rows.tobytes(), bytes(self._text)
         write_all(self._descriptor, rows + text, self._offset)
         middle = self._offset + len(rows)
@@ -143,18 +143,18 @@ class StoreWriter:
 
 
 class Store:
-    """A mapped file of `StoreWriter`.
+    """A memory-mapped file that `StoreWriter` has written.
 
     Args:
         path: Path of the file.
-        fingerprint: Fingerprint of the data, which must be that of the file.
+        fingerprint: Fingerprint of the data, which must equal the one in the file.
 
     Attributes:
-        rows: A structured array of the type `ROW`, [videos].
+        rows: Structured array [videos] of the dtype `ROW`.
 
     Raises:
-        DamagedFileError: It is damaged, of another format, or of other data.
-        OSError: It cannot be read.
+        DamagedFileError: The file is damaged, of another format, or belongs to other data.
+        OSError: The file cannot be read.
     """
 
     def __init__(self, path: Path, fingerprint: str) -> None:
@@ -169,14 +169,14 @@ class Store:
         self.rows: NDArray[Any] = np.frombuffer(rows, ROW)
 
     def names(self, number: int) -> dict[str, str]:
-        """Return container, codec, decoder, codec_tag, pixel_format, damage and wrapping of a readable video."""
+        """Return the text attributes of `VideoInfo` of a readable video by name: container, codec, decoder and others."""
         return dict(zip(_NAMES, self._names(self.rows[number]).split("\0"), strict=True))
 
     def video(self, number: int) -> VideoInfo | VideoError:
-        """Return the metadata of a video, with read-only arrays, or the reason why it is not a video.
+        """Return the metadata of a video, with read-only arrays; or a `VideoError` with the reason why it cannot be used.
 
         Raises:
-            DamagedFileError: Its block is damaged.
+            DamagedFileError: The block of the video is damaged.
         """
         row = self.rows[number]
         if not row["num_frames"]:

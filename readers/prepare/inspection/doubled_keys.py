@@ -1,4 +1,4 @@
-"""Find duplicate keys of a dataset by hashes of 8 bytes, in memory that does not grow with the number of keys."""
+"""Find duplicate keys of a dataset by 8-byte hashes, in memory that does not grow with the number of keys."""
 
 from contextlib import ExitStack
 from tempfile import SpooledTemporaryFile
@@ -15,10 +15,10 @@ _PAIR = np.dtype([("digest", "<u8"), ("index", "<i8")])
 
 
 class DoubledKeys:
-    """Collects the hashes of all keys in the order of the samples, 16 bytes for each in memory or on disk.
+    """Collects the hashes of all keys of a dataset, and finds duplicates; a key takes 16 bytes in memory or on disk.
 
     Args:
-        length: Largest number of keys.
+        length: Largest number of keys that will be added.
     """
 
     def __init__(self, length: int) -> None:
@@ -38,7 +38,7 @@ class DoubledKeys:
         self._files.close()
 
     def add(self, digests: NDArray[np.uint64]) -> None:
-        """Add the hashes of the next samples, uint64 [n]."""
+        """Add the hashes of the next n samples, uint64 [n]; the caller adds all samples in the order of the dataset."""
         pairs = np.empty(len(digests), _PAIR)
         pairs["digest"] = digests
         pairs["index"] = np.arange(self._num_keys, self._num_keys + len(digests))
@@ -52,10 +52,13 @@ class DoubledKeys:
             self._buckets[place].write(pairs[places == place].tobytes())
 
     def find(self, most: int) -> tuple[int, list[tuple[int, int]]]:
-        """Return the number of samples whose key an earlier sample has, and (index, index of the earlier one) of some.
+        """Return the number of samples whose key an earlier sample has, too, and a list of such pairs.
 
         Args:
-            most: Largest number of pairs; those with the lowest hashes are returned.
+            most: Largest number of pairs to return. If there are more, those with the lowest hashes are returned.
+
+        Returns:
+            The number of duplicates; and pairs (index of the duplicate, index of an earlier sample with that key), sorted.
         """
         count = 0
         found: list[tuple[int, int]] = []

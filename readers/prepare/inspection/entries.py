@@ -1,4 +1,4 @@
-"""Inspect single entries of a dataset."""
+"""Inspect single samples of a dataset."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,12 @@ Entry = Sample | BadSample
 
 
 def look_of(dataset: Dataset | TarStream, checks: Checks | None) -> Callable[[Entry], Look]:
-    """Return the function that inspects an entry of a dataset, and decodes it if there are checks."""
+    """Return a function that inspects a sample of a dataset, good or bad.
+
+    Args:
+        dataset: The dataset.
+        checks: Functions with which the sample is also decoded; None decodes nothing.
+    """
     method: Any = getattr(type(dataset), "inspect_sample", FetchedDataset.inspect_sample)
     return partial(_look, inspect=partial(method, dataset), checks=checks)
 
@@ -61,7 +66,7 @@ def _look(
 
 
 def _box_labels(sample: Sample) -> tuple[int, ...]:
-    """Return the class numbers of a sample's boxes; none if the field ``json`` holds something else."""
+    """Return the class numbers of a sample's boxes, from its field ``json``; empty if that field holds no boxes."""
     try:
         targets = json.loads(bytes(sample.fields.get("json", b"null")))
     # The loader reports damaged targets.
@@ -74,7 +79,7 @@ def _box_labels(sample: Sample) -> tuple[int, ...]:
 
 
 def _with_verdict(look: Look, sample: Sample, checks: Checks) -> Look:
-    """Decode an image, and add the error if there is one."""
+    """Decode an image, and return `look` with the error or damage that was found, if any."""
     assert look.header is not None
     assert sample.image is not None
     size = height, width = look.header.height, look.header.width

@@ -1,4 +1,4 @@
-"""The result of an inspection, added up over entries or over parts."""
+"""The result of an inspection, which is accumulated sample by sample or part by part."""
 
 import re
 from collections import Counter
@@ -12,7 +12,7 @@ from readers.prepare.inspection.videos import VideoFindings, VideoLook
 from readers.sample import BadSample, Dataset
 
 MOST_LISTED = 10_000
-"""Bad entries that are listed; the others are only counted, so that memory does not grow."""
+"""Largest number of bad samples that are listed; further ones are only counted, so that memory does not grow."""
 # Different image sizes that are counted; see `Inspection.extend`.
 _MOST_SHAPES = 10_000
 # Numbers in field names are summed up: mask.0.png and mask.1.png are mask.N.png.
@@ -20,19 +20,19 @@ _NUMBER = re.compile(r"\.[0-9]+(?=\.)")
 
 
 class Look(NamedTuple):
-    """Properties of one entry, without its bytes.
+    """Properties of one sample, good or bad, without its bytes.
 
     Attributes:
-        sample_index: Its index in the dataset.
-        digest: A hash of its key, 8 bytes as a number.
-        label: Class number, -1 for none.
-        sizes: Bytes by field.
-        header: The header of its image; None if it has no image, or the header cannot be read.
-        video: The properties of its video; None as for the image.
-        bad: Why the entry cannot be used.
-        damaged: The damage of an image that decodes nevertheless.
-        process: The process by which its JPEG was encoded; None for other images.
-        box_labels: Class numbers of the boxes in its field ``json``.
+        sample_index: Index of the sample in the dataset.
+        digest: 64-bit hash of the sample's key.
+        label: Class number, -1 for no label.
+        sizes: Number of bytes in each field.
+        header: Header of the image; None if there is no image, or its header cannot be read.
+        video: Properties of the video; None if there is no video, or it cannot be read.
+        bad: The reason why the sample cannot be used; None if it can.
+        damaged: The damage of an image that decodes nevertheless; None if there is none.
+        process: Coding process of a JPEG, such as "progressive"; None for other images.
+        box_labels: Class numbers of the boxes in the field ``json``.
     """
 
     sample_index: int
@@ -53,29 +53,30 @@ class Inspection:
 
     Attributes:
         dataset: The inspected dataset.
-        length: Number of samples, None for a stream that was not read to its end.
-        num_looked_at: Number of entries whose fields and headers were inspected.
-        verified: Whether these are all entries, and were decoded.
-        num_earlier: Number of entries that an earlier run of the same inspection has inspected.
-        fields: Sizes in bytes by field.
-        formats: Number of images by kind, such as "png, 16 bits, alpha"; properties that a loader does not keep are named.
-        processes: Number of JPEGs by the process they were encoded by, such as "progressive".
+        length: Number of samples in the dataset; None for a stream that was not read to its end.
+        num_looked_at: Number of samples whose fields and headers were inspected, including bad ones.
+        verified: Whether all samples were inspected and decoded.
+        num_earlier: Number of inspected samples whose results come from an earlier, interrupted run.
+        fields: Distribution of the size in bytes, for each field.
+        formats: Number of images for each format; the format includes properties that a loader does not preserve, such as
+            "png, 16 bits, alpha".
+        processes: Number of JPEGs for each coding process, such as "progressive".
         num_imageless: Number of samples without image and video, which are bad samples for a loader.
-        heights: Heights of images, in pixels.
-        widths: Widths of images, in pixels.
-        shapes: Number of images by (height, width); the first 10,000 different sizes.
         videos: Statistics of the videos.
-        labels: Number of samples by class number, -1 for none: of all samples if the dataset has a column of labels, else of
-            those that were inspected.
-        all_labels: Whether `labels` counts all samples.
-        boxes: Number of boxes by class number, of the inspected samples.
+        heights: Distribution of the heights of images, in pixels.
+        widths: Distribution of the widths of images, in pixels.
+        shapes: Number of images for each (height, width), limited to the first 10,000 different sizes.
+        labels: Number of samples for each class number, -1 for no label; see `all_labels`.
+        all_labels: Whether `labels` counts all samples of the dataset, not only the inspected ones.
+        boxes: Number of boxes for each class number, in the inspected samples.
         total_bytes: Size of all fields of all samples; None if only some sizes are known.
-        bad: Entries that cannot be used, at most 10,000.
-        num_bad: Number of bad entries.
-        damaged: Images that decode with pixels that may be wrong, at most 10,000.
-        num_damaged: Number of these.
-        doubled: (index, index of an earlier one) of samples with the same key; None if not all keys were inspected.
-        num_doubled: Number of duplicates.
+        bad: Samples that cannot be used, at most 10,000.
+        num_bad: Number of samples that cannot be used.
+        damaged: Images that decode, but with pixels that may be wrong, at most 10,000.
+        num_damaged: Number of such images.
+        doubled: Pairs (index, index of an earlier sample) of samples with equal keys, at most 10,000; None if not all keys
+            were inspected.
+        num_doubled: Number of samples whose key an earlier sample has, too.
     """
 
     dataset: Dataset | TarStream
@@ -103,7 +104,12 @@ class Inspection:
     num_doubled: int = 0
 
     def add(self, look: Look, *, count_label: bool) -> None:
-        """Add an entry."""
+        """Add the properties of one sample.
+
+        Args:
+            look: The properties.
+            count_label: Whether to count the label.
+        """
         self.num_looked_at += 1
         if look.bad is not None:
             self.add_bad(look.bad)
@@ -131,16 +137,16 @@ class Inspection:
                 self.shapes[shape] += 1
 
     def add_bad(self, bad: BadSample) -> None:
-        """Add an entry that cannot be used."""
+        """Add a sample that cannot be used."""
         self.num_bad += 1
         if len(self.bad) < MOST_LISTED:
             self.bad.append(bad)
 
     def extend(self, later: "Inspection") -> None:
-        """Add the result of the next samples; the sum equals one inspection of both.
+        """Add the result of the samples that follow; the sum is as if one inspection had covered both.
 
         Args:
-            later: The result of at most 10,000 samples, so that it counts every shape.
+            later: Result of at most 10,000 samples, so that its `shapes` are complete.
         """
         self.num_looked_at += later.num_looked_at
         self.num_imageless += later.num_imageless
@@ -160,7 +166,7 @@ class Inspection:
         self.num_damaged += later.num_damaged
 
     def counts_to_json(self) -> dict[str, Any]:
-        """Return what `extend` adds as texts, numbers and lists, for `from_json`."""
+        """Return all that `extend` adds up, in a form that JSON can store, for `from_json`."""
         return {
             "looked_at": self.num_looked_at,
             "imageless": self.num_imageless,
@@ -178,7 +184,7 @@ class Inspection:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any], dataset: Dataset) -> "Inspection":
-        """Return the result that `counts_to_json` stored."""
+        """Return the result that `counts_to_json` has stored, for the dataset that was inspected."""
         return cls(
             dataset,
             num_looked_at=stored["looked_at"],

@@ -1,4 +1,4 @@
-"""Inspect a dataset: fields, images, labels, and entries that cannot be used."""
+"""Inspect a dataset: report its fields, images and labels, and find samples that cannot be used."""
 
 from array import array
 from collections import Counter
@@ -26,7 +26,7 @@ from readers.prepare.source import PlannedSource, open_source, planned_source
 from readers.prepare.workers import Threads, checked_workers
 from readers.sample import Dataset
 
-# Entries that are looked at without `verify`: their percentiles are within a few percent, after seconds.
+# Samples that are inspected without `verify`: enough for percentiles within a few percent, after seconds.
 _SAMPLES_LOOKED_AT = 2000
 # Entries per task of a thread; few if they are decoded, so that all threads end at about the same time.
 _CHUNK, _FEW = 64, 8
@@ -45,26 +45,29 @@ def inspect(
     on_progress: Callable[[int, int | None], None] = lambda *_: None,
     **options: Any,
 ) -> Inspection:
-    """Inspect a dataset: report its contents and its broken entries, from 2,000 samples or from all.
+    """Inspect a dataset, and return statistics of its contents and a list of its bad samples.
+
+    By default, 2,000 samples are inspected, evenly spread over the dataset, or the first ones of a stream. With `verify`, all
+    samples are inspected and decoded.
 
     Args:
-        source: A source as for `readers.open_dataset`, ``pipe:COMMAND``, or a dataset. The first samples of a stream
-            are inspected.
-        verify: Inspect all samples, and decode every image and frame with these.
+        source: A source as for `readers.open_dataset`, ``pipe:COMMAND``, or a dataset.
+        verify: Functions with which every image and frame of all samples is decoded; None decodes nothing.
         format: Name of the format, if it cannot be detected.
-        allow_pipe: Whether the source may be a command, which is run.
+        allow_pipe: Whether the source may be ``pipe:COMMAND``, which runs the command.
         num_workers: Number of threads; all cores if None.
-        executor: Inspects the samples, with `verify`; threads of this process if None. The result is the same.
-            The result of an `ArrayTask` covers its own samples.
-        parts: A folder, or the URL of a prefix in an object store, for the results of ranges of samples. A second
-            run continues from them. Tasks of an array job need one that all of them can reach.
+        executor: Carries out the inspection, which needs `verify`; threads of this process if None. The result does not
+            depend on the executor, but that of an `ArrayTask` covers only the samples of this task.
+        parts: A folder, or the URL of a prefix in an object store, in which the results of ranges of samples are stored,
+            so that a second run continues from them. All tasks of an array job must be given the same `parts`.
         merge: Inspect nothing, and merge the results in `parts`.
-        on_progress: Called with the number of samples that were inspected and that will be, None if unknown.
+        on_progress: Called with the number of samples that were inspected, and the number of all samples to inspect (None
+            if unknown).
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
         PrepareError: The number of workers is less than 1; parts are missing or of another dataset; or a task failed.
-        ReadersError: There is nothing to read.
+        ReadersError: The source cannot be opened or read.
 
     Example:
         >>> from dali_pipes.decode.check import CHECKS
@@ -103,7 +106,7 @@ def _look_here(
     workers: int,
     on_progress: Callable[[int, int | None], None],
 ) -> None:
-    """Inspect the entries in threads of this process."""
+    """Inspect samples in threads of this process, and add the results to `found`."""
     dataset = found.dataset
     most = min(found.length or _SAMPLES_LOOKED_AT, _SAMPLES_LOOKED_AT)
     expected = most if verify is None else found.length
@@ -132,10 +135,10 @@ def _look_in_parts(
     merge: bool,
     on_progress: Callable[[int, int | None], None],
 ) -> None:
-    """Inspect the samples in parts, and merge these.
+    """Inspect all samples in parts, and merge the results of the parts into `found`; see `inspect`.
 
     Raises:
-        PrepareError: See `inspect`.
+        PrepareError: Parts are missing or of another dataset, or a task failed.
     """
     dataset = found.dataset
     assert not isinstance(dataset, TarStream)
@@ -160,7 +163,7 @@ def _look_in_parts(
 
 
 def _complete(found: Inspection) -> None:
-    """Add the length and the size of the dataset if all samples were inspected."""
+    """Set the length and the total size of the dataset in the result, if all samples were inspected."""
     if found.length is None and (found.verified or found.num_looked_at < _SAMPLES_LOOKED_AT):
         found.length = found.num_looked_at
     known = found.total_bytes is None and found.fields and not found.num_bad
@@ -172,7 +175,13 @@ Task = Callable[[], Iterable[Entry]]
 
 
 def _tasks(dataset: Dataset | TarStream, count: int | None, chunk: int) -> Iterator[Task]:
-    """Yield functions that fetch a few entries each, in order."""
+    """Yield functions, each of which returns the next few samples to inspect.
+
+    Args:
+        dataset: The dataset.
+        count: Number of samples to inspect; None inspects all.
+        chunk: Number of samples that a function returns.
+    """
     if isinstance(dataset, TarStream):
         entries = islice(dataset.iterate(), count)
         while some := list(islice(entries, chunk)):
@@ -204,7 +213,7 @@ def _add_columns(found: Inspection, dataset: IndexedDataset) -> None:
 
 
 def _add_checks(found: Inspection, dataset: Dataset | TarStream) -> None:
-    """Add the samples that fail the checksums of the format, if it has any."""
+    """Add the samples whose stored checksums do not match, if the format has checksums."""
     if not isinstance(dataset, IndexedDataset):
         return
     known = {bad.index for bad in found.bad}

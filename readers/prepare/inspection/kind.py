@@ -8,7 +8,7 @@ from readers.sample import Dataset, Sample, is_image_field, is_video_field
 
 
 def is_video(sample: Sample) -> bool:
-    """Return whether a sample is a video, by the names of its fields or, if these do not tell, by its bytes."""
+    """Return whether a sample is a video, judged by the names of its fields, or by its bytes if the names do not tell."""
     named = sample.image_field
     if named is None or named not in sample.fields:
         return sample.image is None and sample.video is not None
@@ -19,7 +19,7 @@ def is_video(sample: Sample) -> bool:
 
 
 def holds_videos(dataset: Dataset) -> bool:
-    """Return whether the samples are videos; if the dataset does not say so, the first readable sample decides."""
+    """Return whether the samples of a dataset are videos; if it does not declare this, its first readable sample decides."""
     known = getattr(dataset, "kind_of_media", "")
     if known:
         return bool(known == "videos")

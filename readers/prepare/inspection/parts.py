@@ -1,4 +1,7 @@
-"""An inspection in parts, each a range of samples or the checksums of the format. Parts are files until they are merged."""
+"""Inspect a dataset in parts that tasks of a job carry out; the result of each part is a file until all are merged.
+
+A part covers a range of samples; one further part covers the checksums of the format, if it has any.
+"""
 
 import io
 import json
@@ -35,12 +38,12 @@ _LEAST_SAMPLES, _MOST_SAMPLES = 128, 8192
 
 @dataclass(frozen=True, eq=False)
 class InspectionTask:
-    """Inspects one part, and returns the bytes of its file; it can be pickled.
+    """A picklable function that inspects one part and returns the bytes of its file.
 
     Attributes:
         source: Opens the dataset.
-        boundaries: int64 [parts + 1]; a part without samples is that of the checksums.
-        checks: Decode.
+        boundaries: int64 [parts + 1], as in `readers.prepare.job.Parts`; a part without samples is the part of the checksums.
+        checks: Functions that decode images and videos.
         count_labels: Whether labels are counted.
     """
 
@@ -50,13 +53,13 @@ class InspectionTask:
     count_labels: bool
 
     def __call__(self, number: int) -> bytes:
-        """Carry out a task.
+        """Inspect the part with this number, and return the bytes of its file.
 
-        An entry that the storage failed to give is recorded with the name of the machine, and its part is marked to be
-        made again.
+        If the storage fails to give a sample, the sample is recorded as bad with the name of the machine, and the part is
+        marked to be made again.
 
         Raises:
-            PrepareError: The dataset cannot be opened on this machine, or is another one.
+            PrepareError: The dataset cannot be opened on this machine, or has another fingerprint.
         """
         dataset = self.source.open()
         begin, end = map(int, self.boundaries[number : number + 2])
@@ -76,7 +79,7 @@ class InspectionTask:
 
 
 def has_checksums(dataset: Dataset) -> bool:
-    """Return whether the format has checksums that can be compared."""
+    """Return whether the format of a dataset stores checksums, so that its `verify` does something."""
     return isinstance(dataset, IndexedDataset) and type(dataset).verify is not FetchedDataset.verify
 
 
@@ -110,14 +113,14 @@ def _encode(
 
 
 class InspectionParts(Parts[bytes]):
-    """The parts of an inspection as files in a folder or an object store. The file of a part is its done mark.
+    """The parts of an inspection, stored as files in a folder or an object store; a part is done if its file exists.
 
     Args:
-        folder: The folder or the URL of a prefix.
+        folder: Path of the folder, or the URL of a prefix in an object store.
         dataset: The inspected dataset.
 
     Raises:
-        PrepareError: The folder is a file, or of a kind that cannot be written.
+        PrepareError: `folder` is a file, or a URL that cannot be written to.
     """
 
     what = "part"
@@ -135,7 +138,7 @@ class InspectionParts(Parts[bytes]):
         return f"part-{number:06d}-of-{len(self):06d}.npz"
 
     def missing(self, numbers: Sequence[int]) -> list[int]:
-        """Return the parts whose file is absent or marked to be made again.
+        """Return those of the given parts whose file is absent or marked to be made again.
 
         Raises:
             PrepareError: The folder holds parts of another dataset, or something else.
@@ -148,15 +151,19 @@ class InspectionParts(Parts[bytes]):
         ]
 
     def store(self, number: int, result: bytes) -> None:
-        """Write the file of a part."""
+        """Write the file of a part, given its bytes."""
         with self._folder.create(self.name(number)) as file:
             file.write(result)
 
     def merge(self, into: Inspection, numbers: Sequence[int]) -> None:
-        """Add parts in the order of the samples, and find duplicate keys if these are all parts.
+        """Add the results of parts to an inspection; if these are all parts, also find duplicate keys.
+
+        Args:
+            into: The inspection to add to.
+            numbers: Numbers of the parts, ascending.
 
         Raises:
-            PrepareError: A part is missing, damaged, or of another dataset.
+            PrepareError: The file of a part is missing, damaged, or of another dataset.
         """
         if absent := self._absent(numbers):
             raise missing_parts_error(

@@ -1,4 +1,4 @@
-"""The distribution of integers, in memory that does not grow with their count."""
+"""Summarise the distribution of integers, in memory that does not grow with their count."""
 
 import math
 from collections import Counter
@@ -7,17 +7,21 @@ from typing import Any
 
 # Each bin is 1 % wide: close enough for a report, and 2,000 bins cover 1 to 10^9.
 _STEP = math.log(1.01)
-# Different numbers that are counted exactly, in about 1 MB.
+# Number of different integers that are counted exactly, in about 1 MB.
 _MOST_EXACT = 10_000
 
 
 @dataclass
 class Spread:
-    """Integers >= 0: their count, sum, lowest, highest, and percentiles.
+    """A summary of added integers >= 0: count, sum, minimum, maximum and percentiles.
 
-    All are exact, except that the percentiles of more than 10,000 different numbers are within 1 %.
+    All values are exact, but percentiles are only within 1 % if more than 10,000 different integers were added.
 
     Attributes:
+        count: Number of added integers.
+        total: Sum of the added integers.
+        lowest: The smallest added integer; 0 if there is none.
+        highest: The largest added integer; 0 if there is none.
         is_exact: Whether the percentiles are exact.
     """
 
@@ -29,7 +33,7 @@ class Spread:
     _counts: Counter[int] = field(default_factory=Counter, repr=False)
 
     def add(self, number: int, times: int = 1) -> None:
-        """Add a number, once or several times."""
+        """Add an integer, `times` times."""
         self.lowest = min(self.lowest, number) if self.count else number
         self.highest = max(self.highest, number)
         self.count += times
@@ -39,7 +43,7 @@ class Spread:
             self._round()
 
     def extend(self, other: "Spread") -> None:
-        """Add the numbers of another spread; the result does not depend on how the numbers were divided."""
+        """Add all integers of another summary; the result is as if they had been added here one by one."""
         if not other.count:
             return
         self.lowest = min(self.lowest, other.lowest) if self.count else other.lowest
@@ -60,7 +64,7 @@ class Spread:
             self._counts[_rounded(number)] += many
 
     def percentile(self, percent: float) -> int:
-        """Return the smallest number that at least so many percent do not exceed; 0 for no numbers."""
+        """Return the smallest integer that at least `percent` % of the added integers do not exceed; 0 if there are none."""
         left = percent / 100 * self.count
         for number in sorted(self._counts):
             left -= self._counts[number]
@@ -70,11 +74,11 @@ class Spread:
 
     @property
     def about(self) -> str:
-        """The prefix of a displayed percentile: "~" if it is approximate."""
+        """Prefix for displaying percentiles: "~" if they are approximate, "" if they are exact."""
         return "" if self.is_exact else "~"
 
     def to_dict(self) -> dict[str, int | bool]:
-        """Return the summary, for JSON."""
+        """Return count, sum, minimum, maximum and some percentiles for reports, in a form that JSON can store."""
         return {
             "count": self.count,
             "total": self.total,
@@ -87,17 +91,17 @@ class Spread:
         }
 
     def to_json(self) -> list[Any]:
-        """Return everything as numbers and lists, for `from_json`."""
+        """Return the full state in a form that JSON can store, for `from_json`."""
         counts = list(map(list, self._counts.items()))
         return [self.count, self.total, self.lowest, self.highest, self.is_exact, counts]
 
     @classmethod
     def from_json(cls, stored: list[Any]) -> "Spread":
-        """Return the spread that `to_json` stored."""
+        """Return the summary that `to_json` has stored."""
         count, total, lowest, highest, is_exact, counts = stored
         return cls(count, total, lowest, highest, is_exact, Counter(dict(counts)))
 
 
 def _rounded(number: int) -> int:
-    """Return the middle of the bin of a number."""
+    """Return the middle of the 1 % bin that an integer falls into."""
     return round(math.exp(round(math.log(number) / _STEP) * _STEP)) if number else 0

@@ -1,4 +1,4 @@
-"""Statistics of the videos of a dataset."""
+"""Inspect the videos of a dataset, and collect statistics over them."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from readers.video.scan import scan_video
 
 
 class VideoLook(NamedTuple):
-    """Properties of one video, without its packets."""
+    """Properties of one video or clip; see `readers.video.info.VideoInfo`."""
 
     codec: str
     height: int
@@ -35,17 +35,17 @@ class VideoLook(NamedTuple):
 
 @dataclass
 class VideoFindings:
-    """Statistics over all videos.
+    """Statistics over the videos or clips of a dataset.
 
     Attributes:
-        codecs: Number of videos by codec.
-        shapes: Number of videos by (height, width), upright.
-        frames: Number of frames of each video, or of the clip that a sample is.
-        milliseconds: Duration of each video or clip.
-        rates: Number of videos by frames per second, rounded to a hundredth.
-        peculiar: Number of videos by unusual properties, see `readers.video.info.WORDS`.
-        streams: Number of videos with several video streams, by the stream that is read.
-        num_with_audio: Videos with sound.
+        codecs: Number of videos for each codec.
+        shapes: Number of videos for each (height, width), after rotation to upright.
+        frames: Distribution of the number of frames.
+        milliseconds: Distribution of the duration in milliseconds.
+        rates: Number of videos for each frame rate, in frames per second, rounded to a hundredth.
+        peculiar: Number of videos for each unusual property; see `readers.video.info.WORDS`.
+        streams: Number of files with several video streams, for each stream that is read, such as "stream 1".
+        num_with_audio: Number of videos with sound.
     """
 
     codecs: Counter[str] = field(default_factory=Counter)
@@ -58,7 +58,7 @@ class VideoFindings:
     num_with_audio: int = 0
 
     def add(self, look: VideoLook) -> None:
-        """Add a video."""
+        """Count one video."""
         self.codecs[look.codec] += 1
         self.shapes[look.height, look.width] += 1
         self.frames.add(look.num_frames)
@@ -70,7 +70,7 @@ class VideoFindings:
         self.num_with_audio += look.has_audio
 
     def extend(self, later: "VideoFindings") -> None:
-        """Add the videos of the next part."""
+        """Add the statistics of another part, whose videos come later in the dataset."""
         for name in _COUNTERS:
             getattr(self, name).update(getattr(later, name))
         self.frames.extend(later.frames)
@@ -78,7 +78,7 @@ class VideoFindings:
         self.num_with_audio += later.num_with_audio
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as texts, numbers and lists, for `from_json`."""
+        """Return all statistics in a form that JSON can store, for `from_json`."""
         return {
             **{name: list(map(list, getattr(self, name).items())) for name in _COUNTERS},
             "shapes": [[*shape, count] for shape, count in self.shapes.items()],
@@ -89,7 +89,7 @@ class VideoFindings:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "VideoFindings":
-        """Return the statistics that `to_json` stored."""
+        """Return the statistics that `to_json` has stored."""
         shapes = {(height, width): count for height, width, count in stored["shapes"]}
         return cls(
             codecs=Counter(dict(stored["codecs"])),
@@ -103,7 +103,7 @@ class VideoFindings:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary, for JSON."""
+        """Return a summary for reports, in a form that JSON can store."""
         return {
             "codecs": dict(self.codecs),
             "shapes": [
@@ -127,15 +127,16 @@ _COUNTERS = ("codecs", "shapes", "rates", "peculiar", "streams")
 def look_at_video(
     sample: Sample, info: VideoInfo | VideoError | None = None, checks: Checks | None = None
 ) -> VideoLook:
-    """Return the properties of a sample's video, or of the clip that the sample is, from its packets.
+    """Return the properties of a sample's video, or of the clip of it that the sample stands for.
 
     Args:
         sample: A sample with a video.
-        info: Metadata of the video, if they are known already.
-        checks: Also decode all frames with these.
+        info: Metadata of the video, or the error that prevents reading them; None reads them from the video's packets.
+        checks: Functions with which all frames are also decoded; None decodes nothing.
 
     Raises:
-        VideoError: It is no video, is damaged, ends before the clip begins, or has a frame that a loader cannot decode.
+        VideoError: The field holds no video, the video is damaged or ends before the clip begins, or a frame cannot be
+            decoded.
     """
     data = sample.video
     assert data is not None

@@ -1,4 +1,4 @@
-"""The boundaries of shards, computed before any of them is written."""
+"""Compute the boundaries of shards before any shard is written."""
 
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -11,9 +11,9 @@ from readers.order.shuffle import Order
 from readers.prepare.packer import Packed, Packer
 from readers.sample import Dataset
 
-# Samples that are read because the sizes in the source do not include headers and added fields.
+# Samples that are read to estimate headers and added fields, which the sizes in the source do not include.
 _PROBE = 64
-# Positions that are cut together, in 2 MB per array.
+# Positions that are divided into shards together, in 2 MB per array.
 _CHUNK = 1 << 18
 _BLOCK_BYTES = tarfile.BLOCKSIZE
 _END_BYTES = 2 * _BLOCK_BYTES  # two empty blocks end a tar
@@ -23,15 +23,15 @@ _UNKNOWN_BYTES = 100_000
 
 @dataclass(frozen=True)
 class _Room:
-    """The bytes that a sample takes in a shard.
+    """An estimate of the bytes that samples take in a shard, from a probe of a few samples.
 
     Attributes:
-        mean_bytes: Mean over the probe.
-        sample_bytes: Mean size in the source.
-        fields: Largest number of fields in the source.
-        fixed_bytes: Largest number of bytes besides the fields.
-        blocks: Whether fields are padded to blocks, as in a tar.
-        probe: Number of samples in the means.
+        mean_bytes: Mean size of a sample in a shard.
+        sample_bytes: Mean size of a sample in the source.
+        fields: Largest number of fields of a sample in the source.
+        fixed_bytes: Largest number of bytes that a sample takes besides its fields, such as for headers.
+        blocks: Whether fields are padded to blocks of 512 bytes, as in a tar.
+        probe: Number of samples in the probe that could be packed.
     """
 
     mean_bytes: int
@@ -42,7 +42,11 @@ class _Room:
     probe: int
 
     def of(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the most bytes that samples of these sizes take; the mean if a size is -1."""
+        """Return an upper bound of the bytes that each sample takes in a shard, int64 [n].
+
+        Args:
+            sizes: Size of each sample in the source, int64 [n]; -1 if unknown, for which the mean is returned.
+        """
         taken = sizes
         if self.blocks:
             taken = (sizes + self.fields * (_BLOCK_BYTES - 1)) // _BLOCK_BYTES * _BLOCK_BYTES
@@ -52,17 +56,17 @@ class _Room:
 def cut(
     dataset: Dataset, order: Order | None, *, bytes_per_shard: int, in_tar: bool
 ) -> tuple[NDArray[np.int64], dict[str, int]]:
-    """Compute the boundaries of shards from the sizes of the samples in the source.
+    """Return the boundaries of shards, computed from the sizes of the samples in the source.
 
     Args:
         dataset: The dataset, with at least one sample.
-        order: Sample at each position; None for the source's own order.
+        order: The order of the pack; None for the source's own order.
         bytes_per_shard: Largest size of a shard, unless a single sample is larger.
-        in_tar: Whether shards are tars, which end at a multiple of 10,240 bytes; else Parquet, for which only the samples
-            are counted.
+        in_tar: Whether shards are tars, which are padded to a multiple of 10,240 bytes; else they are Parquet files, for
+            which only the bytes of samples are counted.
 
     Returns:
-        The boundaries, and the sizes that they are based on, as in `readers.prepare.Plan`.
+        `boundaries` and `sizes` of `readers.prepare.Plan`.
     """
     room, num_samples = _room(dataset, in_tar=in_tar), len(dataset)
     sizes = _sizes(dataset)
@@ -91,14 +95,14 @@ def _indices(order: Order | None, start: int, stop: int) -> slice | NDArray[np.i
 
 
 def boundaries_of(taken: Iterable[NDArray[np.int64]], most_bytes: int) -> NDArray[np.int64]:
-    """Begin a new shard at each sample that does not fit into the shard before it.
+    """Return the boundaries of shards: a new shard begins at each sample that does not fit into the shard before it.
 
     Args:
-        taken: Bytes that each sample takes, > 0, for some positions at a time.
-        most_bytes: Largest sum of a shard; a larger sample has a shard of its own.
+        taken: Bytes that each sample takes, > 0, as arrays of consecutive positions.
+        most_bytes: Largest sum of bytes in a shard; a sample that is larger gets a shard of its own.
 
     Returns:
-        int64 [shards + 1]: the first position of each shard, and the number of positions.
+        int64 [shards + 1]: the first position of each shard, and the number of all positions.
     """
     found: list[NDArray[np.int64]] = []
     begin = open_bytes = 0
@@ -125,14 +129,14 @@ def _chunks(length: int) -> Iterator[tuple[int, int]]:
 
 
 def _sizes(dataset: Dataset) -> NDArray[np.int64] | None:
-    """Return the size of each sample, -1 if unknown; None if all are unknown."""
+    """Return the size of each sample in the source, int64 [len], -1 if unknown; None if all sizes are unknown."""
     column = getattr(dataset, "column", None)  # datasets of users may lack it
     sizes = None if column is None else column("num_bytes")
     return None if sizes is None or sizes.max() < 0 else sizes
 
 
 def _room(dataset: Dataset, *, in_tar: bool) -> _Room:
-    """Read a few samples, the same ones on every machine."""
+    """Return an estimate of the bytes that samples take in a shard, from 64 samples that every machine chooses alike."""
     number = min(_PROBE, len(dataset))
     packer = Packer(dataset, Order(len(dataset)), headers=in_tar, copied=False)
     taken, source, fields, fixed = [], [], [1], [_BLOCK_BYTES if in_tar else 0]

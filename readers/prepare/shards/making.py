@@ -1,4 +1,4 @@
-"""Make one shard of a plan: complete, on any machine, and as often as needed."""
+"""Make one shard of a plan, on any machine; repeating this does no harm."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,36 +23,36 @@ from readers.storage.destination import create_indexed
 from readers.storage.index.index_file import Head
 from readers.storage.paths import shown_path
 
-# Bytes and samples that a thread fetches together: few, because all that is under way is in memory.
+# Limits of the bytes and samples that a thread fetches together: small, because all unfinished tasks are in memory.
 _TASK_BYTES = 500_000
 _TASK_SAMPLES = 512
 
 EMPTY_SHARD = Contents().noted(0) | {"sha256": ""}
-"""The counts of a shard none of whose samples can be packed: it has an entry and no file."""
+"""The counts of a shard without a sample that can be packed; such a shard has an entry, but no file."""
 
 
 def make_shard(plan: Plan, number: int) -> dict[str, Any]:
-    """Make a shard of a plan, unless it is done.
+    """Make a shard of a plan, unless it is done, and return its entry.
 
-    The complete shard appears under its name, then its index and seek points beside it, then its entry in the folder
+    The complete shard appears under its name, then its index and seek points next to it, then its entry in the folder
     ``.gpuaug-plan``, which marks it as done. A task that was killed can be run again, and a task that runs twice, or on two
-    machines at once, does no harm: both write the same bytes. Samples that cannot be packed are left out and listed in the
-    entry. If no sample can be packed, there is only an entry.
+    machines at once, does no harm: both write equal bytes. Samples that cannot be packed are left out and listed in the
+    entry. If no sample can be packed, only an entry is written.
 
     Args:
-        plan: From `plan_shards`; it opens the data once in each process.
-        number: 0 <= number < len(plan).
+        plan: A plan from `plan_shards`; it opens the data once in each process.
+        number: Number of the shard, 0 <= number < len(plan).
 
     Returns:
-        The entry: name, begin and end (positions in the order), samples, bytes, source_bytes, sha256 of its
-        bytes, and the number of bad samples.
+        The entry, a dict with name, begin and end (positions in the order), samples, bytes, source_bytes, sha256 of the
+        shard's bytes, and bad_samples (their number).
 
     Raises:
-        TransientError: The storage failed to give a sample, or the destination cannot be written. There is no entry, so
+        TransientError: The storage failed to give a sample, or the destination cannot be written. No entry was written, so
             another attempt makes the shard.
         PrepareError: The data cannot be opened on this machine or has changed, the destination has another plan, or the
             plan was made with other versions of this package or of pyarrow.
-        IndexError: The number is out of range.
+        IndexError: `number` is out of range.
 
     Example:
         >>> from readers.prepare import make_shard, plan_shards
@@ -65,12 +65,12 @@ def make_shard(plan: Plan, number: int) -> dict[str, Any]:
 
 
 class ShardMaker:
-    """Makes shards of a plan in this process.
+    """Makes shards of a plan, one at a time, with several workers for the samples of a shard.
 
     Args:
         plan: The plan.
-        workers: Threads or processes that pack samples; None packs one after the other.
-        packer: What they run; None makes it from the plan.
+        workers: Threads or processes that prepare samples; None prepares one sample after another.
+        packer: The function that prepares samples; None makes it from the plan.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ShardMaker:
         self._plan, self._workers, self._packer = plan, workers, packer
 
     def make(self, number: int) -> dict[str, Any]:
-        """Make shard `number`; see `make_shard`."""
+        """Make shard `number` unless it is done, and return its entry; see `make_shard`."""
         plan = self._plan
         if not 0 <= number < len(plan):
             raise IndexError(f"a shard is one of {len(plan)}, got {number}")
@@ -118,7 +118,14 @@ class ShardMaker:
     def _samples(
         self, stretch: range, packer: Packer, bad: list[BadSample], *, here: bool = False
     ) -> Iterator[Packed]:
-        """Yield the samples that can be packed, and append the others to a list."""
+        """Yield the samples of a range of positions, prepared for writing; append those that cannot be packed to `bad`.
+
+        Args:
+            stretch: Positions in the order.
+            packer: Prepares the samples.
+            bad: List to append to.
+            here: Whether to prepare the samples in this thread instead of in the workers.
+        """
         step = min(_TASK_SAMPLES, max(1, _TASK_BYTES // max(1, self._plan.sizes["sample_bytes"])))
         tasks = (
             range(start, min(start + step, stretch.stop))
@@ -149,20 +156,20 @@ def write_shard(
     add_samples: Callable[[Shard], None],
     fields: tuple[str, ...] | None = None,
 ) -> dict[str, Any]:
-    """Write a shard, then its index and seek points beside it.
+    """Write a shard, then its index and seek points next to it, and return its counts.
 
     Args:
         plan: The plan; its boundaries are not used.
         number: Number of the shard.
         add_samples: Adds at least one sample to the shard that it is called with.
-        fields: The columns of a Parquet shard besides key, image and label; None takes those of the first row group.
+        fields: The columns of a Parquet shard besides key, image and label; None takes the fields of the first row group.
 
     Returns:
-        Its counts for the manifest, and the SHA-256 of its bytes.
+        Counts of the shard for the manifest, and the SHA-256 of its bytes.
 
     Raises:
-        ColumnError: There is no column for a field of a sample.
-        OSError: A file beside the shard cannot be written.
+        ColumnError: The shard has no column for a field of a sample.
+        OSError: The file of seek points cannot be written.
         TransientError: The shard or its index cannot be written.
     """
     place, name = plan.destination, plan.name(number)
@@ -188,12 +195,19 @@ def shard_in(
     class_names: Sequence[str],
     fields: tuple[str, ...] | None = None,
 ) -> Shard:
-    """Begin a shard in an empty file; see `write_shard` for the arguments."""
+    """Return a new shard that writes to an empty file.
+
+    Args:
+        file: The file.
+        format: "tar" or "parquet".
+        class_names: Name of each class number; may be empty.
+        fields: The columns of a Parquet shard besides key, image and label; None takes the fields of the first row group.
+    """
     return TarShard(file) if format == "tar" else ParquetShard(file, class_names, fields)
 
 
 def unwritten_shard_error(plan: Plan, number: int, error: OSError) -> TransientError:
-    """Return the error for a shard that the operating system failed to read samples for, or to write."""
+    """Return the error for a shard that could not be made because of an OSError."""
     location = plan.destination.at(plan.name(number))
     return TransientError(
         f"{shown_path(location)} cannot be made ({error.strerror or error}): finished shards stay valid, so repair the cause "
@@ -209,9 +223,9 @@ def note_shard(
     Args:
         plan: The plan.
         number: Number of the shard.
-        span: Its positions in the order.
-        content: What `write_shard` returned, or EMPTY_SHARD.
-        bad: Samples that were left out.
+        span: Positions in the order that the shard covers.
+        content: The result of `write_shard`, or EMPTY_SHARD.
+        bad: Samples that were left out because they cannot be packed.
     """
     place = {"name": plan.name(number), "begin": span.start, "end": span.stop}
     listed = [{"key": one.key, "stage": one.stage, "reason": one.reason} for one in bad]
@@ -222,10 +236,15 @@ def note_shard(
 
 
 def packer_of(plan: Plan, *, copied: bool = False) -> Packer:
-    """Return what packs the samples of a plan.
+    """Return the function that prepares the samples of a plan for writing.
+
+    Args:
+        plan: The plan.
+        copied: Whether fields are copied to bytes, because they are sent to another process.
 
     Raises:
-        PrepareError: The data cannot be opened here, the plan does not say where it is, or it was made with other versions.
+        PrepareError: The data cannot be opened on this machine, the plan was read from its destination and cannot open the
+            data, or the plan was made with other library versions.
     """
     require_versions(plan)
     if plan.source is None:
@@ -239,10 +258,12 @@ def packer_of(plan: Plan, *, copied: bool = False) -> Packer:
 
 
 def finished_entry(plan: Plan, number: int) -> dict[str, Any] | None:
-    """Return the entry of a shard if the shard is done, which means that its file has the size in the entry; else None.
+    """Return the entry of a shard if the shard is done; else None.
+
+    A shard is done if its entry exists and its file has the size that the entry gives.
 
     Raises:
-        PrepareError: The entry is of another plan.
+        PrepareError: The entry belongs to another plan.
     """
     stored = plan.destination.read(plan.entry_name(number))
     if stored is None:

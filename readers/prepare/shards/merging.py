@@ -1,4 +1,4 @@
-"""The shards of a plan as parts of a job, and the manifest that their entries are merged into."""
+"""The shards of a plan as parts of a job, and merging their entries into the manifest."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from readers.storage.paths import is_url, shown_path
 _NUM_REQUESTS = 32
 # Bad samples in memory; more go to a temporary file.
 _SPOOLED_BYTES = 16_000_000
-# Age of a temporary file that no living task still writes: a shard takes minutes.
+# Temporary files of this age are left over from killed tasks, since a shard takes minutes.
 _LEFT_OVER_SECONDS = 86_400
 # Shards that an error names, and one more, which is shown as dots.
 _NUM_NAMED = 6
@@ -34,13 +34,13 @@ _VERSION = 1
 
 @dataclass
 class Totals:
-    """Sums over shards.
+    """Sums over several shards.
 
     Attributes:
-        shards: Number of files.
+        shards: Number of shards with a file.
         samples: Number of packed samples.
-        bytes: Size of all shards.
-        source_bytes: Size of their samples in the source.
+        bytes: Size of all shards in bytes.
+        source_bytes: Size of the packed samples in the source, in bytes.
         bad: Number of samples that could not be packed.
     """
 
@@ -51,14 +51,14 @@ class Totals:
     bad: int = 0
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Add the entry of a shard."""
+        """Add the counts in the entry of a shard, without its bad samples."""
         self.shards += 1
         self.samples += entry["samples"]
         self.bytes += entry["bytes"]
         self.source_bytes += entry["source_bytes"]
 
     def add_made(self, entry: Mapping[str, Any]) -> None:
-        """Add what `make_shard` returned; a shard whose samples are all bad has no file."""
+        """Add an entry that `make_shard` returned, with its bad samples; a shard without a good sample has no file."""
         if entry["samples"]:
             self.add(entry)
         self.bad += entry["bad_samples"]
@@ -69,9 +69,9 @@ class Packing:
     """The result of `pack`: the shards at the destination, or those that one task of an array job made.
 
     Attributes:
-        destination: Where the shards are.
-        totals: Sums over them.
-        is_stream: Whether the source was read front to back.
+        destination: The folder or object-store prefix of the shards.
+        totals: Sums over the shards.
+        is_stream: Whether the source was read from front to back.
     """
 
     destination: Destination = field(compare=False, repr=False)
@@ -90,19 +90,19 @@ class Packing:
 
     @property
     def shards(self) -> list[dict[str, Any]]:
-        """Name, begin and end (positions in the order), samples, bytes, source_bytes and sha256 of each; from the manifest."""
+        """The entries of all shards in the manifest: name, begin and end (positions in the order), counts and SHA-256."""
         shards: list[dict[str, Any]] = self._manifest["shards"]
         return shards
 
     @property
     def bad_samples(self) -> list[dict[str, str]]:
-        """Key, stage and reason of each sample that was not packed; from the manifest."""
+        """Key, stage and reason of each sample that was not packed, from the manifest."""
         bad: list[dict[str, str]] = self._manifest["bad_samples"] if self.totals.bad else []
         return bad
 
     @property
     def breaks(self) -> list[dict[str, str]]:
-        """Bad samples at which a source that is read front to back breaks off, so that the samples behind them are lost."""
+        """Those bad samples at which reading a stream broke off, so that later samples are missing, too."""
         return [one for one in self.bad_samples if self.is_stream and one["stage"] == "read"]
 
     @cached_property
@@ -117,14 +117,14 @@ class Packing:
 
 
 class ShardParts(Parts[dict[str, Any]]):
-    """The shards of a plan. Their entries in the folder of the plan are the done marks.
+    """The shards of a plan as parts of a job; a shard is done if its entry is in the folder of the plan.
 
     Args:
         plan: The plan.
     """
 
     what = "shard"
-    # Python with its libraries, the samples under way, and a row group of a Parquet shard.
+    # Memory for Python with its libraries, the samples in progress, and a row group of a Parquet shard.
     task_bytes = 400_000_000
 
     def __init__(self, plan: Plan) -> None:
@@ -132,7 +132,7 @@ class ShardParts(Parts[dict[str, Any]]):
         self._plan = plan
 
     def missing(self, numbers: Sequence[int]) -> list[int]:
-        """Return the shards that are not done."""
+        """Return those of some shard numbers whose shard is not done."""
         plan, listed = self._plan, set(self._plan.destination.names(FOLDER))
         likely = [number for number in numbers if plan.entry_name(number) in listed]
         done = {number for number, entry in _entries(plan, likely) if entry is not None}
@@ -140,21 +140,21 @@ class ShardParts(Parts[dict[str, Any]]):
 
 
 def missing_shards(plan: Plan) -> list[int]:
-    """Return the numbers of the shards that are not done."""
+    """Return the numbers of all shards of a plan that are not done."""
     return ShardParts(plan).missing(range(len(plan)))
 
 
 def num_missing(destination: PathLike) -> int:
-    """Return the number of shards that are not done, at a destination that `pack` has written to."""
+    """Return the number of shards that are not done at a destination; 0 if no pack was begun there."""
     place = open_destination(destination)
     return 0 if place.size_bytes(PLAN) is None else len(missing_shards(load_plan(destination)))
 
 
 def finished_packing(place: Destination, settings: Mapping[str, Any]) -> Packing | None:
-    """Return the result of a finished pack with these settings, or None if shards or the manifest are missing.
+    """Return the result of a finished pack with these settings; None if shards or the manifest are missing.
 
     Raises:
-        PrepareError: The manifest is of other data or settings, or of another program.
+        PrepareError: The manifest is of other data or settings, or was written by another program.
     """
     stored = place.read(MANIFEST)
     if stored is None:
@@ -180,12 +180,12 @@ def finished_packing(place: Destination, settings: Mapping[str, Any]) -> Packing
 
 
 def merge(plan: Plan) -> Packing:
-    """Check that every shard of a plan is done, and write ``manifest.json``, which makes them a dataset.
+    """Check that every shard of a plan is done, write ``manifest.json``, which makes the shards a dataset, and return the result.
 
-    It takes about 20 MB of memory for any number of shards, and can be run again at any time.
+    Merging takes about 20 MB of memory for any number of shards, and can be repeated at any time.
 
     Raises:
-        PrepareError: Shards are missing; the text says how many and which. Or no sample could be packed.
+        PrepareError: Shards are missing (the text says how many and which), or no sample could be packed.
 
     Example:
         >>> from readers.prepare import make_shard, merge, plan_shards
@@ -199,7 +199,7 @@ def merge(plan: Plan) -> Packing:
 
 
 def merge_parts(plan: Plan, num_shards: int) -> Packing:
-    """Merge the shards of a plan, which may have no boundaries; see `merge`."""
+    """Merge the first `num_shards` shards of a plan, which may be the plan of a stream; see `merge`."""
     totals, num_missing = Totals(), 0
     missing: list[int] = []
     with (
@@ -226,7 +226,7 @@ def merge_parts(plan: Plan, num_shards: int) -> Packing:
 
 
 def _entries(plan: Plan, numbers: Sequence[int]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield the number and the entry of each of these shards, None if it is not done."""
+    """Yield the number and the entry of each of these shards; the entry is None if the shard is not done."""
     look = partial(finished_entry, plan)
     if not is_url(plan.destination.location):
         yield from ((number, look(number)) for number in numbers)
@@ -236,7 +236,7 @@ def _entries(plan: Plan, numbers: Sequence[int]) -> Iterator[tuple[int, dict[str
 
 
 def sweep(destination: Destination) -> None:
-    """Remove the temporary files of writers that were killed more than a day ago from a folder."""
+    """Remove temporary files that killed writers left in a folder more than a day ago."""
     if is_url(destination.location):
         return  # a store does not show unfinished objects
     for folder in (destination.location, destination.at(FOLDER)):

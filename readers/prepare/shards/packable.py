@@ -1,4 +1,4 @@
-"""Checks of the source and the destination of a pack."""
+"""Check that a pack can read its source and write to its destination."""
 
 from pathlib import Path
 
@@ -13,10 +13,14 @@ _SUFFIXES = (".tar", ".parquet", ".tfrecord", ".zip", ".tgz", ".gz", ".lmdb", ".
 
 
 def check_folder(destination: Destination, format: str) -> None:
-    """Check that a destination has no extension of a file, whose user expects a single shard.
+    """Check that a destination does not look like a file, such as ``train.tar``: it is the folder of the shards.
+
+    Args:
+        destination: The destination.
+        format: Format of the shards, for the error.
 
     Raises:
-        PrepareError: It has one.
+        PrepareError: The destination has the extension of a file format, and is not an existing folder.
     """
     path = Path(destination.location)
     suffix = path.suffix.lower()
@@ -33,7 +37,7 @@ def check_apart(source: str, destination: Destination) -> None:
     """Check that a destination is not within the source.
 
     Raises:
-        PrepareError: It is within the source.
+        PrepareError: The destination is within the folder of the source.
     """
     if is_url(destination.location) or not Path(source).is_dir():
         return
@@ -45,7 +49,7 @@ def check_apart(source: str, destination: Destination) -> None:
 
 
 def stream_plan_error(source: object) -> PrepareError:
-    """Return the error for a source whose shards cannot be planned."""
+    """Return the error for a source that can only be read forward, so that its shards cannot be planned."""
     return PrepareError(
         f"{source} can only be read forward, so its shards cannot be planned: pack it on one machine (gpu-aug pack "
         "without --on, --task and --merge), or decompress it"
@@ -53,10 +57,15 @@ def stream_plan_error(source: object) -> PrepareError:
 
 
 def check_source(source: str, dataset: Dataset | TarStream, shuffle: int | None) -> None:
-    """Check that shards can hold the data.
+    """Check that a dataset can be packed into shards.
+
+    Args:
+        source: Name of the source, for the error.
+        dataset: The opened source.
+        shuffle: Seed of the order; None keeps the order of the source.
 
     Raises:
-        PrepareError: They cannot hold data of this kind.
+        PrepareError: Shards cannot hold samples of this kind, or a stream is to be shuffled.
     """
     if isinstance(dataset, TarStream) and shuffle is not None:
         raise PrepareError(

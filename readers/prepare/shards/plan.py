@@ -1,4 +1,4 @@
-"""The plan of shards: everything that determines their bytes, and how a task opens the source."""
+"""The plan of a pack: everything that determines the bytes of its shards, and how a task opens the source."""
 
 import json
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ _VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The positions that make each shard, and the settings of the shards. `plan_shards` makes a plan; it can be pickled.
+    """A plan that determines which samples make each shard; `plan_shards` makes it, and it can be pickled.
 
     Attributes:
-        destination: Where the shards are written.
+        destination: The folder or object-store prefix to which the shards are written.
         settings: Settings of the pack, and the fingerprint of the data.
-        versions: Versions of the packages that the bytes of a shard depend on, by name.
+        versions: Versions of the packages that the bytes of a shard depend on, by package name.
         class_names: Name of each class number.
-        boundaries: int64 [shards + 1]; shard i holds boundaries[i] <= position < boundaries[i + 1]. The plan of a stream has
-            none: it has the length 0.
-        sizes: Basis of the boundaries: ``estimated``, the number of samples whose size is unknown and was replaced by
-            the mean of ``probe`` samples; ``sample_bytes``, the mean size of a sample.
+        boundaries: int64 [shards + 1]; shard i holds boundaries[i] <= position < boundaries[i + 1]. For a stream, whose
+            shards cannot be planned, int64 [1], so that the plan has the length 0.
+        sizes: The sizes on which the boundaries are based: ``estimated``, the number of samples whose size is unknown and
+            was replaced by the mean of ``probe`` samples; ``sample_bytes``, the mean size of a sample in the source.
         source: Opens the data; None in a plan that was read from its destination, which can only be merged.
-        finder: Finds the seek points that are written beside shards; None writes none. The shards are the same.
+        finder: Finds the seek points that are written next to shards; None writes none. It does not change the shards.
 
     Example:
         >>> from readers.prepare import plan_shards
@@ -55,7 +55,7 @@ class Plan:
     finder: Finder | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
-        """Number of shards."""
+        """Return the number of shards; 0 for a stream."""
         return len(self.boundaries) - 1
 
     @property
@@ -65,15 +65,15 @@ class Plan:
 
     @property
     def format(self) -> str:
-        """``tar`` or ``parquet``."""
+        """Format of the shards, "tar" or "parquet"."""
         return str(self.settings.get("format", "tar"))
 
     def stretch(self, number: int) -> range:
-        """Return the positions of a shard in the order."""
+        """Return the range of positions in the order that a shard covers."""
         return range(int(self.boundaries[number]), int(self.boundaries[number + 1]))
 
     def name(self, number: int) -> str:
-        """Return the file name of a shard; names sort like numbers."""
+        """Return the file name of a shard; numbers are padded with zeros, so that names sort in the order of the shards."""
         return f"shard-{number:0{self._digits}d}.{self.format}"
 
     def entry_name(self, number: int) -> str:
@@ -86,17 +86,17 @@ class Plan:
 
     @cached_property
     def identity(self) -> str:
-        """32 hex digits, a hash of everything that determines the bytes of the shards."""
+        """32 hex digits that identify the plan: a hash of everything that determines the bytes of the shards."""
         return sha256(self.document()).hexdigest()[:32]
 
     def steps(self) -> tuple[bytes, str]:
-        """Return the lengths of the shards as bytes of unsigned integers, and NumPy's name of their type."""
+        """Return the numbers of samples of all shards as bytes of unsigned integers, and NumPy's name of their dtype."""
         steps = np.diff(self.boundaries)
         kind = "<u4" if len(steps) and steps.max() < 1 << 32 else "<u8"
         return steps.astype(kind).tobytes(), kind
 
     def document(self) -> bytes:
-        """Return the bytes of the stored plan, the same on all machines; the boundaries are in another file."""
+        """Return the bytes of the file ``plan.json``, which are equal on all machines; boundaries are in another file."""
         steps, kind = self.steps()
         content = {
             "version": _VERSION,
@@ -111,10 +111,15 @@ class Plan:
 
 
 def plan_of(document: bytes, steps: bytes, destination: Destination) -> Plan:
-    """Return the plan that is stored in a document and its boundaries.
+    """Return the plan that is stored in two files.
+
+    Args:
+        document: Content of the file ``plan.json``; see `Plan.document`.
+        steps: Content of the file of boundaries; see `Plan.steps`.
+        destination: The destination of the shards, where the files were read.
 
     Raises:
-        ValueError, KeyError, TypeError: They are damaged, or of another version.
+        ValueError, KeyError, TypeError: A file is damaged, or was written by another version.
     """
     content = json.loads(document)
     kept = content["boundaries"]

@@ -25,11 +25,11 @@ from readers.storage.paths import shown_path
 from readers.storage.remote import StorageOptions
 
 PLAN = f"{FOLDER}/plan.json"
-"""File of the plan. It is written last, so that the boundaries are there whenever it is."""
+"""Name of the file of the plan. It is written after the file of boundaries, so that it never exists without that."""
 _BOUNDARIES = f"{FOLDER}/boundaries"
 _PACKING = 2
-"""Version of how samples are written: goes up whenever the same plan may give other bytes."""
-_NOT_INSTALLED = "not installed"  # where a cluster has sent the code without the package
+"""Version of the code that writes samples; goes up whenever a plan may give other bytes than before."""
+_NOT_INSTALLED = "not installed"  # if a cluster was sent the code without installing the package
 _DEFAULTS = {"format": "tar"}  # settings that are left out of plans and manifests
 
 
@@ -45,27 +45,28 @@ def plan_shards(
     storage: StorageOptions | None = None,
     **options: Any,
 ) -> Plan:
-    """Decide which samples make which shard before any is written, and store this plan at the destination.
+    """Make the plan of a pack, which assigns samples to shards, store it at the destination, and return it.
 
-    The same data and settings give the same plan on every machine, so every task of an array job may make it. Planning
-    reads 64 samples and the sizes of all samples, and takes 8 bytes per sample.
+    The plan depends only on the data and the settings, so every task of an array job may make it. Planning
+    reads 64 samples and the sizes of all samples, and takes 8 bytes of memory per sample.
 
     Args:
         source: A source as for `readers.open_dataset`, or a dataset, which is pickled with the plan.
         destination: The folder of the shards, or a URL such as ``s3://bucket/train``.
-        bytes_per_shard: The largest size of a shard, as far as the source gives sizes: samples with more fields
-            than others add some kilobytes. A larger sample has a shard of its own.
-        format: "tar" (WebDataset) or "parquet".
-        shuffle: Seed of the order; the order of the source if None.
-        finder: Finds the seek points of each JPEG, see `pack`; it must be picklable. None writes none.
+        bytes_per_shard: The largest size of a shard in bytes. It is exact if the source gives the size of every sample and
+            all samples have equally many fields; samples with more fields than others may add some kilobytes. A larger
+            sample gets a shard of its own.
+        format: Format of the shards, "tar" (WebDataset) or "parquet".
+        shuffle: Seed of the order of the samples; None keeps the order of the source.
+        finder: Finds the seek points of each JPEG, see `pack`; it must be picklable. None writes no seek points.
         source_format: Name of the source's format; None if it is detected.
-        storage: How the destination is reached.
+        storage: Options of the connection to a destination in an object store.
         options: ``split`` and options of the source's format, as for `readers.open_dataset`.
 
     Raises:
-        PrepareError: The source can only be read front to back, or a shard cannot hold its samples; the destination holds
-            something else, or another plan.
-        ReadersError: There is nothing to read.
+        PrepareError: The source can only be read from front to back, shards cannot hold its samples, or the destination
+            holds other files or another plan.
+        ReadersError: The source cannot be opened or read.
 
     Example:
         >>> from readers.prepare import make_shard, merge, plan_shards
@@ -98,7 +99,7 @@ def planned(
     source: PlannedSource,
     finder: Finder | None = None,
 ) -> Plan:
-    """Make the plan of an opened dataset, and store it; see `plan_shards`."""
+    """Make the plan of an opened dataset, store it at the destination, and return it; see `plan_shards`."""
     order, format = order_of(settings, len(dataset)), settings.get("format", "tar")
     most_bytes = settings["shard_size_bytes"]
     boundaries, sizes = cut(dataset, order, bytes_per_shard=most_bytes, in_tar=format == "tar")
@@ -117,10 +118,10 @@ def planned(
 
 
 def load_plan(destination: PathLike, storage: StorageOptions | None = None) -> Plan:
-    """Return the plan that is stored at a destination: its shards can be merged without the data.
+    """Return the plan that is stored at a destination; it can be merged without access to the data.
 
     Raises:
-        PrepareError: There is none, it is damaged, or it has no boundaries, as for a stream.
+        PrepareError: The destination has no plan, the plan is damaged, or it is the plan of a stream.
 
     Example:
         >>> from readers.prepare import load_plan, plan_shards
@@ -156,7 +157,7 @@ def check_settings(format: str, bytes_per_shard: int, shuffle: int | None) -> No
     """Check the settings of a pack.
 
     Raises:
-        PrepareError: One of them is out of range.
+        PrepareError: A setting is not allowed.
     """
     if format not in ("tar", "parquet"):
         raise PrepareError(f"format must be tar or parquet, got {format!r}: choose one")
@@ -173,7 +174,15 @@ def settings_of(
     bytes_per_shard: int,
     shuffle: int | None,
 ) -> dict[str, Any]:
-    """Return the settings of a pack for its plan and manifest; the number of samples of a stream is None."""
+    """Return the settings of a pack in the form of its plan and manifest.
+
+    Args:
+        fingerprint: Fingerprint of the source.
+        num_samples: Number of samples in the source; None for a stream.
+        format: Format of the shards.
+        bytes_per_shard: Largest size of a shard.
+        shuffle: Seed of the order of the samples, or None.
+    """
     settings: dict[str, Any] = {
         "source": fingerprint,
         "samples": num_samples,
@@ -185,7 +194,12 @@ def settings_of(
 
 
 def order_of(settings: Mapping[str, Any], length: int) -> Order | None:
-    """Return the order of the samples, None for the order of the source."""
+    """Return the order of the samples in a pack; None if it is the order of the source.
+
+    Args:
+        settings: Settings of the pack.
+        length: Number of samples.
+    """
     seed = settings["shuffle"]
     return None if seed is None else Order(length, seed=seed)
 
@@ -193,13 +207,13 @@ def order_of(settings: Mapping[str, Any], length: int) -> Order | None:
 def begun_otherwise(
     where: str, before: dict[str, Any], now: dict[str, Any], then: str = ""
 ) -> PrepareError:
-    """Return the error for a destination whose shards are of other data or settings.
+    """Return the error for a destination where a pack of other data or settings was begun.
 
     Args:
-        where: The destination, for people.
-        before: Settings of its shards.
-        now: Settings that were asked for.
-        then: Another way out, for the end of the sentence.
+        where: The destination, as shown in the error.
+        before: Settings of the pack that was begun there.
+        now: Settings of the requested pack.
+        then: Further advice, appended to the error.
     """
     before, now = _DEFAULTS | before, _DEFAULTS | now
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
@@ -223,10 +237,10 @@ def begun_otherwise(
 
 
 def require_versions(plan: Plan) -> None:
-    """Check that a plan was made with the versions of this machine, because others may give other bytes.
+    """Check that a plan was made with the library versions installed here; other versions may write other bytes.
 
     Raises:
-        PrepareError: They differ; the text names this machine and its versions.
+        PrepareError: Versions differ; the text names this machine and its versions.
     """
     here = versions(plan.format)
     unknown = _NOT_INSTALLED in (here["gpu-aug"], plan.versions.get("gpu-aug"))
@@ -243,7 +257,7 @@ def require_versions(plan: Plan) -> None:
 
 
 def versions(format: str) -> dict[str, Any]:
-    """Return the versions that the bytes of a shard depend on."""
+    """Return the installed versions of the packages that the bytes of a shard depend on, by package name."""
     try:
         own = importlib.metadata.version("gpu-aug")
     except importlib.metadata.PackageNotFoundError:
@@ -258,7 +272,7 @@ def keep_plan(plan: Plan) -> None:
     """Store a plan at its destination, unless it is there already.
 
     Raises:
-        PrepareError: The destination holds another plan, or something else.
+        PrepareError: The destination holds another plan, or other files.
     """
     place, document = plan.destination, plan.document()
     found = place.read(PLAN)
@@ -287,7 +301,7 @@ def _check_empty(place: Destination) -> None:
     """Check that a destination without a plan is empty.
 
     Raises:
-        PrepareError: It holds shards or other files.
+        PrepareError: The destination holds shards or other files.
     """
     where = shown_path(place.location)
     if place.read(MANIFEST) is not None:

@@ -1,4 +1,4 @@
-"""The interface of a file for readers, local or remote."""
+"""The interface through which readers access a file, local or remote."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ from readers.sample import Payload
 
 
 class Content(Protocol):
-    """The bytes of a file for a scan, read in slices, mostly from front to back."""
+    """The bytes of a whole file, which a scan reads in slices, mostly from front to back."""
 
     def __len__(self) -> int: ...
 
@@ -15,13 +15,14 @@ class Content(Protocol):
 
 
 class Blob(Protocol):
-    """A file that does not change while it is in use.
+    """A local or remote file that is read in parts, and must not change while it is in use.
 
     Attributes:
-        name: Last part of its path or URL.
-        location: Path or URL.
-        size_bytes: Its length.
-        stamp: Text that changes with the content: size, times and inode of a file, or the ETag of an object.
+        name: Last part of the path or URL.
+        location: Path or URL of the file.
+        size_bytes: Size of the file.
+        stamp: Text that changes if the content changes: size, times and inode of a local file, size, ETag and time of an
+            object.
     """
 
     name: str
@@ -30,11 +31,14 @@ class Blob(Protocol):
     stamp: str
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
-        """Read half-open byte ranges in one go, in the order given; safe from several threads.
+        """Return the bytes of several ranges, in the order given; safe to call from several threads.
+
+        Args:
+            ranges: Pairs of the first byte and the byte after the last one.
 
         Raises:
             OSError: The file is missing, has changed since it was opened, or cannot be read; strerror gives the reason.
         """
 
     def content(self) -> Content:
-        """Return the whole file for one scan."""
+        """Return the bytes of the whole file, for one scan; they are read when they are accessed."""

@@ -1,23 +1,23 @@
-"""A hash that identifies a large file without reading all of it."""
+"""Hash a large file without reading all of it, to identify its content."""
 
 import hashlib
 
 from readers.storage.blob.blob import Blob
 
 _WHOLE_BYTES = 1 << 20
-"""Files up to this size are hashed completely: they are not longer than the pieces of a larger one."""
+"""Files up to this size are hashed completely: they are not longer than all pieces of a larger file together."""
 _NUM_PIECES, _PIECE_BYTES = 16, 1 << 16
-"""Stored in indexes through the digests, so they never change."""
+"""Number and size of the pieces. Indexes store digests over them, so these values must never change."""
 
 
 def pin_content(blob: Blob) -> str:
-    """Return a digest of a file's size and content: all bytes up to 1 MiB, else 16 pieces of 64 KiB.
+    """Return 64 hex digits over the size and the content of a file.
 
-    The pieces are evenly spread from the first byte to the last one. A change that keeps the size and all pieces is not
-    detected.
+    A file of up to 1 MiB is hashed completely, a larger one in 16 pieces of 64 KiB, evenly spread from the first byte to the
+    last one. A change that keeps the size and all pieces is not detected.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     size = blob.size_bytes
     ranges = [(0, size)]

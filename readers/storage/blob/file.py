@@ -1,4 +1,4 @@
-"""A file that is read in parts: on this machine, or remote through `readers.storage.remote`."""
+"""Open files that are read in parts: local files here, remote ones through `readers.storage.remote`."""
 
 import errno
 import os
@@ -15,17 +15,17 @@ from readers.storage.blob.mmap_pages import map_file
 from readers.storage.unreadable import is_transient, reason_of
 
 _CHANGED = "it has changed since it was indexed: open it again"
-"""Reason of an ESTALE, which `readers.storage.shards` shows for each sample."""
+"""Text of an ESTALE error, which becomes the reason of bad samples."""
 
 
 class FileState(NamedTuple):
-    """The state of a file, which is equal as long as the file is unchanged.
+    """The state of a local file, to detect changes: two states are equal if the file is unchanged.
 
     Attributes:
-        size_bytes: Its length.
-        mtime_ns: Time of the last change of its content; programs can set it.
-        ctime_ns: Time of the last change of content, name, permissions or times; no program can set it.
-        inode: Differs if another file took its place.
+        size_bytes: Size of the file.
+        mtime_ns: Time of the last change of the content; programs can set it.
+        ctime_ns: Time of the last change of content, name, permissions or times; programs cannot set it.
+        inode: Inode number, which differs if another file was put at the path.
     """
 
     size_bytes: int
@@ -35,19 +35,20 @@ class FileState(NamedTuple):
 
 
 class LocalBlob:
-    """A file of this machine. `read` returns copies, and views of long parts: `readers.storage.blob.mapped.copied_bytes`.
+    """A local file as a `Blob`; `read` returns copies, but views of parts longer than `mapped.copied_bytes`.
 
-    It is mapped when it is first read, and must then have the size and mtime it had when it was opened. If these are equal but
-    ctime or inode differ (another name or permissions, or another file of the same mtime), its content decides, if `pin` is set.
+    The file is mapped into memory when it is first read. It must then have the size and mtime that it had when it was opened,
+    else reading fails. If only ctime or inode differ (the file was renamed, got other permissions, or was replaced by one of
+    equal mtime), its content is compared with `pin`, if that is set.
 
     Attributes:
-        pin: Its `pin_content`; empty if unknown.
+        pin: The `pin_content` of the file; empty if unknown.
 
     Args:
         path: Path of a regular file.
 
     Raises:
-        OSError: There is no such file.
+        OSError: The file does not exist, or is not a regular file.
     """
 
     __slots__ = ("_view", "location", "mode", "name", "pin", "size_bytes", "stamp", "state")
@@ -66,10 +67,12 @@ class LocalBlob:
         self._view: memoryview | None = None
 
     def view(self) -> memoryview:
-        """Return the mapped file. Touching it after the file has shrunk kills the process: see `readers.storage.blob.mapped`.
+        """Return a view of the mapped file, which stays mapped.
+
+        Accessing it after the file has shrunk kills the process: see `readers.storage.blob.mapped`.
 
         Raises:
-            OSError: The file no longer exists or has changed.
+            OSError: The file no longer exists, or has changed since it was opened.
         """
         if self._view is None:
             self._view = self.content()
@@ -93,7 +96,7 @@ class LocalBlob:
         return view
 
     def unmapped(self) -> "LocalBlob":
-        """Return the same file, with an own mapping when it is read."""
+        """Return another `LocalBlob` of this file, which makes its own mapping when it is read."""
         return self._mapped_as(None)
 
     def _mapped_as(self, view: memoryview | None) -> "LocalBlob":
@@ -105,10 +108,10 @@ class LocalBlob:
 
 
 def open_blob(location: PathLike) -> Blob:
-    """Open a path or a URL.
+    """Open the file at a path or a URL, and return it.
 
     Raises:
-        SourceError: There is no such file.
+        SourceError: The file does not exist, or cannot be opened.
     """
     if is_url(location):
         from readers.storage.remote import open_remote
@@ -124,7 +127,7 @@ def open_blob(location: PathLike) -> Blob:
 
 
 def is_url(location: PathLike) -> bool:
-    """Return whether a location is remote: ``s3://bucket/name``, ``https://host/name``."""
+    """Return whether a location is a URL, such as ``s3://bucket/name``: it contains ``://``."""
     return "://" in os.fspath(location)
 
 

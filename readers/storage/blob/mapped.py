@@ -1,7 +1,7 @@
-"""A mapped file whose bytes are read from the file instead of touched in the mapping.
+"""Memory-mapped files that are safe to read even if they are shortened in place.
 
-The operating system kills a process (SIGBUS) that touches a mapped byte which the file no longer has, in whatever library. A
-read of the file returns fewer bytes instead, which is an ordinary error.
+The operating system kills a process (SIGBUS) that accesses a mapped byte which the file no longer has, in any library.
+Therefore bytes are read with pread, which returns fewer bytes in this case, so that an ordinary error can be raised.
 """
 
 import ctypes
@@ -32,34 +32,36 @@ _MAP_FAILED = ctypes.c_void_p(-1).value  # result of mmap(2) after an error
 
 
 _COPIED_BYTES = 1 << 20
-"""Longer payloads, such as videos, are often used in parts only."""
+"""Default of `copied_bytes`: longer payloads, such as videos, are often used only in parts."""
 _MOST_DESCRIPTORS, _FEWEST_DESCRIPTORS = 4096, 16
-"""Bounds of the files that keep a descriptor: with more, reads of further files are rare; with less, each read opens a file."""
+"""Bounds for the number of mapped files that keep an open descriptor: more are hardly ever needed, with fewer most reads would
+open the file again."""
 _BLOCK_BYTES = 4096
-"""Bytes that a sparse read gets at least: one page."""
+"""Smallest number of bytes that a sparse access reads: one page."""
 
 
 def copied_bytes() -> int:
-    """Return the length up to which payloads are copied; longer ones are views into the mapping.
+    """Return the largest number of bytes of a payload that is copied; longer payloads are views into the mapping.
 
     It is the environment variable ``GPU_AUG_COPIED_BYTES``, or 1 MiB; with 0 all payloads are views.
 
     Raises:
-        SourceError: The variable is no integer.
+        SourceError: The variable is not an integer >= 0.
     """
     return bytes_from_environment("GPU_AUG_COPIED_BYTES", _COPIED_BYTES, least=0)
 
 
 class MappedFile:
-    """A mapped file. Arrays of its bytes reference it, and it is unmapped with the last one.
+    """A memory-mapped file. NumPy arrays of its bytes hold a reference to it, and the last one unmaps it.
 
     Args:
         path: Path of the file.
-        descriptor: Open descriptor of the file; it may be closed afterwards.
-        status: Status of the file, which must not be empty.
+        descriptor: Open descriptor of the file; the caller may close it afterwards.
+        status: Result of `os.fstat` for the file, which must not be empty.
 
     Raises:
-        SourceError: See `copied_bytes`.
+        OSError: The file cannot be mapped.
+        SourceError: The environment variable of `copied_bytes` is not valid.
     """
 
     def __init__(self, path: PathLike, descriptor: int, status: os.stat_result) -> None:
@@ -80,7 +82,7 @@ class MappedFile:
         }
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return bytes start to stop, half open, as far as the mapping goes.
+        """Return a copy of the bytes from `start` up to, but not including, `stop`, or up to the end of the mapping.
 
         Raises:
             OSError: The file has shrunk, or cannot be read.
@@ -103,14 +105,14 @@ class MappedFile:
         return data
 
     def payload(self, start: int, stop: int) -> Payload:
-        """Return bytes as `read` does, but a view for `copied` if they are more than `copied_bytes`."""
+        """Return bytes as `read` does; but more than `copied_bytes` as a view, which must be read through `copied`."""
         if stop - start <= self._copied_bytes:
             return self.read(start, stop)
         self.check()
         return np.asarray(self).data[start:stop]
 
     def check(self) -> None:
-        """Check that the file is as long as its mapping, before that is touched.
+        """Check that the file is at least as long as its mapping; call this before bytes of the mapping are accessed.
 
         Raises:
             OSError: The file has become shorter.
@@ -124,9 +126,9 @@ class MappedFile:
             raise self._shrunk_error(status.st_size)
 
     def descriptor(self) -> "Descriptor | None":
-        """Return the open file for compiled code; it stays open as long as it is referenced.
+        """Return an open descriptor of the file for compiled code; it stays open as long as the result is referenced.
 
-        None if the file cannot be opened any more, or half of the descriptors of the process are in use.
+        Returns None if the path no longer belongs to the file, or too many descriptors are in use.
 
         Raises:
             OSError: The file has become shorter, or cannot be opened.
@@ -137,9 +139,10 @@ class MappedFile:
         return self._file or self._open()
 
     def _open(self) -> "Descriptor | None":
-        """Open the file; None if its name is gone or belongs to another file, or the process has no more descriptors.
+        """Open the file, store its descriptor and return it.
 
-        A file without a name is not shortened by others, so touching its mapping is safe.
+        Returns None if the path is gone or belongs to another file now, or if the process has no more descriptors. A file
+        without a path cannot be shortened by others, so its mapping is safe to access.
         """
         try:
             file = Descriptor(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
@@ -167,16 +170,17 @@ class MappedFile:
 
 
 def mapped_file(view: Payload) -> MappedFile | None:
-    """Return the file that a view is mapped from, None for bytes in memory."""
+    """Return the `MappedFile` that a payload is a view of; None for bytes in memory."""
     owner = getattr(getattr(view, "obj", None), "base", None)
     return owner if isinstance(owner, MappedFile) else None
 
 
 def copied(payload: Payload) -> Payload:
-    """Return a copy of a payload that is a view into a mapped file; others are returned unchanged.
+    """Return a copy of a payload if it is a view into a mapped file; else return it unchanged.
 
     Raises:
-        OSError: The file has shrunk or cannot be read, or the payload is too long: `TooLargeError`.
+        TooLargeError: The payload is longer than the limit of a sample; this is an OSError, too.
+        OSError: The file has shrunk, or cannot be read.
     """
     file = mapped_file(payload)
     if file is None or not len(payload):
@@ -187,18 +191,18 @@ def copied(payload: Payload) -> Payload:
 
 
 def copied_if_small(payload: Payload) -> Payload:
-    """As `copied`, but payloads longer than `copied_bytes` remain views."""
+    """Return a copy of a payload as `copied` does, but leave payloads longer than `copied_bytes` as views."""
     return copied(payload) if len(payload) <= copied_bytes() else payload
 
 
 class ReadView:
-    """A part of a mapped file for sparse access, which is read in blocks.
+    """A part of a mapped file with the interface of `bytes`, for sparse access; it is read from the file in blocks.
 
     Args:
         file: The file.
-        start: First byte of the part.
-        stop: Byte after the last one.
-        block_bytes: Number of bytes that are read at a time, at least.
+        start: Offset of the first byte of the part.
+        stop: Offset after the last byte of the part.
+        block_bytes: Smallest number of bytes that are read at a time.
     """
 
     def __init__(
@@ -216,10 +220,10 @@ class ReadView:
     @overload
     def __getitem__(self, part: slice) -> bytes: ...
     def __getitem__(self, part: int | slice) -> int | bytes:
-        """Return a byte, or a slice with a positive step, as for `bytes`.
+        """Return one byte as an integer, or a slice with a positive step as bytes.
 
         Raises:
-            IndexError: There is no such byte.
+            IndexError: The index is negative, or after the last byte.
             OSError: The file has shrunk, or cannot be read.
         """
         if isinstance(part, slice):
@@ -240,11 +244,16 @@ class ReadView:
 
 
 Parsed = memoryview | ReadView
-"""Bytes for a parser."""
+"""The bytes of a file in the form that parsers take."""
 
 
 def parsed(payload: Payload, block_bytes: int = _BLOCK_BYTES) -> Parsed:
-    """Return the bytes of a payload for a parser: a view if they are in memory, else one that reads the file."""
+    """Return the bytes of a payload for a parser: a memoryview if they are in memory, a `ReadView` if they are mapped.
+
+    Args:
+        payload: The bytes of a file.
+        block_bytes: Smallest number of bytes that a `ReadView` reads from the file at a time.
+    """
     file = mapped_file(payload)
     if file is None or not len(payload):
         return memoryview(payload)
@@ -256,7 +265,11 @@ _open_numbers: set[int] = set()
 
 
 class Descriptor:
-    """An open file, which is closed when the last thread that reads it drops this object."""
+    """An open file descriptor, which is closed when the last reference to this object is dropped.
+
+    Attributes:
+        number: The descriptor.
+    """
 
     __slots__ = ("number",)
 
@@ -273,12 +286,12 @@ class Descriptor:
         close(self.number)
 
 
-# Files with a descriptor, in the order of opening. No lock, since a fork may happen while a thread holds it.
+# Files with an open descriptor, oldest first. There is no lock: a fork could happen while a thread holds it.
 _open_files: deque[weakref.ref[MappedFile]] = deque()
 
 
 def _keep_open(file: MappedFile) -> None:
-    """Record that a file keeps its descriptor; the oldest ones close theirs if there are too many."""
+    """Record that a file keeps its descriptor open; if too many files do, the oldest ones drop theirs."""
     most = _most_descriptors()
     _open_files.append(weakref.ref(file))
     with suppress(IndexError):  # another thread removed it
@@ -289,7 +302,7 @@ def _keep_open(file: MappedFile) -> None:
 
 
 def _most_descriptors() -> int:
-    """Return how many files keep a descriptor: a quarter of those that the process may open."""
+    """Return how many mapped files may keep a descriptor: a quarter of the process's limit, within bounds."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = soft // 4 if soft != resource.RLIM_INFINITY else _MOST_DESCRIPTORS
     return min(max(most, _FEWEST_DESCRIPTORS), _MOST_DESCRIPTORS)

@@ -1,4 +1,4 @@
-"""Mapping files without descriptors, and requesting their pages before they are needed."""
+"""Map files without keeping descriptors open, and prefetch their pages before they are needed."""
 
 import ctypes
 import mmap
@@ -15,27 +15,27 @@ _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
 _PAGE_MASK = -mmap.PAGESIZE
-"""madvise(2) and mincore(2) need addresses of whole pages."""
+"""Rounds an address down to a page, as madvise(2) and mincore(2) require."""
 _MERGE_BYTES = 1 << 14
 """Extents closer than four pages are requested together, which saves system calls."""
 _NUM_PROBES = 8
-"""Samples of a batch that are tested for being in memory."""
+"""Number of samples of a batch that are tested for being in memory."""
 _NUM_COLD_BATCHES = 64
-"""Batches that are requested without a test after one that was not in memory."""
+"""Number of batches that are prefetched without a test after a batch that was not in memory."""
 
 Extent = tuple[int, int]
-"""Addresses of the first byte and after the last one."""
+"""Address of the first byte, and the address after the last byte."""
 
 
 def map_file(path: PathLike, check: Callable[[os.stat_result], None] | None = None) -> memoryview:
-    """Return the bytes of a file, mapped for reading, without a descriptor that stays open.
+    """Return a read-only view of a memory-mapped file; no descriptor stays open.
 
     The mapping lives as long as the last view into it. If the file is shortened in place, the operating system kills processes
-    that touch the missing bytes: read them by `readers.storage.blob.mapped.copied`.
+    that access the missing bytes: read the view through `readers.storage.blob.mapped.copied`.
 
     Args:
         path: Path of the file.
-        check: Called with the status of the file before it is mapped; may raise.
+        check: Called with the result of `os.fstat` before the file is mapped; it may raise an error.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -50,25 +50,28 @@ def map_file(path: PathLike, check: Callable[[os.stat_result], None] | None = No
 
 
 def address_of(view: memoryview) -> int:
-    """Return the address of a mapped file."""
+    """Return the memory address of the first byte of a view."""
     return int(np.frombuffer(view, np.uint8).ctypes.data)
 
 
 def advise(extent: Extent, advice: int) -> None:
-    """Advise the operating system about the use of a part of a mapped file, by an `mmap.MADV_` number.
+    """Advise the operating system about the use of a part of a mapped file, by madvise(2).
 
-    MADV_WILLNEED starts to read it. MADV_DONTNEED releases its pages from this process; they come back when they are touched.
+    Args:
+        extent: The part.
+        advice: ``mmap.MADV_WILLNEED`` to read the part in the background; ``mmap.MADV_DONTNEED`` to release its pages from this
+            process, which are read again when they are accessed; or another constant of `mmap`.
     """
     begin = extent[0] & _PAGE_MASK
     _libc.madvise(begin, extent[1] - begin, advice)  # a refusal changes nothing but speed
 
 
 class PagePrefetcher:
-    """Requests the pages of a batch together if they are not in memory.
+    """Prefetches the pages of all samples of a batch together, if they are not in memory.
 
-    A missing page that is touched is read alone, with its neighbours up to the read-ahead of the disk: a batch of 256 scattered
-    samples of 100 kB took 48 times as long that way. A request takes 5 us per sample even if nothing is missing, so a few
-    samples of each batch are tested first.
+    Without this, each missing page is read alone when it is accessed, with its neighbours up to the read-ahead of the disk: a
+    batch of 256 scattered samples of 100 kB took 48 times as long that way. Prefetching takes 5 us per sample even if nothing
+    is missing, so a few samples of each batch are tested first.
     """
 
     def __init__(self) -> None:
@@ -76,11 +79,11 @@ class PagePrefetcher:
         self._turn = 0
 
     def look(self, address_of: Callable[[int], int], batch: Callable[[], Iterable[Extent]]) -> None:
-        """Request the pages of a batch if a tested sample is not in memory.
+        """Prefetch the pages of a batch if one of the tested samples is not in memory.
 
         Args:
-            address_of: Returns the address of a sample for any number, 0 without one.
-            batch: Returns the extents of all samples, in stored order per file.
+            address_of: Returns the address of a sample of the batch, given any integer >= 0; 0 if the sample is not mapped.
+            batch: Returns the extents of all samples, sorted by address within each file.
         """
         for number in range(self._turn, self._turn + _NUM_PROBES):
             address = address_of(number)
@@ -95,7 +98,7 @@ class PagePrefetcher:
 
 
 def is_resident(address: int) -> bool:
-    """Return whether a byte of a mapped file is in memory."""
+    """Return whether the byte of a mapped file at an address is in memory; True if this is unknown."""
     found = ctypes.c_ubyte()
     if _libc.mincore(address & _PAGE_MASK, 1, ctypes.byref(found)):
         return True  # unknown

@@ -1,4 +1,4 @@
-"""Rows of an array that is stored contiguously in a file."""
+"""Read single rows of an array that is stored contiguously in a file."""
 
 import math
 from typing import Any
@@ -12,19 +12,19 @@ from readers.storage.blob.mmap_pages import map_file
 
 
 class FileRows:
-    """The rows of an array in a file; each is read when it is needed.
+    """The rows of an array in a file; a row is read when it is accessed.
 
     Args:
         path: Path of the file.
-        dtype: Data type of the array; no Python objects.
-        offset: Offset of its first element in the file.
-        shape: Shape of the array, with at least one element.
-        fortran: Whether the first axis varies fastest. A row is then scattered over the file and gathered from its mapping: if
-            the file shrinks at that moment, the process ends.
+        dtype: Data type of the array, which must not hold Python objects.
+        offset: Offset of the array's first element in the file, in bytes.
+        shape: Shape of the array, which must have at least one element.
+        fortran: Whether the array is in Fortran order (the first axis varies fastest). A row is then scattered over the file,
+            and gathered from the mapping: if the file shrinks at that moment, the process is killed.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It ends before the array does.
+        ValueError: The file ends before the array does.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FileRows:
         return self.shape[0]
 
     def __getitem__(self, row: int) -> NDArray[Any]:
-        """Return a row, 0 <= row < len; a scalar of NumPy if it is a single number.
+        """Return a row, 0 <= row < len, as an array; a NumPy scalar if the array has only one axis.
 
         Raises:
             OSError: The file has shrunk.
@@ -66,7 +66,7 @@ class FileRows:
         return found
 
     def whole(self) -> NDArray[Any]:
-        """Return the whole array.
+        """Return the whole array, read into memory.
 
         Raises:
             OSError: The file has shrunk.

@@ -1,4 +1,4 @@
-"""Writing prepared data to folders and object stores; each file appears when it is complete."""
+"""Write prepared data to folders and object stores; each file appears when it is complete."""
 
 from readers.storage.destination.destination import Destination, open_destination
 from readers.storage.destination.indexes import create_indexed

@@ -1,4 +1,4 @@
-"""The interface of a folder or a prefix of an object store that takes prepared data."""
+"""The interface of destinations, folders or prefixes of object stores to which prepared data is written."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from readers.storage.remote import StorageOptions
 
 
 class Destination(Protocol):
-    """A folder or prefix for files, which appear when they are complete. It can be pickled.
+    """A folder, or a prefix of an object store, to which files are written; they appear when they are complete. Picklable.
 
     Attributes:
         location: Path of the folder, or URL of the prefix, without a slash at its end.
@@ -22,33 +22,34 @@ class Destination(Protocol):
     location: str
 
     def create(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Open a file that appears at the end of the block, unless the block raises; it replaces a file of that name.
+        """Open a file for writing that appears at the end of the with block, unless the block raises an error.
 
-        Of several writers of one name, also on several machines, the last one to end wins.
+        An existing file of that name is replaced. If there are several writers of one name, possibly on several machines, the
+        last one to end wins.
 
         Args:
-            name: Path relative to the location.
+            name: Path of the file, relative to the location.
 
         Raises:
-            PrepareError: It cannot be written; an earlier file of that name remains.
+            PrepareError: The file cannot be written; an existing file of that name is left unchanged.
         """
 
     def read(self, name: str) -> bytes | None:
-        """Return all bytes of a small file, None if it does not exist.
+        """Return all bytes of a small file; None if it does not exist.
 
         Raises:
-            PrepareError: It cannot be read.
+            PrepareError: The file cannot be read.
         """
 
     def size_bytes(self, name: str) -> int | None:
-        """Return the size of a file, None if it does not exist.
+        """Return the size of a file; None if it does not exist.
 
         Raises:
-            PrepareError: Its size cannot be read.
+            PrepareError: The size of the file cannot be read.
         """
 
     def names(self, folder: str = "") -> Iterator[str]:
-        """Yield the names of all complete files in a folder and below it, one by one, in any order.
+        """Yield the names of all complete files in a folder and below it, relative to the location, in any order.
 
         Raises:
             PrepareError: The files cannot be listed.
@@ -58,7 +59,7 @@ class Destination(Protocol):
         """Remove a file if it exists.
 
         Raises:
-            PrepareError: It cannot be removed.
+            PrepareError: The file cannot be removed.
         """
 
     def at(self, name: str) -> str:
@@ -66,14 +67,14 @@ class Destination(Protocol):
 
 
 def open_destination(location: PathLike, storage: StorageOptions | None = None) -> Destination:
-    """Return the destination at a path or URL. Folders are created when the first file is written.
+    """Return the destination at a path or URL; a folder is created when the first file is written.
 
     Args:
         location: Path of a folder, or ``s3://bucket/prefix``, ``gs://...``, ``az://...``.
         storage: Options of the connection; by default those of a `Url`, else those of `configure`.
 
     Raises:
-        PrepareError: It is a file, or a URL that cannot be written.
+        PrepareError: `location` is a file, or a URL that cannot be written to.
 
     Example:
         >>> from readers.storage.destination import open_destination

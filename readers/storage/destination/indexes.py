@@ -1,4 +1,4 @@
-"""Writing the indexes of shards next to them, where readers find them."""
+"""Write a shard together with its index, which readers look for next to the shard."""
 
 import errno
 import tempfile
@@ -19,7 +19,7 @@ from readers.storage.paths import shown_path
 _PIECE_BYTES = 1 << 20
 """Bytes of an index that are copied at a time."""
 _MOST_REPLACED = 8
-"""Attempts to index a shard that other writers replace meanwhile: each of them can spoil one."""
+"""Number of attempts to index a shard that other writers replace meanwhile: each such writer can spoil one attempt."""
 
 
 @contextmanager
@@ -29,16 +29,16 @@ def create_indexed(
     scan: Scan,
     on_index: Callable[[Head], None] = lambda _: None,
 ) -> Iterator[BinaryIO]:
-    """Open a shard as `Destination.create` does, and write its index next to it at the end.
+    """Open a shard for writing as `Destination.create` does, and write its index next to it at the end of the block.
 
-    A shard for a store is also written to a file without a name in the folder for temporary files (TMPDIR), which is then
-    indexed: reading the shard back from the store would take as long as writing it.
+    If the destination is an object store, the shard is also written to an unnamed file in the folder for temporary files
+    (TMPDIR), which is then indexed: reading the shard back from the store would take as long as writing it.
 
     Args:
-        destination: Destination of both.
+        destination: Destination of the shard and its index.
         name: Name of the shard.
-        scan: Finds its samples, such as `readers.formats.tar.dataset.SCAN`.
-        on_index: Called with the head of the index when that is written.
+        scan: Finds the samples in the shard, such as `readers.formats.tar.dataset.SCAN`.
+        on_index: Called with the head of the index after the index was written.
 
     Raises:
         PrepareError: The shard or its index cannot be written.
@@ -65,10 +65,10 @@ def create_indexed(
 
 
 def _index(location: str, scan: Scan) -> Head:
-    """Index a shard on this machine, again if another writer replaces it meanwhile.
+    """Index a local shard, and return the head of the index; start again if another writer replaces the shard meanwhile.
 
     Raises:
-        OSError: It cannot be indexed, or was replaced too often.
+        OSError: The shard cannot be indexed, or was replaced too often.
     """
     for left in reversed(range(_MOST_REPLACED)):
         try:
@@ -80,13 +80,13 @@ def _index(location: str, scan: Scan) -> Head:
 
 
 class _Both:
-    """Writes to a store and to a file."""
+    """A file object that writes all bytes to two others, a store's writer and a file."""
 
     def __init__(self, one: BinaryIO, other: BinaryIO) -> None:
         self._one, self._other = one, other
 
     def write(self, data: Any, /) -> object:
-        """Write all bytes."""
+        """Write all bytes to both."""
         self._other.write(data)
         return self._one.write(data)
 
@@ -109,7 +109,7 @@ def _put_index(destination: Destination, name: str, scan: Scan, copy: Any) -> He
 
 @contextmanager
 def _nameless() -> Iterator[Any]:
-    """Open a temporary file without a name, which a killed process does not leave behind."""
+    """Open a temporary file without a name, so that nothing is left behind if the process is killed."""
     try:
         file = tempfile.TemporaryFile()  # noqa: SIM115  # closing it may fail once more where there is no room
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Writing to a folder of this machine or of a network file system."""
+"""Write to a folder on a local or network file system."""
 
 import errno
 import os
@@ -25,19 +25,19 @@ _MENDS = {
     errno.EEXIST: "give the path of a folder",
     errno.EISDIR: "remove the folder of that name",
 }
-"""Error number -> advice."""
+"""Advice for the user, for each error number."""
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
-"""Errors for a file that does not exist."""
+"""Error numbers that mean that a file does not exist."""
 
 
 class LocalDestination:
-    """See `Destination`.
+    """A folder as a `Destination`.
 
     Args:
-        location: Path of a folder, which may not exist yet.
+        location: Path of the folder, which may not exist yet.
 
     Raises:
-        PrepareError: It is a file.
+        PrepareError: `location` is a file.
     """
 
     def __init__(self, location: str) -> None:
@@ -51,7 +51,7 @@ class LocalDestination:
         path = self._folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Errors of the caller, such as of the files that are copied, say nothing about this path.
+            # Errors that the caller's block raises, such as for a file that it reads, do not concern this path.
             with atomic_file(path, to_disk=True) as file, foreign_errors():
                 yield Output(file, partial(_unwritten, self._folder, path))
         except ForeignError as foreign:
@@ -85,7 +85,13 @@ class LocalDestination:
         return str(self._folder / name)
 
     def _act(self, name: str, action: Callable[[Path], T], done: str = "read") -> T | None:
-        """Return the result of an action on a file; None if it does not exist."""
+        """Return the result of an action on a file; None if the file does not exist.
+
+        Args:
+            name: Path of the file, relative to the location.
+            action: Function of the absolute path.
+            done: Participle of the action, for the error.
+        """
         try:
             return action(self._folder / name)
         except OSError as error:
@@ -100,7 +106,7 @@ class LocalDestination:
 
 
 def whole(folder: str) -> str:
-    """Return the words of an error about the complete files in a folder; "" if there are none."""
+    """Return a part of an error text which says that the files in a folder are complete; "" if it has no files."""
     with suppress(PrepareError):  # the words only complete another error
         if next(LocalDestination(folder).names(), None) is not None:
             return "what is there is whole, so "

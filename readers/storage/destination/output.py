@@ -1,4 +1,4 @@
-"""A file that is being written, with errors that explain the cause."""
+"""A file object for writing that replaces errors by ones that explain the cause."""
 
 import io
 from collections.abc import Callable
@@ -6,18 +6,18 @@ from typing import Any, BinaryIO, Protocol
 
 
 class Sink(Protocol):
-    """The target of writes: a file of this machine, or a writer of a store."""
+    """The target of an `Output`: a local file, or the writer of an object store."""
 
     def write(self, data: Any, /) -> object:
         """Write all bytes."""
 
 
 class Output(io.BufferedIOBase, BinaryIO):
-    """A file for sequential writes that counts bytes and explains errors; it has what pyarrow's writers need.
+    """A file object for sequential writes, which counts bytes and replaces errors; pyarrow's writers can use it.
 
     Args:
-        sink: Target of the bytes. It is not closed with this file.
-        explain: Returns the error to raise for an error of the sink.
+        sink: Target of the bytes; it is not closed with this file.
+        explain: Returns the error to raise, given an error of the sink.
     """
 
     def __init__(self, sink: Sink, explain: Callable[[Exception], Exception]) -> None:
@@ -25,7 +25,7 @@ class Output(io.BufferedIOBase, BinaryIO):
         self._num_bytes = 0
 
     def write(self, data: Any, /) -> int:
-        """Write bytes, or any object with a buffer."""
+        """Write bytes, or any object with a buffer; return their number."""
         try:
             self._sink.write(data)
         except Exception as error:  # noqa: BLE001  # errors of stores have no other common base
@@ -35,9 +35,9 @@ class Output(io.BufferedIOBase, BinaryIO):
         return length
 
     def tell(self) -> int:
-        """Return the number of bytes written."""
+        """Return the number of bytes written so far."""
         return self._num_bytes
 
     def writable(self) -> bool:
-        """Return True."""
+        """Return True, as the file can be written to."""
         return True

@@ -1,7 +1,7 @@
-"""Writing to a prefix of an object store.
+"""Write to a prefix of an object store.
 
-An object appears when all bytes have arrived. A writer that is killed leaves no object, but the parts that it has sent stay
-in the store, invisible, until a rule of the bucket for incomplete multipart uploads removes them: no writer can.
+An object appears when all bytes have arrived. A killed writer leaves no object, but the parts that it has uploaded stay
+invisibly in the store until a lifecycle rule of the bucket for incomplete multipart uploads removes them.
 """
 
 import sys
@@ -20,20 +20,20 @@ from readers.storage.remote.requests import Connection, attempt, note_write, wri
 T = TypeVar("T")
 
 _PART_BYTES = 8 << 20
-"""Stores take 10,000 parts, so objects of up to 80 GB."""
+"""Size of a part of an upload. Stores take 10,000 parts, so objects can have up to 80 GB."""
 _CONCURRENCY = 4
-"""Parts that are sent at a time: with the one being filled a shard takes 40 MB of memory."""
+"""Number of parts that are uploaded at a time: together with the one being filled, a shard takes 40 MB of memory."""
 
 
 class RemoteDestination:
-    """See `Destination`.
+    """A prefix of an object store as a `Destination`.
 
     Args:
-        location: URL of a prefix.
-        storage: Options of the connection.
+        location: URL of the prefix.
+        storage: Options of the connection; by default those of a `Url`, else those of `configure`.
 
     Raises:
-        PrepareError: It is of a kind that cannot be written.
+        PrepareError: The URL has a scheme that cannot be written to, or names no bucket.
     """
 
     def __init__(self, location: str, storage: StorageOptions | None) -> None:
@@ -102,7 +102,13 @@ class RemoteDestination:
         return f"{self._prefix}/{name}" if self._prefix else name
 
     def _asked(self, name: str, action: Callable[[], T], done: str = "read") -> T | None:
-        """Return the answer to a request, which is retried; None if there is no such object."""
+        """Return the answer to a request, which is retried after errors; None if the object does not exist.
+
+        Args:
+            name: Name of the object, relative to the location.
+            action: Makes the request.
+            done: Participle of the action, for the error.
+        """
         url = self.at(name)
         try:
             return attempt(action, url, self._options, done)
@@ -118,7 +124,7 @@ class RemoteDestination:
 
 
 class _Flat:
-    """Passes data to a store's writer as bytes, since it takes no buffers of other items."""
+    """A file object that passes data to a store's writer as bytes, since the writer refuses other buffers."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer

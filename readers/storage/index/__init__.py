@@ -1,4 +1,4 @@
-"""The index of a shard: a side file with the offsets of its samples."""
+"""The index of a shard: a side file with the keys, offsets, labels and sizes of its samples."""
 
 from readers.storage.index.find_or_build import FoundIndex, open_index
 from readers.storage.index.index_file import Entry, Remark

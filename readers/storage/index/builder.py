@@ -1,4 +1,4 @@
-"""Building the indexes of many shards by an executor of tasks, and reporting each."""
+"""Build the missing indexes of many shards in parallel or on other machines, and report the progress."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,22 +17,25 @@ from readers.storage.paths import shown_path
 _builder: ContextVar["Builder | None"] = ContextVar("builder", default=None)
 
 Run = Callable[[Callable[[int], bool], Sequence[int]], Iterator[tuple[int, bool]]]
-"""Calls a function for numbers, and yields each number with its result, in any order; it may leave numbers to other machines."""
+"""A function that calls a given function for each of some numbers, and yields pairs of number and result, in any order.
+
+It may leave out numbers, which other machines then process.
+"""
 
 
 class LackingIndexError(Exception):
-    """Shards have no index yet, since other machines build them. It ends the opening of a dataset, and is no error of the data."""
+    """Some shards have no index yet because other machines build it, so the dataset cannot be opened now."""
 
 
 @dataclass(frozen=True)
 class BuildIndex:
-    """Builds the index of one of several shards; it can be pickled.
+    """A picklable function that builds the index of one of several shards.
 
     Attributes:
         locations: Path or URL of every shard.
-        scan: Finds their samples.
-        beside: Whether the index must lie next to the shard, where other machines find it.
-        publish: Whether to store the index of an object next to it.
+        scan: Finds the samples in a shard.
+        beside: Whether the index must be next to the shard, where other machines find it; the cache folder is not enough.
+        publish: Whether to upload the index of a shard in an object store next to the shard.
     """
 
     locations: tuple[str, ...]
@@ -41,11 +44,14 @@ class BuildIndex:
     publish: bool = False
 
     def __call__(self, number: int) -> bool:
-        """Build the index of a shard if it has none; return whether it was built.
+        """Build the index of a shard if it has none, and return whether it was built now.
+
+        Args:
+            number: Index of the shard in `locations`.
 
         Raises:
-            IndexFileError: It cannot be written where it must be.
-            SourceError: The shard is missing, or not of its format.
+            IndexFileError: The index cannot be written where it must be.
+            SourceError: The shard is missing, or not of the expected format.
         """
         location = self.locations[number]
         blob = open_blob(location)
@@ -62,16 +68,16 @@ class BuildIndex:
 
 @dataclass
 class Builder:
-    """Builds missing indexes when datasets are opened within `build_indexes`.
+    """Builds the missing indexes of datasets that are opened within `build_indexes`.
 
     Attributes:
-        run: Executes the work.
+        run: Carries out the building, in parallel or on other machines; see `Run`.
         on_found: Called with the number of shards and their size in bytes before they are indexed.
         on_index: Called with each shard and its index, in any order.
-        elsewhere: Whether other machines take part, so that indexes must lie where all find them.
-        publish: Whether to store indexes of objects next to them.
-        found: The shards with an index.
-        lacking: The shards without one, since other machines build it.
+        elsewhere: Whether other machines take part, so that indexes must be next to their shards, where all find them.
+        publish: Whether to upload indexes of shards in object stores next to the shards.
+        found: Pairs of a shard and its index, for all shards that have one.
+        lacking: Paths or URLs of shards without an index, which other machines build.
     """
 
     run: Run
@@ -83,11 +89,11 @@ class Builder:
     lacking: list[str] = field(default_factory=list)
 
     def build(self, blobs: list[Blob], scan: Scan) -> list[FoundIndex]:
-        """Return the index of each shard.
+        """Return the index of each shard, after building those that are missing.
 
         Raises:
-            LackingIndexError: Some were left to other machines.
-            IndexFileError: They could not be written where other machines find them.
+            LackingIndexError: Some indexes are left to other machines.
+            IndexFileError: An index cannot be written where other machines find it.
         """
         self.on_found(len(blobs), sum(blob.size_bytes for blob in blobs))
         indexes = dict(enumerate(on_all(lambda blob: find_index(blob, scan), blobs)))
@@ -132,18 +138,18 @@ def build_indexes(
     elsewhere: bool = False,
     publish: bool = False,
 ) -> Iterator[Builder]:
-    """Build missing indexes of datasets that are opened in the block by `run`.
+    """Let `run` build the missing indexes of datasets that are opened in the with block.
 
     with build_indexes(run) as builder:
         open_dataset("train-{000000..000999}.tar")
     print(len(builder.found))
 
     Args:
-        run: See `Run`.
-        on_found: See `Builder`.
-        on_index: See `Builder`.
-        elsewhere: See `Builder`.
-        publish: See `Builder`.
+        run: Carries out the building, in parallel or on other machines; see `Run`.
+        on_found: Called with the number of shards and their size in bytes before they are indexed.
+        on_index: Called with each shard and its index, in any order.
+        elsewhere: Whether other machines take part, so that indexes must be next to their shards.
+        publish: Whether to upload indexes of shards in object stores next to the shards.
     """
     builder = Builder(run, on_found, on_index, elsewhere, publish)
     token = _builder.set(builder)
@@ -154,5 +160,5 @@ def build_indexes(
 
 
 def current_builder() -> Builder | None:
-    """Return the builder of the enclosing `build_indexes`, or None."""
+    """Return the builder of the innermost `build_indexes` block; None outside of such a block."""
     return _builder.get()

@@ -1,20 +1,20 @@
-"""Finding the index of a shard, checking that it fits, and building it in one process.
+"""Find the index of a shard and check that it fits, or build it, in one process at a time.
 
-An index that is damaged or does not fit its shard is rebuilt. It holds a stamp of the shard: inode and both times. It fits
+An index that is damaged or does not fit its shard is rebuilt. An index stores a stamp of the shard: its inode, mtime and
+ctime. An index fits
 
--   the same file, without reading it, if size and stamp are equal (no program can set ctime) and a later change would have
-    given the shard another ctime;
--   a file of equal size and mtime with another inode or ctime, such as one with a new name or new permissions, if its content
-    is equal;
--   a copy of the shard, if the index is a copy as well, the content is equal, and the shard was not changed after the index.
+-   an unchanged file, which is recognised without reading it: size and stamp are equal. ctime cannot be set by programs; the
+    stamp also records whether every later change would have changed the ctime;
+-   a file of equal size and mtime, but another inode or ctime (it was renamed or got new permissions), if its content is equal;
+-   a copy of the shard, if the index was copied, too, the content is equal, and the shard was not changed after the index.
 
 A file of another size is scanned again, and so is a file of another mtime unless the index was copied with it. Contents are
 compared by `readers.storage.blob.content_hash.pin_content`: all bytes up to 1 MiB, else 16 pieces of 64 KiB, evenly spread. An
 index that fits by its content gets a new stamp if it can be written, so that the next check is fast. An index next to an object
-fits if size and content are equal.
+in a store fits if size and content are equal.
 
-Not detected is a change of a shard of more than 1 MiB that keeps its size and all 16 pieces, and that either keeps the mtime
-as well, or was made in a copy of shard and index before the copy was first opened, with an mtime before that of the index.
+One change is not detected: that of a shard of more than 1 MiB which keeps its size and all 16 pieces, and which either keeps
+the mtime, too, or was made in a copy of shard and index before the copy was first opened, with an mtime before the index's.
 """
 
 import logging
@@ -57,22 +57,23 @@ _log = logging.getLogger(f"gpu_aug.{__name__}")
 SUFFIX = ".gpuaug-index"
 """End of the names of index files."""
 _FORGET_BYTES = 1 << 26
-"""A scan releases the mapped pages each 64 MB, which would count as memory of this process otherwise."""
+"""A scan releases mapped pages after every 64 MB, as they would count as memory of this process."""
 _COPIED_BYTES = 1 << 23
-"""8 MB of an index next to an object are copied at a time: few requests, little memory."""
+"""An index next to an object is downloaded in pieces of 8 MB: few requests, little memory."""
 _SETTLED_NS = 100_000_000
-"""Clocks of file systems advance in steps of some ms: two changes within one step have the same time."""
+"""A ctime is only trusted after this time: clocks of file systems advance in steps of some ms, so a second change shortly after
+the first could have an equal ctime."""
 _SECOND_NS = 1_000_000_000
-"""Some file systems store whole seconds only."""
+"""Some file systems store times in whole seconds, so a ctime with a fraction shows a finer clock."""
 
 
 class FoundIndex(NamedTuple):
     """An index that fits its shard.
 
     Attributes:
-        path: The file.
-        head: Its head.
-        built: Whether it was built by this call.
+        path: Path of the index file.
+        head: The head of the index, which was read already.
+        built: Whether the index was built by this call.
     """
 
     path: Path
@@ -80,29 +81,29 @@ class FoundIndex(NamedTuple):
     built: bool = False
 
     def map(self) -> ShardIndex:
-        """Open its tables.
+        """Open the tables of the index, and return them.
 
         Raises:
-            DamagedFileError: The file was replaced.
+            DamagedFileError: The file was replaced after its head was read.
             OSError: The file no longer exists.
         """
         return ShardIndex(self.path, self.head)
 
 
 def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
-    """Return the index of a shard, from its file if that fits, else by a scan.
+    """Return the index of a shard; if no index file fits, scan the shard and write one.
 
-    The file is ``NAME.gpuaug-index`` next to the shard or, if that cannot be written, in the folder ``$GPU_AUG_CACHE``
-    (``~/.cache/gpu-aug`` when not set). Of several processes one builds it, and the others wait.
+    The file is ``NAME.gpuaug-index`` next to the shard; if that cannot be written, it is in the folder ``$GPU_AUG_CACHE``
+    (``~/.cache/gpu-aug`` if not set). If several processes need it, one builds it, and the others wait.
 
     Args:
         blob: The shard.
-        scan: Finds its samples.
-        distrust: Verify all checksums of a file before it is used, since one was wrong.
+        scan: Finds the samples in the shard.
+        distrust: Whether to verify all checksums of an existing file before it is used, because one was wrong.
 
     Raises:
         SourceError: The shard is not of the format of the scan.
-        IndexFileError: Neither path can be written.
+        IndexFileError: No writable folder was found for the index file.
         OSError: The shard cannot be read.
     """
     paths = _paths(blob, scan)
@@ -115,7 +116,7 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
 
 
 def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
-    """Return the index of a shard from a file that fits, on this machine or next to an object; None without one."""
+    """Return the index of a shard if a file with a fitting index exists, locally or next to an object; else None."""
     paths = _paths(blob, scan)
     found = _find(blob, scan, paths, distrust=False)
     if found is not None or not is_url(blob.location):
@@ -127,7 +128,7 @@ def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
 
 
 def location_beside(location: str, scan: Scan) -> str:
-    """Return the location of the index next to an object."""
+    """Return the path or URL of the index file next to a shard, given the path or URL of the shard."""
     return with_path(location, lambda path: f"{path}{scan.tag}{SUFFIX}")
 
 
@@ -197,7 +198,13 @@ def _stamp_of(blob: LocalBlob) -> Stamp:
 
 
 def _download(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex | None:
-    """Download the index next to an object, if there is one that fits."""
+    """Download the index next to an object in a store, and return it; None if there is no index, or none that fits.
+
+    Args:
+        blob: The shard.
+        scan: Finds the samples in the shard.
+        part: The local file to write.
+    """
     if not is_url(blob.location):
         return None
     try:
@@ -214,7 +221,7 @@ def _download(blob: Blob, scan: Scan, part: PartFile) -> FoundIndex | None:
 
 
 def _copy(blob: Blob, descriptor: int) -> None:
-    """Write a blob into an open file that is empty."""
+    """Copy all bytes of a blob into an open, empty file."""
     for start in range(0, blob.size_bytes, _COPIED_BYTES):
         stop = min(start + _COPIED_BYTES, blob.size_bytes)
         (data,) = blob.read([(start, stop)])
@@ -222,17 +229,17 @@ def _copy(blob: Blob, descriptor: int) -> None:
 
 
 def write_index(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
-    """Scan a shard and write its index into an open file, without a stamp.
+    """Scan a shard, write its index without a stamp into an open file, and return the head of the index.
 
     Args:
         blob: The shard.
-        scan: Finds its samples.
+        scan: Finds the samples in the shard.
         descriptor: Descriptor of the file, which is overwritten.
-        folder: Folder for temporary files, which long shards need.
+        folder: Folder for temporary files, which shards with many samples need.
 
     Raises:
         SourceError: The shard is not of the format of the scan.
-        OSError: The file or a temporary one cannot be written, or the shard cannot be read.
+        OSError: The file or a temporary file cannot be written, or the shard cannot be read.
     """
     try:
         return _write(blob, scan, descriptor, folder)
@@ -291,7 +298,7 @@ def _scan_entries(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
 
 
 def _paths(blob: Blob, scan: Scan) -> list[Path]:
-    """Return the paths where the index may lie, best first. That of an object belongs to one version of it."""
+    """Return the local paths at which the index file may be, best first; for a URL, they depend on the object's version."""
     suffix = f"{scan.tag}{SUFFIX}"
     if is_url(blob.location):
         return [path_in_cache("", f"{blob.location}\0{blob.stamp}", suffix)]

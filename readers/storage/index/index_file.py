@@ -1,6 +1,6 @@
-"""Layout of the index of a shard: tables of plain numbers.
+"""Layout of the index file of a shard, which consists of tables of plain numbers.
 
-One file holds, in this order, all numbers little-endian:
+The file holds, in this order, all numbers little-endian:
 
     32 bytes    name and version of the format, lengths of JSON and checksums, checksum of both
     40 bytes    stamp: identity of the shard's file on this machine, with a checksum of its own
@@ -8,9 +8,9 @@ One file holds, in this order, all numbers little-endian:
     uint32      CRC-32 of every 16 KiB of the tables
     tables      a row per sample, a pair (start, stop) per member, restart intervals, keys and faults
 
-It holds neither code nor pickles. It is mapped: opening reads only what stands before the tables; a piece of the tables is
-read and compared with its checksum when a sample needs it. So ten million samples are opened as fast as ten, and processes
-share pages. Only the stamp is ever overwritten, when the index fits a shard that is another file than before.
+The file holds neither code nor pickles. It is memory-mapped: opening reads only the part before the tables; a piece of the
+tables is read and compared with its checksum when a sample needs it. So an index of ten million samples is opened as fast as
+one of ten, and processes share pages. Only the stamp is ever overwritten, after a shard was moved or copied.
 """
 
 import json
@@ -28,18 +28,18 @@ from numpy.typing import NDArray
 from readers.storage.side_file import CheckedStruct, DamagedFileError
 
 FORMAT = b"gpu-aug index 4\n"
-"""First bytes of each file. Another layout needs another number."""
+"""First bytes of each file. A new layout needs a new number."""
 PREFIX = struct.Struct("<16sIII4x")
-"""Format, bytes of JSON, number of checksums, CRC-32 of JSON and checksums."""
+"""Format, length of the JSON in bytes, number of checksums, CRC-32 of JSON and checksums."""
 STAMP = CheckedStruct("QqqQI")
-"""Inode of the shard, its times of change, inode of the index, settled."""
+"""The fields of `Stamp`: inode of the shard, its mtime and ctime, inode of the index, settled."""
 BEFORE_TEXT = PREFIX.size + STAMP.size
 """Offset of the JSON."""
 CHUNK_BYTES = 1 << 14
-"""Bytes that have one checksum: checking 16 KiB takes a few us, and 64 GB of tables have 16 MB of checksums."""
+"""Bytes of the tables per checksum: checking 16 KiB takes a few us, and 64 GB of tables have 16 MB of checksums."""
 
 ROW = struct.Struct("<QQqIIIi")
-"""A row of the table of samples: the fields of ROW_TYPE."""
+"""Layout of a row of the table of samples, for single rows: the fields of ROW_TYPE."""
 ROW_TYPE = np.dtype(
     [
         ("key_start", "<u8"),  # in the text
@@ -55,7 +55,7 @@ ROW_TYPE = np.dtype(
     ]
 )
 PAIR = struct.Struct("<QQ")
-"""Start and stop of a member in the shard."""
+"""Layout of a row of the table of members: start and stop of the member in the shard."""
 TABLES = {
     "rows": ROW.size,  # [S], the first table
     "members": PAIR.size,  # [M]
@@ -65,24 +65,24 @@ TABLES = {
     "restart_length": 2,  # uint16, bytes of each interval with the marker after it, of the last one without
     "text": 1,  # keys and faults in UTF-8
 }
-"""Bytes of a row of each table, in the order of the file."""
+"""Number of bytes in a row of each table, in the order of the file."""
 Names = tuple[str, ...]
 Kind = tuple[Names, str | None, struct.Struct]
-"""Field names, image field, and the struct of the members' starts and stops."""
+"""A combination of fields: field names, image field, and the struct that holds the starts and stops of the members."""
 
 
 class Entry(NamedTuple):
-    """One sample in a shard.
+    """One sample of a shard, as a scan finds it.
 
     Attributes:
-        key: Unique in most shards, but it need not be.
-        members: (field name, start, stop) of each field, half open, in bytes from the start.
-        label: Class number, or -1.
-        size: (height, width) after EXIF orientation, or None.
+        key: Key of the sample; usually, but not necessarily, unique in the shard.
+        members: For each field its name, the offset of its first byte in the shard, and the offset after its last byte.
+        label: Class number, -1 for no label.
+        size: (height, width) of the image after EXIF orientation; None if unknown.
         fault: Reason why the sample cannot be read; empty if it can.
-        restarts: Restart intervals of its image, as `readers.image.restarts.restart_offsets` gives them. An index stores none
-            whose intervals exceed 64 kB, since these save little.
-        image_field: Name of the field with the image if the format names one, else None.
+        restarts: Restart intervals of the image, as `readers.image.restarts.restart_offsets` returns them; None if there are
+            none. The index does not store intervals of more than 64 kB, since these save little.
+        image_field: Name of the field with the image if the format declares one, else None.
     """
 
     key: str
@@ -95,11 +95,11 @@ class Entry(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """An observation about a shard for those who open it. Shard name, `where` and `what` form a sentence.
+    """A warning about a shard, for users who open it; the shard's path, `where` and `what` form a sentence.
 
     Attributes:
-        where: Observation, such as "ends at byte 5120".
-        what: Its meaning, in the same words for all shards, so that they can be counted.
+        where: What was observed in this shard, such as "ends at byte 5120".
+        what: What this means, with equal words for all shards, so that such shards can be counted.
     """
 
     where: str
@@ -107,14 +107,14 @@ class Remark(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """Identity of the file that an index fitted last.
+    """Identity of the shard file that an index fitted when it was last checked.
 
     Attributes:
-        inode: See `FileState`.
-        mtime_ns: See `FileState`.
-        ctime_ns: See `FileState`.
-        index_inode: Inode of the index itself: a copy of the index has another one.
-        settled: Whether each later change of the shard gives it another ``ctime_ns``.
+        inode: Inode of the shard; see `FileState`.
+        mtime_ns: Modification time of the shard; see `FileState`.
+        ctime_ns: Change time of the shard; see `FileState`.
+        index_inode: Inode of the index file itself: a copy of the index has another one.
+        settled: Whether every later change of the shard is certain to change its ``ctime_ns``.
     """
 
     inode: int
@@ -124,12 +124,12 @@ class Stamp(NamedTuple):
     settled: bool
 
     def pack(self) -> bytes:
-        """Return the bytes of the stamp."""
+        """Return the bytes of the stamp, with their checksum."""
         return STAMP.pack(*self)
 
     @classmethod
     def unpack(cls, data: bytes) -> Self | None:
-        """Read a stamp; None if it is missing or damaged."""
+        """Return the stamp in some bytes; None if it is missing or damaged."""
         with suppress(DamagedFileError):  # the content of the shard is then compared
             inode, mtime_ns, ctime_ns, index_inode, settled = STAMP.unpack(data, "stamp")
             return cls(inode, mtime_ns, ctime_ns, index_inode, bool(settled))
@@ -138,19 +138,19 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The part of an index that is read on opening.
+    """The head of an index, the part before its tables, which is read when the index is opened.
 
     Attributes:
-        identity: Identity of the shard and the scan; see `readers.storage.index`.
+        identity: A dict that identifies the shard and the scan: ``scan``, ``size_bytes`` and ``content``.
         digest: SHA-256 over keys, field sizes and labels, in hexadecimal digits.
-        kinds: The combinations of fields that samples have.
-        spans: Table -> (start, stop) in bytes from the first table.
-        num_repeated_keys: Number of samples with the key of an earlier one.
+        kinds: The combinations of fields that occur in samples.
+        spans: For each table the offsets of its first byte and after its last byte, counted from the first table.
+        num_repeated_keys: Number of samples whose key an earlier sample of the shard has, too.
         num_unlabelled: Number of readable samples without a label.
-        checksums: Checksums of the pieces of the tables, 4 bytes each.
+        checksums: Checksums of all 16 KiB pieces of the tables, 4 bytes each.
         start: Offset of the first table in the file.
         mark: CRC-32 of JSON and checksums, which identifies the file.
-        remarks: Remarks of the scan.
+        remarks: Warnings that the scan made about the shard.
     """
 
     identity: dict[str, Any]
@@ -170,15 +170,15 @@ class Head:
 
     @property
     def file_bytes(self) -> int:
-        """Length of the file."""
+        """Size of the complete index file in bytes."""
         return self.start + max(stop for _, stop in self.spans.values())
 
     @classmethod
     def parse(cls, data: bytes | memoryview) -> Self:
-        """Read the beginning of an index.
+        """Return the head at the beginning of the bytes of an index.
 
         Raises:
-            DamagedFileError: It is of another format, damaged or cut off.
+            DamagedFileError: The bytes are of another format, damaged or cut off.
         """
         mark = cls.mark_of(data)
         _, num_text, num_checksums, _ = PREFIX.unpack_from(data)
@@ -205,10 +205,10 @@ class Head:
 
     @staticmethod
     def mark_of(data: bytes | memoryview) -> int:
-        """Return the checksum of JSON and checksums.
+        """Return `mark` of an index, after verifying it, given the bytes at the beginning of the file.
 
         Raises:
-            DamagedFileError: It does not match, or the file is of another format.
+            DamagedFileError: The checksum does not match, or the file is of another format.
         """
         if len(data) < PREFIX.size:
             raise DamagedFileError("too short")
@@ -220,7 +220,12 @@ class Head:
 
     @staticmethod
     def pack(description: dict[str, Any], checksums: bytes) -> bytes:
-        """Return the bytes before the tables, with an empty stamp."""
+        """Return the bytes of an index before its tables, with an empty stamp.
+
+        Args:
+            description: Content of the JSON.
+            checksums: Checksums of the pieces of the tables.
+        """
         text = json.dumps(description).encode()
         text += b" " * (-(len(text) + len(checksums)) % 8)  # aligns the numbers of the tables
         mark = _mark(text + checksums, len(text))
@@ -229,11 +234,11 @@ class Head:
 
 
 def read_head(path: Path) -> tuple[Head, Stamp | None]:
-    """Return the head of an index file, and its stamp, which is None if the file is a copy of the stamped one.
+    """Return the head of an index file, and its stamp; the stamp is None if the index file was copied since it was stamped.
 
     Raises:
-        DamagedFileError: It is of another format, damaged or cut off.
-        OSError: It cannot be read.
+        DamagedFileError: The file is of another format, damaged or cut off.
+        OSError: The file cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -254,10 +259,10 @@ def read_head(path: Path) -> tuple[Head, Stamp | None]:
 
 
 def write_stamp(descriptor: int, stamp: Stamp) -> None:
-    """Overwrite the stamp of an index, with the inode of the index file.
+    """Overwrite the stamp of an index file; `index_inode` is set to the inode of that file.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     stamp = stamp._replace(index_inode=os.fstat(descriptor).st_ino)
     os.pwrite(descriptor, stamp.pack(), PREFIX.size)

@@ -1,4 +1,4 @@
-"""Storing the index of an object next to it, where every machine finds it."""
+"""Upload the index of a shard in an object store next to the shard, where every machine finds it."""
 
 from contextlib import suppress
 
@@ -11,15 +11,15 @@ from readers.storage.paths import shown_path
 
 
 def publish_index(blob: Blob, scan: Scan, found: FoundIndex) -> bool:
-    """Store the index of an object next to it, unless the same index is there; return whether it was stored.
+    """Upload the index of an object next to it, unless an equal index is there; return whether it was uploaded.
 
     Args:
-        blob: The object.
-        scan: Finds its samples.
-        found: Its index, in a file of this machine.
+        blob: The object, a shard.
+        scan: Finds the samples in the shard.
+        found: The index of the shard, in a local file.
 
     Raises:
-        IndexFileError: The store refuses it.
+        IndexFileError: The index cannot be uploaded.
     """
     from readers.storage.remote.files import open_remote
     from readers.storage.remote.options import Address, options_of

@@ -1,4 +1,4 @@
-"""The scan of a shard, which finds its samples for an index."""
+"""The description of a scan, which finds the samples of a shard for its index."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -12,14 +12,14 @@ from readers.storage.index.index_file import Entry, Remark
 
 @dataclass(frozen=True)
 class Scan:
-    """Finds the samples of the shards of a format. An index is valid for one scan only.
+    """How the samples in the shards of a format are found; an index is valid for one scan only.
 
     Attributes:
         name: Name of the format, as in ``open_dataset(source, format=name)``.
-        version: Version of the entries; it grows when the same bytes may give other entries.
-        find: Yields the samples, in stored order, from the bytes and the name of a shard, and remarks on the shard, which
-            the index stores. It can be pickled. A SourceError that it raises begins with the name.
-        options: Options of the caller, by the names of the dataset's arguments, as values of JSON; None and False count as
+        version: Version of the code of the scan; it grows when a shard may give other entries than before.
+        find: Yields the samples of a shard, in stored order, and remarks for the index, given the bytes and the name of the
+            shard. It must be picklable. Its SourceErrors must begin with the name of the shard.
+        options: Options of the dataset that change the entries, by argument name, as values of JSON; None and False count as
             not given.
     """
 
@@ -30,12 +30,12 @@ class Scan:
 
     @property
     def identity(self) -> str:
-        """Name, version and options as text, stored in the index."""
+        """Text with name, version and options, which the index stores to check that it belongs to this scan."""
         return " ".join([self.name, str(self.version), *filter(None, [self._asked])])
 
     @property
     def tag(self) -> str:
-        """Part of the file name, which differs between options; empty without options."""
+        """Part of the name of index files that depends on the options; empty without options."""
         return f".{sha256(self.identity.encode()).hexdigest()[:8]}" if self._asked else ""
 
     @property

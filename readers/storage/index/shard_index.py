@@ -1,4 +1,4 @@
-"""Reading the index of one shard; checksums are verified before use."""
+"""Read entries from the index of one shard; checksums are verified before bytes are used."""
 
 import mmap
 import zlib
@@ -23,25 +23,25 @@ from readers.storage.index.index_file import (
 from readers.storage.side_file import DamagedFileError
 
 _DROP_CHUNKS = 128
-"""Pages are released after this many chunks on average, so that neighbours read with them do not count as memory."""
+"""Mapped pages are released once per this many checked chunks, on average, so that read-ahead does not count as memory."""
 _FAULT: Kind = ((), None, PAIR)
-"""Kind of rows with a fault: their only member lies in the text."""
+"""Kind of rows with a fault: their only member is the text of the fault, in the table ``text``."""
 _PIECE_ROWS = 1 << 16
-"""Rows whose sizes are computed at a time, so that no temporary array is as long as the shard."""
+"""Number of rows whose sizes are computed at a time, so that temporary arrays stay short."""
 
 
 class Row(NamedTuple):
-    """The entry of one sample in the form that a fetch needs.
+    """The entry of one sample in an index, in the form that `ShardDataset.fetch` needs; see `Entry`.
 
     Attributes:
-        key: See `Entry`.
-        names: Names of its fields.
-        bounds: Start and stop of the first field, of the second one, and so on.
-        label: See `Entry`.
-        size: See `Entry`.
-        fault: See `Entry`.
-        restarts: See `Entry`.
-        image_field: See `Entry`.
+        key: Key of the sample.
+        names: Names of the fields.
+        bounds: Start and stop of the first field, start and stop of the second field, and so on, in bytes.
+        label: Class number, -1 for no label.
+        size: (height, width) of the image; None if unknown.
+        fault: Reason why the sample cannot be read; empty if it can.
+        restarts: Restart intervals of the image; None if there are none.
+        image_field: Name of the field with the image if the format declares one, else None.
     """
 
     key: str
@@ -55,15 +55,15 @@ class Row(NamedTuple):
 
 
 class ShardIndex:
-    """The index of one shard, mapped from its file.
+    """The index of one shard, memory-mapped from its file.
 
     Args:
-        path: Path of the file.
-        head: Its head, from `read_head`.
+        path: Path of the index file.
+        head: The head of the index, from `read_head`.
 
     Raises:
         DamagedFileError: The file was replaced after its head was read.
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
 
     def __init__(self, path: Path, head: Head) -> None:
@@ -84,7 +84,7 @@ class ShardIndex:
         return len(self.head)
 
     def rows(self, rows: Iterable[int]) -> list[Row]:
-        """Return the entries of samples. A fetch spends most of its time here.
+        """Return the entries of samples, given their row numbers; a fetch spends most of its time here.
 
         Raises:
             DamagedFileError: A checksum does not match.
@@ -117,7 +117,7 @@ class ShardIndex:
         return found
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """Return ``label``, ``height``, ``width`` or ``num_bytes`` of all samples, int64 [len].
+        """Return a column of all samples, int64 [len]: ``label``, ``height``, ``width``, ``num_bytes`` or ``kind``.
 
         Raises:
             DamagedFileError: A checksum does not match.
@@ -135,7 +135,7 @@ class ShardIndex:
         return np.concatenate([np.empty(0, np.int64), *pieces])
 
     def verify(self) -> None:
-        """Check all checksums.
+        """Verify all checksums of the tables.
 
         Raises:
             DamagedFileError: A checksum does not match.
@@ -175,7 +175,7 @@ class ShardIndex:
 
 
 class _Chunks:
-    """The tables in chunks of 16 KiB, each compared with its checksum when it is first needed."""
+    """Verifies the tables of an index in chunks of 16 KiB, each when it is first needed."""
 
     def __init__(self, data: memoryview, address: int, head: Head) -> None:
         self._data, self._address, self._head = data, address, head
@@ -185,11 +185,11 @@ class _Chunks:
         advise((address, address + len(data)), mmap.MADV_RANDOM)
 
     def check_if_needed(self) -> Callable[[int, int], None] | None:
-        """Return `check`, or None if all chunks are checked."""
+        """Return the method `check`; None if all chunks were verified already."""
         return self.check if self._num_unchecked else None
 
     def check(self, start: int, stop: int) -> None:
-        """Verify the checksums of bytes of the tables.
+        """Verify the chunks that hold the bytes from `start` up to, but not including, `stop`, if they were not yet.
 
         Raises:
             DamagedFileError: A checksum does not match.
@@ -223,7 +223,14 @@ class _Chunks:
 def _num_bytes(
     rows: NDArray[np.void], members: NDArray[np.uint64], start: int, stop: int
 ) -> NDArray[np.int64]:
-    """Return the bytes of the samples start to stop, -1 for those with a fault. Their members end where those of the next begin."""
+    """Return the size in bytes of each sample from `start` up to, but not including, `stop`; -1 for samples with a fault.
+
+    Args:
+        rows: The table of samples.
+        members: The table of members, uint64 [M, 2]; a sample's members end where those of the next sample begin.
+        start: First row.
+        stop: Row after the last one; it may be beyond the end.
+    """
     first = rows["first"][start : stop + 1].astype(np.int64)
     if stop >= len(rows):
         first = np.append(first, len(members))

@@ -1,4 +1,4 @@
-"""Writing the index of a shard; memory does not grow with its length."""
+"""Write the index of a shard; memory does not grow with the number of samples."""
 
 import hashlib
 import os
@@ -13,18 +13,18 @@ from readers.storage.index.index_file import CHUNK_BYTES, PAIR, ROW, TABLES, Ent
 from readers.storage.side_file import read_all, write_all
 
 _SPILL_BYTES = 1 << 20
-"""Bytes of a table that stay in memory; a multiple of 8, so that numbers are not cut."""
+"""Bytes of a table that are held in memory; a multiple of 8, so that no number is split."""
 _HASHES_PER_PASS = 1 << 21
-"""Hashes of keys that are sorted at a time: 16 MB."""
+"""Number of key hashes that are sorted at a time, which take 16 MB."""
 
 
 class IndexWriter:
-    """Takes the samples of a shard one by one, and writes the index at the end.
+    """Collects the samples of a shard one by one, and writes the index at the end.
 
-    Long tables go to files without a name, which the operating system removes if this process is killed.
+    Long tables go to temporary files without a name, which the operating system removes even if this process is killed.
 
     Args:
-        folder: Folder of these files.
+        folder: Folder of the temporary files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,10 +41,10 @@ class IndexWriter:
         return self._num_rows
 
     def add(self, entry: Entry | Remark) -> None:
-        """Take the next sample, or a remark on the shard.
+        """Add the next sample, or a remark about the shard.
 
         Raises:
-            OSError: The disk is full.
+            OSError: A temporary file cannot be written.
         """
         if isinstance(entry, Remark):
             self._remarks.append(entry)
@@ -81,7 +81,7 @@ class IndexWriter:
         self._digest.update(f"{key!r} {sizes} {label}\n".encode())
 
     def _begin_restarts(self) -> None:
-        """Fill the tables for the samples before the first one with restart intervals."""
+        """Fill the tables of restart intervals for all samples before the first one that has some."""
         self._has_restarts = True
         for name, width in (("restart_bounds", 8), ("scan_start", 4)):
             num_zeros = (self._num_rows - 1) * width
@@ -101,10 +101,14 @@ class IndexWriter:
         self._tables["restart_bounds"].add(self._num_lengths.to_bytes(8, "little"))
 
     def write(self, descriptor: int, identity: dict[str, Any]) -> Head:
-        """Overwrite an open file with the index; return its head.
+        """Write the index into an open file, whose content is replaced, and return the head of the index.
+
+        Args:
+            descriptor: Descriptor of the file.
+            identity: `Head.identity`.
 
         Raises:
-            OSError: The disk is full.
+            OSError: The file cannot be written.
         """
         spans, offset = {}, 0
         for name, table in self._tables.items():
@@ -129,7 +133,10 @@ class IndexWriter:
         return Head.parse(head)
 
     def _count_repeated(self) -> int:
-        """Return how many samples have the key of an earlier one, by 64-bit hashes: wrong for one shard in 10^6."""
+        """Return the number of samples whose key an earlier sample has, too.
+
+        Keys are compared by 64-bit hashes, so the result is wrong for about one shard in 10^6.
+        """
         num_passes = 1 + len(self._hashes) // (8 * _HASHES_PER_PASS)
         count = 0
         for turn in range(num_passes):
@@ -161,7 +168,7 @@ class IndexWriter:
 
 
 class _Table:
-    """Bytes that are appended, in memory up to a limit, then in a file."""
+    """A growing sequence of bytes, which is held in memory up to a limit, then in a temporary file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Files in object stores and on HTTP servers: requests, reads, and a cache on the local disk."""
+"""Access to files in object stores and on HTTP servers, with a cache on the local disk."""
 
 from readers.storage.remote.files import RemoteBlob, open_remote
 from readers.storage.remote.listing import list_around, list_remote, match_remote

@@ -1,4 +1,4 @@
-"""Accounts, containers and credentials of Azure Blob Storage from URLs and environment variables.
+"""Read accounts, containers and credentials of Azure Blob Storage from URLs and environment variables.
 
 obstore reads ``AZURE_STORAGE_ACCOUNT_NAME``, ``AZURE_STORAGE_ACCOUNT_KEY``, ``AZURE_STORAGE_SAS_TOKEN``,
 ``AZURE_STORAGE_TOKEN`` and those of service principals and managed identities. This module adds the variables of Azure's
@@ -17,7 +17,7 @@ _NAMES = {
     "AZURE_STORAGE_ACCOUNT": ("AZURE_STORAGE_ACCOUNT_NAME", "account_name"),
     "AZURE_STORAGE_KEY": ("AZURE_STORAGE_ACCOUNT_KEY", "account_key"),
 }
-"""A variable of Azure's command line -> obstore's variable, which has priority, and obstore's setting."""
+"""For each variable of Azure's command line: obstore's variable, which has priority, and obstore's setting."""
 _CONNECTION = "AZURE_STORAGE_CONNECTION_STRING"
 """The variable that Azure's own libraries and command line read."""
 _PARTS = {
@@ -26,23 +26,23 @@ _PARTS = {
     "sharedaccesssignature": "sas_key",
     "blobendpoint": "endpoint",
 }
-"""A name in a connection string, in lower case -> obstore's setting."""
+"""For each name in a connection string, in lower case: obstore's setting."""
 _FABRIC = ".fabric.microsoft.com"
-"""End of the hosts of OneLake, which obstore must be told to address in its own way."""
+"""End of the host names of OneLake, for which obstore needs another setting."""
 
 
 def azure_settings(
     root: str, endpoint: str | None, given: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name of a container, and the settings of its store.
+    """Return the name of a container, and obstore's settings for it.
 
     Args:
-        root: Root of a URL: ``container``, or ``container@account.dfs.core.windows.net``.
-        endpoint: URL of a server that is not Azure's own, or None.
-        given: Settings of the caller, which have priority.
+        root: `Address.root` of a URL: ``container``, or ``container@account.dfs.core.windows.net``.
+        endpoint: URL of a server other than Azure's own; None for Azure.
+        given: Settings that the caller passed, which have priority.
 
     Raises:
-        SourceError: The connection string in the environment is malformed, or no account is named.
+        SourceError: Neither the URL nor the environment names an account, or the connection string is malformed.
     """
     container, _, host = root.partition("@")
     found: dict[str, Any] = _read_environment()
@@ -74,7 +74,11 @@ def _read_environment() -> dict[str, Any]:
 
 
 def _parse_connection_string(text: str) -> dict[str, Any]:
-    """Return the settings in a connection string; none for an empty one."""
+    """Return obstore's settings for a connection string; an empty dict for an empty string.
+
+    Raises:
+        SourceError: The connection string names no account.
+    """
     pairs = [part.partition("=") for part in text.split(";") if part.strip()]
     parts = {name.strip().lower(): value for name, _, value in pairs}
     found = {_PARTS[name]: value for name, value in parts.items() if name in _PARTS}

@@ -1,6 +1,7 @@
-"""A block of a remote file as a file on the local disk.
+"""Files of the block cache: each holds one block of a remote file.
 
-It holds a header, a CRC-32 of each 64 KiB, and the bytes. Only the 64 KiB pieces that are needed are read and checked.
+The file consists of a header, the CRC-32 of each 64 KiB piece, and the bytes of the block. Only the pieces that are needed
+are read and verified.
 """
 
 import hashlib
@@ -15,20 +16,21 @@ from readers.sample import Payload
 Range = tuple[int, int]
 
 PIECE_BYTES = 1 << 16
-"""Bytes that have one checksum."""
+"""Size of a piece, the unit of checksums."""
 _HEAD = struct.Struct("<4s16sII")
-"""Format, digest of the block, number of bytes, CRC-32 of the checksums, which starts from the number of bytes."""
+"""Layout of the header: format, digest of the block, number of bytes, and CRC-32 of the checksums, which starts from the
+number of bytes."""
 _FORMAT = b"gab1"
-"""First bytes of each file. Another layout needs another digit."""
+"""First bytes of each file. A new layout needs a new digit."""
 
 
 class Block(NamedTuple):
-    """A block of a file, and the part of it to read.
+    """A block of a remote file, and the part of it that is needed.
 
     Attributes:
-        digest: Name of the block in the cache.
-        span: Its bytes in the file, half open.
-        wanted: The requested bytes, counted from the start of the block, half open.
+        digest: Hash of the file and the block's number, which names the block in the cache.
+        span: Offsets of the block's first byte in the file, and after its last byte.
+        wanted: Offsets of the first needed byte and after the last one, counted from the start of the block.
     """
 
     digest: bytes
@@ -37,20 +39,25 @@ class Block(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Bytes of a block from byte `start` on."""
+    """A part of a block that was read.
+
+    Attributes:
+        start: Offset of the part in the block.
+        data: Bytes of the part.
+    """
 
     start: int
     data: memoryview
 
 
 def find_blocks(key: str, size: int, length: int, ranges: Sequence[Range]) -> dict[int, Block]:
-    """Return the blocks that ranges of a file need, by their number.
+    """Return the blocks that contain ranges of a file, by block number.
 
     Args:
-        key: Identifies the file and its content.
-        size: Size of a block, in bytes.
-        length: Length of the file, in bytes.
-        ranges: Half open, within the file.
+        key: Text that identifies the file and its content.
+        size: Size of a block in bytes.
+        length: Size of the file in bytes.
+        ranges: Pairs of the first byte and the byte after the last one.
     """
     wanted: dict[int, Range] = {}
     for start, stop in ranges:
@@ -67,7 +74,14 @@ def find_blocks(key: str, size: int, length: int, ranges: Sequence[Range]) -> di
 
 
 def cut(parts: dict[int, Part], start: int, stop: int, size: int) -> Payload:
-    """Return bytes start to stop of a file from parts of its blocks of a size."""
+    """Return the bytes of a file from `start` up to, but not including, `stop`, joined from parts of its blocks.
+
+    Args:
+        parts: Parts of blocks, by block number; they must contain the range.
+        start: Offset of the first byte.
+        stop: Offset after the last byte.
+        size: Size of a block in bytes.
+    """
     pieces = []
     while start < stop:
         number, offset = divmod(start, size)
@@ -79,7 +93,7 @@ def cut(parts: dict[int, Part], start: int, stop: int, size: int) -> Payload:
 
 
 def describe(block: Block, data: Payload) -> bytes:
-    """Return the header and the checksums of a block."""
+    """Return the header and the checksums of a block, which precede its bytes in the file."""
     starts = range(0, len(data), PIECE_BYTES)
     pieces = [zlib.crc32(data[start : start + PIECE_BYTES]) for start in starts]
     checks = struct.pack(f"<{len(pieces)}I", *pieces)
@@ -87,11 +101,15 @@ def describe(block: Block, data: Payload) -> bytes:
 
 
 def read_part(descriptor: int, block: Block) -> Part:
-    """Read the wanted part of a block, extended to whole pieces of 64 KiB.
+    """Return the needed part of a block, extended to full pieces of 64 KiB.
+
+    Args:
+        descriptor: Descriptor of the file of the block.
+        block: The block.
 
     Raises:
-        ValueError: It is damaged.
-        OSError: It cannot be read.
+        ValueError: The file is damaged, or holds another block.
+        OSError: The file cannot be read.
     """
     length = block.span[1] - block.span[0]
     num_pieces = -(-length // PIECE_BYTES)

@@ -1,16 +1,16 @@
-"""Cache of blocks of remote files on the local disk: of limited size, with checksums, shared by processes.
+"""A cache on the local disk for blocks of remote files: of limited size, with checksums, and shared by processes.
 
-A folder holds
+Its folder holds
 
     CACHEDIR.TAG      marks the folder as a cache; a folder with other files and without this one is refused
-    lock, total       the lock of the cache, and the size of all blocks
-    ab/ab12...        one file per block; its name is a digest of the file, the stamp of its content, and the offset
+    lock, total       the file of the locks, and the total size of all blocks
+    ab/ab12...        one file per block; its name is a digest of the remote file, the stamp of its content, and the offset
 
 (see `readers.storage.remote.blocks`). A damaged block counts as missing.
 
-A block is written under a temporary name and then renamed, while the writer holds the lock. So readers see complete blocks
-only, and whoever holds the lock may delete temporary files, since their writers are dead: the operating system releases the
-locks of a process that ends. A block may be deleted while it is read.
+A block is written under a temporary name and then renamed, while the writer holds the lock of the total. So readers see only
+complete blocks, and a process that holds the lock may delete temporary files: their writers are dead, because the operating
+system releases the locks of a process that ends. A block may be deleted while it is read.
 """
 
 import logging
@@ -55,21 +55,27 @@ _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# Blocks of remote files. 
 _ENTRY = re.compile(r"[0-9a-f]{32}")
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.new")  # earlier versions use it as well
 _PATIENCE_SECONDS = 30.0
-"""Time after which a block is fetched here although another process claims it: that one may have been stopped."""
+"""Longest wait for a block that another process is fetching; after that it is fetched here, too, as that process may be
+stopped."""
 _ROOM_AFTER_EVICTION = 0.9
-"""Part of the limit that is left after an eviction, so that a scan of the folder makes room for many blocks."""
+"""Share of the limit that stays in use after an eviction, so that one scan of the folder makes room for many blocks."""
 _TOUCH_SECONDS = 1.0
-"""A block that was used within this time is not marked as used again: that costs a system call."""
+"""A block that was marked as used within this time is not marked again, which would cost a system call."""
 _DISK_BLOCK_BYTES = 4096
-"""Most file systems give a file whole blocks of this size."""
+"""Unit in which most file systems allocate disk space."""
 _TOTAL = CheckedStruct("Q")
-"""The file ``total``: bytes of all blocks on the disk."""
+"""Layout of the file ``total``: the disk space of all blocks, in bytes."""
 
 
 def open_cache(
     folder: str | None, limit_bytes: int | None, block_bytes: int
 ) -> "BlockCache | None":
-    """Return the cache in a folder, opened once per process; None if the limit is 0 or the folder cannot be written.
+    """Return the block cache in a folder, opened once per process; None if the limit is 0 or the folder cannot be written.
+
+    Args:
+        folder: Path of the folder; None takes the subfolder ``blocks`` of the cache folder.
+        limit_bytes: Largest size of all blocks; None is `default_limit_bytes`.
+        block_bytes: Size of a block.
 
     Raises:
         SourceError: The folder holds other files.
@@ -91,10 +97,10 @@ def open_cache(
 
 
 def clear_blocks(folder: Path) -> tuple[int, int]:
-    """Remove all blocks of a cache; running processes fetch the blocks they need again.
+    """Remove all blocks of the cache in a folder; running processes fetch the blocks that they need again.
 
     Returns:
-        Number of removed blocks, and the disk space they took; 0 and 0 if the folder is no cache.
+        The number of removed blocks, and their disk space in bytes; 0 and 0 if the folder is not a cache.
     """
     if not (folder / "CACHEDIR.TAG").exists():
         return 0, 0
@@ -102,16 +108,16 @@ def clear_blocks(folder: Path) -> tuple[int, int]:
 
 
 class BlockCache:
-    """Blocks of files in a folder; safe for many threads and processes.
+    """A cache of blocks of remote files in a folder; safe to use from many threads and processes.
 
     Args:
-        folder: The folder; it is created if it does not exist.
-        limit_bytes: Largest size of all files; None is `default_limit_bytes`.
+        folder: Path of the folder; it is created if it does not exist.
+        limit_bytes: Largest size of all blocks; None is `default_limit_bytes`.
         block_bytes: Size of a block, a multiple of 64 KiB.
 
     Raises:
         SourceError: The folder holds other files.
-        OSError: It cannot be created or written.
+        OSError: The folder cannot be created or written.
     """
 
     def __init__(self, folder: Path, limit_bytes: int | None, block_bytes: int = 1 << 18) -> None:
@@ -129,13 +135,13 @@ class BlockCache:
         )
 
     def read(self, key: str, length: int, ranges: Sequence[Range], fetch: Fetch) -> list[Payload]:
-        """Read ranges of a file, in the given order: cached blocks from the disk, others by `fetch`.
+        """Return the bytes of ranges of a remote file, in the given order; blocks that are not cached are fetched.
 
         Args:
-            key: Identifies the file and its content. It is not stored.
-            length: Length of the file, in bytes.
-            ranges: Half open, within the file.
-            fetch: Reads blocks of the file from its server.
+            key: Text that identifies the file and its content; only a hash of it is stored.
+            length: Size of the file in bytes.
+            ranges: Pairs of the first byte and the byte after the last one.
+            fetch: Reads ranges of the file from its server.
         """
         size = self._block_bytes
         blocks = find_blocks(key, size, length, ranges)
@@ -148,7 +154,7 @@ class BlockCache:
         return [cut(parts, start, stop, size) for start, stop in ranges]
 
     def clear(self) -> tuple[int, int]:
-        """Remove all blocks; return how many and their bytes on disk."""
+        """Remove all blocks; return their number and their disk space in bytes."""
         with self._lock.accounts():
             files = self._scan()
             self._set_total(remove_oldest(files, 0))
@@ -157,7 +163,7 @@ class BlockCache:
     def _read_around(
         self, ranges: Sequence[Range], parts: dict[int, Part], fetch: Fetch
     ) -> list[Payload]:
-        """Read ranges from cached blocks if these hold all of them, and others without their blocks."""
+        """Return the bytes of ranges when nothing can be stored: from cached blocks if possible, else fetch only the ranges."""
         size = self._block_bytes
         far = [
             (start, stop)
@@ -168,7 +174,7 @@ class BlockCache:
         return [fetched[span] if span in fetched else cut(parts, *span, size) for span in ranges]
 
     def _fill(self, missing: dict[int, Block], fetch: Fetch) -> dict[int, Part]:
-        """Fetch missing blocks; wait for blocks that another thread or process is fetching."""
+        """Return missing blocks by number: fetch them, or wait for those that another thread or process is fetching."""
         parts: dict[int, Part] = {}
         patient_until, wait = time.monotonic() + _PATIENCE_SECONDS, 0.002
         while missing:
@@ -187,7 +193,7 @@ class BlockCache:
         return parts
 
     def _fetch(self, blocks: dict[int, Block], fetch: Fetch) -> dict[int, Part]:
-        """Fetch blocks and store them."""
+        """Fetch blocks, store them, and return them by number."""
         if not blocks:
             return {}
         answers = fetch([block.span for block in blocks.values()])
@@ -195,7 +201,7 @@ class BlockCache:
         return {n: Part(0, memoryview(data)) for n, data in zip(blocks, answers, strict=True)}
 
     def _load(self, blocks: dict[int, Block]) -> dict[int, Part]:
-        """Load the wanted parts of blocks that are cached and undamaged."""
+        """Return the wanted parts of those blocks that are cached and undamaged, by number."""
         found = ((number, self._load_one(block)) for number, block in blocks.items())
         return {number: part for number, part in found if part}
 
@@ -240,7 +246,7 @@ class BlockCache:
         if total is None or total + size > self.limit_bytes:
             room = max(int(_ROOM_AFTER_EVICTION * self.limit_bytes) - size, 0)
             total = remove_oldest(self._scan(), room)
-        # Before the file is written: a process that dies in between has counted too much, never too little.
+        # This precedes the write, so that a process that dies in between leaves a total that is too large, never too small.
         self._set_total(total + size)
         path = self._path(name)
         path.parent.mkdir(exist_ok=True)
@@ -287,7 +293,11 @@ def _on_disk(size_bytes: int) -> int:
 
 
 def _claim_folder(folder: Path) -> None:
-    """Mark an empty folder as a cache, and refuse a folder with other files."""
+    """Create a folder if necessary, and mark it as a cache.
+
+    Raises:
+        SourceError: The folder is not marked as a cache, and holds other files.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     tag = folder / "CACHEDIR.TAG"
     if not tag.exists():

@@ -1,4 +1,4 @@
-"""Locks of the cache: one thread or process at a time fetches a block, or changes the total."""
+"""Locks of the block cache: only one thread or process at a time fetches a block, or changes the total size."""
 
 import errno
 import fcntl
@@ -11,14 +11,18 @@ from pathlib import Path
 from readers.storage.lock import wait_for
 
 LOCK_SECONDS = 5.0
-"""Patience for the lock of the total when blocks are stored: after that they are used without being stored."""
+"""Longest wait for the lock of the total when blocks are stored; after that, blocks are used without being stored."""
 
 
 class CacheLock:
-    """Claims of single blocks, and the lock of the total, among threads and processes.
+    """The locks of a block cache, which exclude other threads and processes: one per block, and one for the total size.
 
-    These are record locks (fcntl) on bytes of one file, since flock cannot lock single blocks. They belong to a process: a
-    child of a fork does not inherit them, and closing any descriptor of the file would release all of them, so it stays open.
+    These are record locks (fcntl) on single bytes of one file, since flock can only lock a whole file. They belong to the
+    process: a forked child does not inherit them, and closing any descriptor of the file would release all of them, so it
+    stays open.
+
+    Args:
+        file: Open descriptor of the lock file.
     """
 
     def __init__(self, file: int) -> None:
@@ -28,7 +32,11 @@ class CacheLock:
         self._claimed: set[int] = set()
 
     def claim(self, digest: bytes) -> bool:
-        """Claim a block to fetch it; return False if another thread or process has it."""
+        """Lock a block without waiting, in order to fetch it; return False if another thread or process holds its lock.
+
+        Args:
+            digest: `Block.digest`.
+        """
         byte = _byte_of(digest)
         with self._mutex:
             if byte in self._claimed or not self._try(byte):
@@ -37,7 +45,7 @@ class CacheLock:
             return True
 
     def release(self, digest: bytes) -> None:
-        """Release a claim."""
+        """Release the lock of a block that `claim` has taken."""
         byte = _byte_of(digest)
         with self._mutex:
             self._claimed.discard(byte)
@@ -45,7 +53,15 @@ class CacheLock:
 
     @contextmanager
     def accounts(self, patience_seconds: float | None = None) -> Iterator[None]:
-        """Hold the lock of the total; TimeoutError if others hold it for too long."""
+        """Hold the lock of the total size during the with block.
+
+        Args:
+            patience_seconds: Longest wait for the lock; None waits for another thread without limit, and for another process
+                up to a minute.
+
+        Raises:
+            TimeoutError: Another thread or process holds the lock for too long.
+        """
         if not self._accounts.acquire(timeout=-1 if patience_seconds is None else patience_seconds):
             raise TimeoutError
         try:
@@ -68,7 +84,7 @@ class CacheLock:
 
 
 def _byte_of(digest: bytes) -> int:
-    # Byte 0 is the lock of the total. Of the digest 40 bits do: two blocks with the same byte only wait for each other.
+    # Byte 0 is the lock of the total. 40 bits of the digest suffice: two blocks with the same byte only wait for each other.
     return 1 + int.from_bytes(digest[:5], "little")
 
 
@@ -76,10 +92,10 @@ _locks: dict[tuple[int, int], CacheLock] = {}
 
 
 def lock_of(folder: Path) -> CacheLock:
-    """Return the lock of the cache in a folder.
+    """Return the locks of the block cache in a folder.
 
     Raises:
-        OSError: Its file cannot be created.
+        OSError: The lock file cannot be created.
     """
     file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     status = os.fstat(file)

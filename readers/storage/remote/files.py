@@ -1,11 +1,11 @@
-"""Files in object stores and on HTTP servers, read in parts.
+"""Read parts of files in object stores and on HTTP servers.
 
     blob = open_remote("s3://bucket/train-000.tar")
     payloads = blob.read([(1536, 90_112), (90_624, 210_000)])
 
-Ranges that lie close together are read by one request, requests run in parallel, and blocks are stored in a cache of limited
-size on disk (`readers.storage.remote.cache`). A read never mixes two versions of an object: one that is replaced while it is
-in use gives an error.
+Ranges that are close together are read by one request, requests run in parallel, and blocks are stored in a cache of limited
+size on disk (`readers.storage.remote.cache`). A read never mixes two versions of an object: if an object is replaced while it
+is in use, reading raises an error.
 """
 
 import errno
@@ -22,25 +22,25 @@ from readers.storage.remote.requests import Connection, State, attempt, pool
 from readers.storage.traffic import count
 
 MERGE_GAP_BYTES = 256 << 10
-"""Bytes between two ranges that cost less than a request of their own."""
+"""Two ranges with at most this many bytes between them are read by one request, as a second request would cost more."""
 _REQUEST_BYTES = 8 << 20
-"""Longest request: longer ranges are divided, so that their parts come in parallel."""
+"""Largest number of bytes of a request: longer ranges are divided, so that their parts are read in parallel."""
 _WINDOW_BYTES = 8 << 20
-"""Bytes that a scan reads at a time, with two further windows in flight."""
+"""Number of bytes that a scan reads at a time, while two further windows are requested."""
 
 Range = tuple[int, int]
 
 
 def open_remote(url: str, options: StorageOptions | None = None) -> "RemoteBlob":
-    """Open an object or a file by its URL (``s3://``, ``gs://``, ``http://``, ``https://``).
+    """Open an object in a store or a file on an HTTP server, and return it.
 
     Args:
-        url: For S3 and GCS ``scheme://bucket/path`` with the path as it is; for HTTP percent-encoded.
+        url: ``scheme://bucket/path`` for stores, with the path not percent-encoded; percent-encoded for HTTP.
         options: Options of the connection; by default those of a `Url`, else those of `configure`.
 
     Raises:
-        SourceError: It does not exist, access is refused, the server cannot be reached or serves no ranges, or obstore is
-            not installed.
+        SourceError: The file does not exist, access is refused, the server cannot be reached or does not serve ranges, or
+            obstore is not installed.
     """
     options = options_of(url, options)
     address = Address.of(url)
@@ -67,11 +67,17 @@ def open_remote(url: str, options: StorageOptions | None = None) -> "RemoteBlob"
 
 
 class NoRangesError(SourceError):
-    """The server answers a request for a range with the whole file."""
+    """The server does not serve ranges: it answers a request for a range with the whole file."""
 
 
 class RemoteBlob:
-    """A `readers.storage.blob.Blob` behind a URL. It can be pickled; nothing stays open."""
+    """A remote file as a `readers.storage.blob.Blob`. It can be pickled, and holds no open connection.
+
+    Args:
+        url: URL of the file.
+        options: Options of the connection.
+        state: State of the file when it was opened; later reads must find it in this state.
+    """
 
     def __init__(self, url: str, options: StorageOptions, state: State) -> None:
         self.location: str = Url(url, options)
@@ -84,11 +90,11 @@ class RemoteBlob:
         self.stamp = " ".join(map(str, state))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the state as well: another process reads the same content, or gets an error."""
+        """Pickle the state, too, so that another process reads the same content, or gets an error."""
         return RemoteBlob, (self.location, self.options, self._state)
 
     def read(self, ranges: Sequence[Range]) -> list[Payload]:
-        """Read half-open byte ranges; see `Blob.read`."""
+        """Return the bytes of several ranges, through the cache; see `Blob.read`."""
         for start, stop in ranges:
             if not 0 <= start <= stop <= self.size_bytes:
                 raise OSError(
@@ -100,7 +106,7 @@ class RemoteBlob:
         return cache.read(self._cache_key(), self.size_bytes, ranges, self.read_exactly)
 
     def read_exactly(self, ranges: Sequence[Range]) -> list[Payload]:
-        """Read ranges without the cache; see `read`."""
+        """Return the bytes of several ranges, without the cache; see `Blob.read`."""
         requests, parts = _merge_ranges(ranges)
         deadline = time.monotonic() + self.options.deadline_seconds
         if len(requests) == 1:
@@ -117,7 +123,7 @@ class RemoteBlob:
         return [_join([answers[n][start:stop] for n, start, stop in pieces]) for pieces in parts]
 
     def content(self) -> "Windows":
-        """Return the whole object for a scan, with read-ahead."""
+        """Return the bytes of the whole object for a scan, with read-ahead."""
         return Windows(self, _WINDOW_BYTES, num_ahead=2)
 
     def _request(self, span: Range, deadline: float) -> Payload:
@@ -137,7 +143,12 @@ class RemoteBlob:
 
 
 def _merge_ranges(ranges: Sequence[Range]) -> tuple[list[Range], list[list[tuple[int, int, int]]]]:
-    """Return requests that cover ranges, and the pieces of each range: (request, start in it, stop in it)."""
+    """Return the ranges of requests that cover some ranges, and where each range is found in the answers.
+
+    Returns:
+        Ranges to request; and for each given range a list of pieces, (index of the request, start in its answer, stop in its
+        answer).
+    """
     spans: list[list[int]] = []
     for start, stop in sorted(ranges):
         if start == stop:
@@ -169,13 +180,13 @@ def _join(pieces: list[Payload]) -> Payload:
 
 
 class Windows:
-    """The bytes of a blob in windows, with read-ahead of the next ones; a `Content`.
+    """The bytes of a remote file as a `Content`, which is read in windows, with read-ahead of the next ones.
 
     Args:
-        blob: The file to read.
-        window_bytes: Size of a window.
-        num_ahead: Number of requests in flight while one window is in use.
-        cached: Whether windows go through the cache on disk.
+        blob: The remote file.
+        window_bytes: Size of a window in bytes.
+        num_ahead: Number of windows that are requested ahead of the one in use.
+        cached: Whether windows are read through the cache on disk.
     """
 
     def __init__(

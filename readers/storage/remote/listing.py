@@ -1,4 +1,4 @@
-"""Listing the objects in a store: those below a prefix, or those that match a pattern."""
+"""List the objects in a store: those below a prefix, or those that match a pattern."""
 
 import warnings
 from bisect import bisect
@@ -25,19 +25,19 @@ from readers.storage.remote.requests import Connection, State, attempt
 T = TypeVar("T")
 
 _MARKER = "_$folder$"
-"""Hadoop marks folders by empty objects whose names end like this."""
+"""End of the names of empty objects with which Hadoop marks folders."""
 
 
 def list_remote(url: str, options: StorageOptions | None = None, *, own: bool = False) -> list[str]:
-    """Return the URLs of all objects below a prefix (``s3://bucket/folder``), sorted, without those that mark folders.
+    """Return the sorted URLs of all objects below a prefix, without empty objects that only mark folders.
 
     Args:
-        url: The prefix.
-        options: Options of the connection.
-        own: Whether to include our own files next to the data.
+        url: The prefix, such as ``s3://bucket/folder``.
+        options: Options of the connection; by default those of a `Url`, else those of `configure`.
+        own: Whether to include files that this package writes next to the data, such as indexes.
 
     Raises:
-        SourceError: No object is found, the store cannot be listed, or as for `open_remote`.
+        SourceError: There are no objects, the store cannot be listed, or the URL is not one of a store.
     """
     listing = _Listing(url, options)
     if listing.address.scheme not in BUCKETS:
@@ -64,7 +64,7 @@ def list_remote(url: str, options: StorageOptions | None = None, *, own: bool = 
 def states_below(url: str, options: StorageOptions | None = None) -> Iterator[tuple[str, State]]:
     """Yield the URL and the state of each object below a prefix, in the order of their names.
 
-    This includes the empty objects with which some tools mark folders, without the slash at their end.
+    This includes empty objects that mark folders; the slash at the end of their names is missing.
 
     Raises:
         SourceError: The store cannot be listed.
@@ -76,13 +76,17 @@ def states_below(url: str, options: StorageOptions | None = None) -> Iterator[tu
 
 
 def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
-    """Return the URLs of the objects that match a pattern (``s3://bucket/*/train-*.tar``), sorted.
+    """Return the sorted URLs of the objects that match a pattern, such as ``s3://bucket/*/train-*.tar``.
 
     ``*``, ``?`` and ``[...]`` stand for characters other than a slash, as in a shell; each matching folder is listed by a
     request of its own. If an object has the pattern itself as its name, it is the only match.
 
+    Args:
+        url: The pattern.
+        options: Options of the connection; by default those of a `Url`, else those of `configure`.
+
     Raises:
-        SourceError: No object is found, the store cannot be listed, or as for `open_remote`.
+        SourceError: No object matches, the store cannot be listed, or the URL cannot be read.
     """
     listing = _Listing(url, options)
     parts = listing.address.path.split("/")
@@ -103,9 +107,10 @@ def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
 
 
 def list_around(url: str, options: StorageOptions | None = None) -> list[tuple[str, list[str]]]:
-    """Return the URL and the contents of the folder before a pattern, and of the folder above it.
+    """Return the URL and the contents of the folder that a pattern searches, and of the folder above it.
 
-    Contents are names relative to the folder. Folders end in a slash; those called ``metadata`` are listed with their contents.
+    The contents are names relative to the folder; names of subfolders end in a slash. If a subfolder is called ``metadata``,
+    its contents are listed, too.
 
     Raises:
         SourceError: The store cannot be listed.
@@ -125,11 +130,11 @@ def list_around(url: str, options: StorageOptions | None = None) -> list[tuple[s
 
 
 class _Listing:
-    """Lists a store, except for keys that its client cannot parse.
+    """Lists the objects of a store, without keys that the client, obstore, cannot parse.
 
     Args:
-        url: URL of any object in it, for errors and with its options.
-        options: Options of the connection; None as for `open_remote`.
+        url: URL of any object or prefix in the store.
+        options: Options of the connection; by default those of a `Url`, else those of `configure`.
     """
 
     def __init__(self, url: str, options: StorageOptions | None) -> None:
@@ -139,7 +144,7 @@ class _Listing:
         self._left_out: list[str] = []
 
     def url_of(self, path: str) -> str:
-        """Return the URL of an object, with the options of the connection."""
+        """Return the URL of an object with the options of the connection, given its path in the store."""
         return Url(f"{self.address.scheme}://{self.address.root}/{path}", self._options)
 
     def below(self, prefix: str) -> Iterator[tuple[str, State]]:
@@ -157,7 +162,7 @@ class _Listing:
             yield from ((path, state) for path, state in self._walk(prefix) if path > after)
 
     def level(self, folder: str) -> tuple[dict[str, State], list[str]]:
-        """Return the objects in a folder, without those that mark folders, and its subfolders.
+        """Return the objects directly in a folder with their states, without those that mark folders, and its subfolders.
 
         Raises:
             SourceError: The store cannot be listed.
@@ -166,7 +171,7 @@ class _Listing:
         try:
             objects, folders = self._ask(lambda: self._connection.level(folder))
         except _UnaddressableKeyError as error:
-            # A listing cannot stop before a key, so it starts after the key: "0" follows "/" in the order of characters.
+            # A listing cannot skip a key, so another one starts after it: "0" follows "/" in the order of characters.
             behind = dict(self._pages(folder, f"{error.key.removesuffix('/')}0"))
             self._left_out.append(error.key)
             objects = {path: behind[path] for path in behind if "/" not in path[len(start) :]}
@@ -182,7 +187,7 @@ class _Listing:
         return objects, [path for path in folders if path]
 
     def warn_of_left_out(self) -> None:
-        """Warn with the number of keys that cannot be read."""
+        """Warn with the number of keys that the client cannot parse, if there are any."""
         if self._left_out:
             warnings.warn(
                 f"{counted(len(self._left_out), 'key')} of {shown(self._given)} cannot be read, and what lies below or beside them under names "
@@ -199,7 +204,14 @@ class _Listing:
                 yield from self._walk(path.removesuffix("/"))
 
     def _pages(self, prefix: str, after: str | None) -> Iterator[tuple[str, State]]:
-        """Yield objects in the order of the store, from the one after a key on; after an error it continues after the last one."""
+        """Yield the path and the state of objects below a prefix, in the order of the store.
+
+        After a transient error, listing continues after the last object.
+
+        Args:
+            prefix: The prefix.
+            after: Only objects after this key are listed; None lists all.
+        """
         pages = self._connection.states(prefix, after)
 
         def ask() -> list[tuple[str, State]]:
@@ -225,7 +237,11 @@ class _Listing:
 
 
 class _UnaddressableKeyError(SourceError):
-    """A page of a listing has a key that the client cannot parse, so it gives nothing of the page."""
+    """A page of a listing has a key that the client cannot parse, so the whole page is lost.
+
+    Attributes:
+        key: The key.
+    """
 
     def __init__(self, text: str, key: str) -> None:
         super().__init__(text)
@@ -233,7 +249,7 @@ class _UnaddressableKeyError(SourceError):
 
 
 def _match_last_part(paths: list[str], pattern: str) -> list[str]:
-    """Return the paths whose last part matches a pattern; as in a shell, hidden ones do not match."""
+    """Return the paths whose last part matches a pattern; as in a shell, wildcards do not match hidden names."""
     names = {path.rpartition("/")[2]: path for path in paths}
     if pattern in names:
         return [names[pattern]]

@@ -10,23 +10,23 @@ from typing import Any, NamedTuple
 from readers.sample import SourceError
 
 AZURE = ("az", "abfs", "abfss")
-"""Schemes of Azure Blob Storage, as fsspec and Hadoop write them."""
+"""URL schemes of Azure Blob Storage, as fsspec and Hadoop write them."""
 BUCKETS = ("s3", "gs", *AZURE)
-"""Schemes of stores with buckets or containers, which can be listed."""
+"""URL schemes of stores with buckets or containers, which can be listed."""
 SCHEMES = (*BUCKETS, "http", "https")
-"""All schemes that can be read."""
+"""All URL schemes that can be read."""
 _UNADDRESSABLE = re.compile(r"(^|/)\.{0,2}(/|$)")
-"""Matches keys that obstore cannot address."""
+"""Matches keys that obstore cannot address: with an empty part, ``.`` or ``..`` between slashes."""
 RENAME = (
     "obstore, which reads stores, cannot address a key with an empty part, '.' or '..' between slashes: copy the object to "
     "a key without, as by aws s3 mv"
 )
-"""Advice for such keys."""
+"""Advice for keys that obstore cannot address."""
 
 
 @dataclass(frozen=True)
 class StorageOptions:
-    """Options of connections to remote data, and of their cache.
+    """Options of connections to remote data, and of the cache of blocks.
 
     Attributes:
         cache_folder: Folder of the cache of blocks; None takes ``$GPU_AUG_CACHE/blocks``, or
@@ -34,10 +34,10 @@ class StorageOptions:
         cache_bytes: Largest size of the cache, over all processes. None takes 10 GB, or a tenth of the
             free disk if that is less; 0 stores nothing, and only the requested bytes are read.
         block_bytes: Size of a block of the cache, a multiple of 64 KiB.
-        retries: Number of times a failed request is repeated.
-        timeout_seconds: Longest time for one request with its answer.
-        deadline_seconds: Longest time for one read with all its attempts.
-        concurrency: Requests in flight at the same time, per process.
+        retries: Largest number of times that a failed request is repeated.
+        timeout_seconds: Time limit of one request with its answer.
+        deadline_seconds: Time limit of one read with all of its attempts.
+        concurrency: Number of requests that a process makes at the same time.
         endpoint: URL of a server with the interface of S3, GCS or Azure that is not the provider's own; None takes
             ``AWS_ENDPOINT_URL`` for S3 and ``AZURE_STORAGE_ENDPOINT`` for Azure.
         anonymous: Whether requests go out unsigned, for public buckets.
@@ -45,7 +45,7 @@ class StorageOptions:
             left in the usual environment variables (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_KEY, ...).
 
     Raises:
-        ValueError: A number is negative, or 0 where it must be positive.
+        ValueError: A value is out of range.
 
     Example:
         >>> StorageOptions(endpoint="http://minio:9000", cache_bytes=0).endpoint
@@ -78,10 +78,14 @@ class StorageOptions:
 
 
 def require_url(endpoint: str | None, name: str) -> str | None:
-    """Return an endpoint that is the URL of a server; with another one obstore would panic, or ask DNS for it.
+    """Return an endpoint unchanged, after checking that it is a URL: with other texts obstore would crash, or query DNS.
+
+    Args:
+        endpoint: The endpoint; None or "" for none.
+        name: Name of the option or variable, for the error.
 
     Raises:
-        SourceError: It does not begin with http:// or https://.
+        SourceError: The endpoint does not begin with http:// or https://.
     """
     if endpoint and not endpoint.startswith(("http://", "https://")):
         host = endpoint.rpartition("://")[2]
@@ -93,7 +97,7 @@ _default = StorageOptions()
 
 
 def configure(**changes: Any) -> StorageOptions:
-    """Change the options of all remote data that this process opens from now on, and return them.
+    """Change the default options for all remote data that this process opens from now on, and return them.
 
     Args:
         changes: Fields of `StorageOptions`.
@@ -108,13 +112,13 @@ def configure(**changes: Any) -> StorageOptions:
 
 
 def is_remote(location: str | os.PathLike[str]) -> bool:
-    """Return whether this is a URL with a scheme that can be read."""
+    """Return whether a location is a URL with a scheme that can be read."""
     scheme, colon, _ = os.fspath(location).partition("://")
     return bool(colon) and scheme.lower() in SCHEMES
 
 
 def shown(url: str) -> str:
-    """Return a URL for messages, without a password or signature in it."""
+    """Return a URL in the form for messages: without password, signature and other parts of its query."""
     if not url.lower().startswith("http"):
         return url
     parts = urllib.parse.urlsplit(url)
@@ -122,7 +126,7 @@ def shown(url: str) -> str:
 
 
 class Url(str):
-    """A URL with the options of its connection, which are pickled with it."""
+    """A URL that carries the options of its connection; they are pickled with it."""
 
     __slots__ = ("options",)
     options: StorageOptions
@@ -134,11 +138,11 @@ class Url(str):
         return made
 
     def __format__(self, spec: str) -> str:
-        """Return the URL for messages, as `shown` does; `readers.storage.paths.with_path` makes other URLs of it."""
+        """Return the URL in the form for messages, so that f-strings show no credentials; see `shown`."""
         return format(shown(str(self)), spec)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the options as well."""
+        """Pickle the options, too."""
         return Url, (str(self), self.options)
 
 
@@ -148,7 +152,13 @@ def options_of(url: str, options: StorageOptions | None) -> StorageOptions:
 
 
 class Address(NamedTuple):
-    """A parsed URL: the store and the path in it."""
+    """A parsed URL.
+
+    Attributes:
+        scheme: Scheme in lower case, such as "s3".
+        root: The bucket or container; for HTTP the URL of the server, with the query of the URL.
+        path: Path of the object in the bucket or on the server, not percent-encoded.
+    """
 
     scheme: str
     root: str
@@ -156,10 +166,10 @@ class Address(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> "Address":
-        """Parse a URL.
+        """Return the parts of a URL.
 
         Raises:
-            SourceError: Its scheme or its path cannot be read.
+            SourceError: The scheme cannot be read, or obstore cannot address the path.
         """
         scheme, _, rest = url.partition("://")
         if not is_remote(url):

@@ -1,4 +1,4 @@
-"""Reasons for refused requests, and the settings that help."""
+"""Explain refused requests: the reason, and the settings that help."""
 
 import errno
 import os
@@ -25,9 +25,9 @@ _SILENCES = (
     ("TimedOut", "it took the connection and gave no answer in time"),
     ("error sending request", "there was no connection, or it broke off"),
 )
-"""Words in the text of obstore's error -> what happened; the first match counts."""
+"""Pairs of words in the text of obstore's error, and what they mean; the first match counts."""
 _PASSING = ("408", "425", "429")
-"""Statuses of 4xx that may go away: a time-out, a request that came too early, too many requests."""
+"""HTTP statuses of the class 4xx that may go away: a time-out, a request that came too early, too many requests."""
 # Parts of advice: the variables that obstore reads for each provider.
 _AWS = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN where they are temporary)"
@@ -37,7 +37,7 @@ _AZURE = "AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN (or those of a se
 _PUBLIC = "or give anonymous=True for public data"
 _NEW_TOKEN = f"get new temporary credentials and set {_AWS}"
 _REGION = "set AWS_REGION to the region of the bucket"
-# Error code of S3 or Azure -> advice.
+# Advice for each error code of S3 or Azure.
 _ADVICE = {
     "ExpiredToken": f"the session token has expired: {_NEW_TOKEN}",
     "ExpiredTokenException": f"the session token has expired: {_NEW_TOKEN}",
@@ -62,17 +62,17 @@ _ADVICE = {
 def refusal(
     error: Exception, scheme: str, *, reached: bool = False, writing: bool = False
 ) -> OSError | None:
-    """Return the error of a request that the store refuses also the next time; None for other errors.
+    """Return the error to raise if the store refused a request for good; None for other errors, which may go away.
 
     Args:
         error: The exception from obstore.
         scheme: Scheme of the URL.
-        reached: Whether the store has answered this process before, so that there are credentials.
-        writing: Whether it was a write, which needs more permissions than reading.
+        reached: Whether the store has answered this process before, so that credentials exist.
+        writing: Whether the request was a write, which needs more permissions than reading.
 
     Returns:
-        EACCES if credentials may help, ENOENT if the bucket does not exist, else EINVAL; strerror gives the answer of the
-        store, and what to set.
+        An OSError: EACCES if credentials may help, ENOENT if the bucket does not exist, else EINVAL; strerror gives the
+        answer of the store, and the settings that help.
     """
     refused = _refusal(error, scheme, reached)
     if refused is None or not writing:
@@ -84,7 +84,7 @@ def refusal(
 
 
 def unanswered(error: Exception, options: StorageOptions) -> str:
-    """Return which server did not answer, what happened, and where its address was set; "" if the server answered.
+    """Return a text with the server that did not answer, what happened, and where its address is set; "" if it answered.
 
     Args:
         error: The exception from obstore.
@@ -105,7 +105,7 @@ def unanswered(error: Exception, options: StorageOptions) -> str:
 
 
 def for_destination(reason: str) -> str:
-    """Return the reason without the advice to go without credentials, since writing needs some."""
+    """Return a reason without the advice to use anonymous access, since writing needs credentials."""
     return reason.replace(f", {_PUBLIC}", "")
 
 
@@ -151,7 +151,7 @@ def _missing_credentials(scheme: str) -> str:
 
 
 def _usual_advice(scheme: str, status: str) -> str:
-    """Return the most frequent remedy, for stores that give no reason."""
+    """Return the advice that helps most often, for refusals without a reason."""
     if scheme == "gs":
         return f"give the account leave to read the bucket, or set {_GOOGLE}, {_PUBLIC}"
     if scheme in AZURE:

@@ -1,4 +1,4 @@
-"""Requests to object stores and HTTP servers: connections, retries, time limits and errors.
+"""Make requests to object stores and HTTP servers, with retries, time limits and errors that explain the cause.
 
 The requests themselves are made by the package obstore.
 """
@@ -36,19 +36,25 @@ from readers.storage.traffic import CountingThreads
 T = TypeVar("T")
 
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.1, 10.0
-"""Waits between attempts double from the first to the longest: servers that are overloaded need time to recover."""
+"""Waits between attempts double from the first to the longest: overloaded servers need time to recover."""
 _ENDLESS = "3650days"
-"""For requests that transfer a whole file, whose time depends on its size. obstore takes no infinite time."""
+"""Time limit of requests that transfer a whole file, whose time depends on its size; obstore has no infinite limit."""
 _UNADDRESSABLE = re.compile(r'path: "((?:[^"\\]|\\.)*)"')
 """Finds the key in the text of obstore's error for a listing with a key that it cannot parse."""
 _STRANGER_SECONDS = 4.0
-"""Time limit of a server that never answered this process: a wrong name is reported while the user still looks at the screen."""
+"""Time limit for a server that never answered this process, so that a misspelt name is reported soon."""
 _RETRIES_OF_REFUSALS = 2
 """Retries after status 403: new credentials take a moment to reach all servers, and a retry costs 0.2 s."""
 
 
 class State(NamedTuple):
-    """The version of an object's content."""
+    """The version of an object's content, to detect changes.
+
+    Attributes:
+        size_bytes: Size of the object.
+        etag: ETag of the object; "" if the server gives none.
+        modified: Time of the last change, in ISO format.
+    """
 
     size_bytes: int
     etag: str
@@ -61,18 +67,18 @@ class State(NamedTuple):
 
 
 class Connection:
-    """Requests to one store: a bucket, or an HTTP server.
+    """Makes requests to one bucket or HTTP server; most of them are not retried here, see `attempt`.
 
     Args:
-        address: Address of any object in it.
-        options: Connection options.
+        address: Address of any object in the bucket or on the server.
+        options: Options of the connection.
     """
 
     def __init__(self, address: Address, options: StorageOptions) -> None:
         self._address, self._options = address, options
 
     def head(self, path: str) -> State:
-        """Return the state of an object, without its bytes."""
+        """Return the state of an object, without reading its bytes."""
         if self._address.scheme in BUCKETS:
             try:
                 return State.of(_obstore().head(self._store(), path))
@@ -84,10 +90,10 @@ class Connection:
         return State.of(_obstore().get(self._store(), path, options={"range": (0, 1)}).meta)
 
     def get(self, path: str, start: int, stop: int, state: State) -> Payload:
-        """Read a range of an object, which must still be in this state.
+        """Return the bytes of an object from `start` up to, but not including, `stop`.
 
         Raises:
-            OSError: ESTALE, it is in another state; EIO, the answer is too short.
+            OSError: ESTALE if the object is no longer in the given state; EIO if the answer is too short.
         """
         result = _obstore().get(self._store(), path, options={"range": (start, stop)})
         found = State.of(result.meta)
@@ -104,13 +110,19 @@ class Connection:
         return State.of(result.meta), result.stream(min_chunk_size=1 << 20)
 
     def put(self, path: str, file: Path) -> None:
-        """Write a file as an object, which replaces another one when all bytes have arrived."""
+        """Upload a file as an object; an existing object is replaced when all bytes have arrived."""
         _obstore().put(self._store(endless=True), path, file)
 
     def writer(self, path: str, *, part_bytes: int, concurrency: int) -> Any:
-        """Return a writer of an object, which replaces another one when the writer is closed.
+        """Return a file object that writes an object; an existing object is replaced when the writer is closed.
 
-        Parts are retried as in `StorageOptions`. A writer that is left with an error removes the parts that it has sent.
+        Uploads of parts are retried as `StorageOptions` says. If its with block raises an error, the writer removes the parts
+        that it has uploaded.
+
+        Args:
+            path: Path of the object.
+            part_bytes: Size of a part of the upload.
+            concurrency: Number of parts that are uploaded at a time.
         """
         store = self._store(retries=self.retries)
         return _obstore().open_writer(
@@ -126,7 +138,12 @@ class Connection:
         _obstore().delete(self._store(), path)
 
     def states(self, prefix: str, after: str | None) -> Iterator[list[tuple[str, State]]]:
-        """Yield pages of the objects below a prefix with their states, in the order of the store, from the one after a key on."""
+        """Yield pages of the objects below a prefix with their states, in the order of the store.
+
+        Args:
+            prefix: The prefix; "" lists all objects.
+            after: Only objects after this key are listed; None lists all.
+        """
         listed = _obstore().list(
             self._store(), prefix=prefix or None, offset=after, chunk_size=1000
         )
@@ -135,19 +152,19 @@ class Connection:
 
     @property
     def retries(self) -> int:
-        """Number of retries of a request without an answer: fewer for a server that never answered."""
+        """Number of retries of a request that gets no answer; fewer if the server has never answered this process."""
         most = self._options.retries
         known = _server_of(self._address, self._options) in _reached
         return most if known else min(most, _RETRIES_OF_STRANGERS)
 
     def level(self, folder: str) -> tuple[dict[str, State], list[str]]:
-        """Return the direct contents of a folder: the states of its objects, and its subfolders."""
+        """Return the objects directly in a folder with their states, and the paths of its subfolders."""
         listed = _obstore().list_with_delimiter(self._store(), folder or None)
         objects = {str(meta["path"]): State.of(meta) for meta in listed["objects"]}
         return objects, list(map(str, listed["common_prefixes"]))
 
     def _store(self, *, endless: bool = False, retries: int = 0) -> Any:
-        # Part of the key, since a program may name another server later.
+        # These variables are part of the key, since a program may change them later.
         named = tuple(map(os.environ.get, ENDPOINTS))
         address, options = self._address, self._options
         seconds = options.timeout_seconds
@@ -220,17 +237,17 @@ def attempt(
     *,
     deadline: float | None = None,
 ) -> T:
-    """Return the answer to a request, which is repeated until it succeeds.
+    """Make a request and return its answer; the request is repeated after errors that may go away.
 
     Args:
-        action: The request.
-        url: URL of the object, for errors.
+        action: Makes the request.
+        url: URL of the object.
         options: Number of retries and time limits.
         done: Participle of the action, for errors.
         deadline: Time by `time.monotonic` at which to give up; None is ``options.deadline_seconds`` from now.
 
     Raises:
-        OSError: It cannot succeed (ENOENT, EACCES, ESTALE, EINVAL), or failed in all attempts (EIO, ETIMEDOUT);
+        OSError: The request cannot succeed (ENOENT, EACCES, ESTALE, EINVAL), or failed in all attempts (EIO, ETIMEDOUT);
             strerror is a sentence without credentials.
     """
     began = time.monotonic()
@@ -270,12 +287,12 @@ def attempt(
 
 
 def note_write(url: str) -> None:
-    """Record that a write has succeeded, so that its store is known to answer."""
+    """Record that a write to a URL has succeeded, so that its store counts as reachable."""
     _reached.add(_server_of(Address.of(url), options_of(url, None)))
 
 
 def write_failure(error: Exception, url: str) -> str:
-    """Return why a write failed after the retries of the store's client; without credentials."""
+    """Return the reason why a write failed in all attempts, without credentials, given the last exception from obstore."""
     address, options = Address.of(url), options_of(url, None)
     reached = _server_of(address, options) in _reached
     refused = refusal(error, address.scheme, reached=reached, writing=True)
@@ -285,7 +302,7 @@ def write_failure(error: Exception, url: str) -> str:
 
 
 _RETRIES_OF_STRANGERS = 2
-"""Retries of requests to a server that never answered this process: its name may be misspelt."""
+"""Number of retries of requests to a server that never answered this process: its name may be misspelt."""
 _jitter = random.Random()
 _Server = tuple[str | None, str]
 _reached: set[_Server] = set()
@@ -298,7 +315,7 @@ def _server_of(address: Address, options: StorageOptions) -> _Server:
 
 
 def _request_seconds(server: _Server, options: StorageOptions) -> float:
-    # A limit of the user holds for the first request as well: the server may be known to be slow.
+    # A limit that the user set also holds for the first request: the user may know that the server is slow.
     is_given = options.timeout_seconds != StorageOptions.timeout_seconds
     return options.timeout_seconds if is_given or server in _reached else _STRANGER_SECONDS
 
@@ -316,7 +333,13 @@ def changed(before: State, now: State) -> OSError:
 
 
 def _final_error(error: Exception, scheme: str, reached: bool) -> OSError | None:
-    """Return the error if no further attempt can succeed, else None."""
+    """Return the error to raise if no further attempt can succeed; None if a retry may succeed.
+
+    Args:
+        error: The exception from obstore.
+        scheme: Scheme of the URL.
+        reached: Whether the server has answered this process before.
+    """
     kind = type(error).__name__
     if isinstance(error, FileNotFoundError) and error.errno is None:  # of obstore
         return FileNotFoundError(errno.ENOENT, "there is no such object")
@@ -334,7 +357,7 @@ def _final_error(error: Exception, scheme: str, reached: bool) -> OSError | None
 
 
 def _reason(error: Exception) -> str:
-    """Return one line of an error's text without URLs, which may be signed."""
+    """Return one line of an error's text, without URLs, as these may contain signatures."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error)
@@ -347,7 +370,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Runtime:
-    """Open connections of a process; a forked child gets its own."""
+    """The open connections and threads of a process; a forked child gets a new object."""
 
     def __init__(self) -> None:
         self.stores: dict[Any, Any] = {}
@@ -361,7 +384,7 @@ _buried: list[object] = []
 
 
 def pool(name: str, size: int) -> ThreadPoolExecutor:
-    """Return the threads of this process for one kind of work."""
+    """Return the thread pool of this process for one kind of work, `name`, which has `size` threads."""
     pools = _current.pools
     if (name, size) not in pools:
         pools.setdefault((name, size), CountingThreads(size, f"gpu-aug-{name}"))

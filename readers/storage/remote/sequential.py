@@ -1,4 +1,4 @@
-"""Remote files as streams: read once, from front to back, without the cache."""
+"""Read remote files once, from front to back, without the cache."""
 
 import errno
 import io
@@ -11,17 +11,22 @@ from readers.storage.remote.options import Address, StorageOptions, options_of
 from readers.storage.remote.requests import Connection, State, attempt, changed
 
 _WINDOW_BYTES = 8 << 20
-"""Size of a request; three further ones are in flight."""
+"""Number of bytes of a request; three requests are made ahead."""
 _BUFFER_BYTES = 1 << 20
 """Small reads, such as of headers of tar members, come from a buffer of this size."""
 
 
 def stream(url: str, options: StorageOptions | None = None) -> io.BufferedReader:
-    """Open a remote file to read it once, from front to back, without the cache; also from servers without ranges.
+    """Open a remote file for reading once, from front to back, and return it; the server need not support ranges.
+
+    The cache of blocks is not used. Reading raises an OSError if the file changes meanwhile, or if all attempts fail.
+
+    Args:
+        url: URL of the file.
+        options: Options of the connection; by default those of a `Url`, else those of `configure`.
 
     Raises:
-        SourceError: As for `open_remote`.
-        OSError: While it is read: it has changed, or reading failed.
+        SourceError: The file does not exist, access is refused, or the server cannot be reached.
     """
     options = options_of(url, options)
     try:
@@ -33,7 +38,7 @@ def stream(url: str, options: StorageOptions | None = None) -> io.BufferedReader
 
 
 class _ReadAhead(io.RawIOBase):
-    """A file that is read in windows, with read-ahead of the next ones."""
+    """A raw file object that reads a remote file in windows, with read-ahead of the next ones."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows, self._position = windows, 0
@@ -65,7 +70,10 @@ class _ReadAhead(io.RawIOBase):
 
 
 class _Forward(io.RawIOBase):
-    """A file that comes as one answer; after a broken connection it is requested again and the bytes already read are skipped."""
+    """A raw file object that reads a remote file by one request for all bytes, for servers without ranges.
+
+    After a broken connection, the file is requested again, and the bytes that were read already are skipped.
+    """
 
     def __init__(self, url: str, options: StorageOptions) -> None:
         self._url, self._options = url, options

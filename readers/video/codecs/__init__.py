@@ -1,1 +1,1 @@
-"""Headers of coded frames, parsed without decoding."""
+"""Parse headers of coded frames without decoding them."""

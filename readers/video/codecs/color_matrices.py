@@ -1,4 +1,4 @@
-"""Matrices from luma and chroma to RGB, by the numbers of ITU-T H.273, table 4."""
+"""Choose the matrix that converts luma and chroma to RGB; matrices have the numbers of ITU-T H.273, table 4."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ _RESERVED = 3  # FFmpeg treats it as unspecified
 _IDENTITY = 0
 _CONVERTED = _LUMA_AND_DIFFERENCES | {_IDENTITY, UNSPECIFIED_MATRIX, _RESERVED, YCGCO}
 
-# Primaries by their numbers in table 2 -> the matrix with the weights that follow from them.
+# For each number of primaries in table 2, the matrix that follows from them.
 _OF_PRIMARIES = {1: 1, 9: 9}
 
-# Matrices without a conversion, for the error.
+# Names of matrices for which there is no conversion, for the error.
 _NAMES = {
     11: "Y'D'zD'x of SMPTE ST 2085",
     _CHROMA_DERIVED: "derived from primaries other than those of BT.709 and BT.2020",
@@ -29,16 +29,16 @@ _NAMES = {
 
 
 def matrix_of(frame: Any) -> int:
-    """Return the number of the matrix that converts the colours of a frame.
+    """Return the number of the matrix (ITU-T H.273, table 4) that converts the colours of a frame to RGB.
 
-    It is the number that the frame states; 12 stands for the matrix of its primaries. For frames in RGB, in grey and with a
-    palette it has no meaning.
+    It is the number that the frame states, but 12 is replaced by the matrix that follows from the frame's primaries. For
+    frames in RGB or grey, or with a palette, the number has no meaning.
 
     Args:
         frame: An `av.VideoFrame`.
 
     Raises:
-        VideoError: There is no conversion for its matrix.
+        VideoError: This package has no conversion for the matrix.
     """
     matrix = int(frame.colorspace)
     if matrix == _CHROMA_DERIVED:

@@ -1,18 +1,18 @@
-"""Types of the units in packets of H.264 and HEVC, without decoding."""
+"""Read the types of the units (NAL units) in packets of H.264 and HEVC, without decoding."""
 
 from readers.sample import Payload
 
-# Types of units that are no part of a picture: parameter sets, messages, delimiters, filler.
+# Types of units that are not part of a picture: parameter sets, messages, delimiters, filler.
 _OTHERS = {"h264": range(6, 14), "hevc": range(32, 41)}
 
 
 def count_pictures(codec: str, setup: bytes, packet: Payload) -> int:
-    """Return the number of frames that a packet shows: 1, or 0 if no unit is part of a picture.
+    """Return the number of frames that a packet shows: 0 if none of its units is part of a picture, else 1.
 
-    A packet that does not consist of units after their lengths, as in MP4 and Matroska, counts as one frame.
+    A packet also counts as one frame if it is not a sequence of units with their lengths, the form in MP4 and Matroska.
 
     Args:
-        codec: "h264" or "hevc".
+        codec: Name of the codec, "h264" or "hevc".
         setup: The stream's extradata (ISO/IEC 14496-15, 5.3.3 and 8.3.3).
         packet: Bytes of the packet.
     """

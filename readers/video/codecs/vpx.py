@@ -1,4 +1,4 @@
-"""Frame headers of VP8 and VP9, without decoding."""
+"""Read frame headers of VP8 and VP9, without decoding."""
 
 from collections.abc import Iterator
 
@@ -9,18 +9,18 @@ _START_CODE = b"\x9d\x01\x2a"
 
 
 def count_vp8(packet: Payload) -> int:
-    """Return the number of frames that a packet of VP8 shows: 1, or 0 for an alternative reference (RFC 6386, 9.1).
+    """Return the number of frames that a packet of VP8 shows: 0 for an alternative reference (RFC 6386, 9.1), else 1.
 
-    Bytes that are no frame, such as zeros, count as one: the decoder reports them when they are needed.
+    Bytes that are not a frame, such as zeros, count as one frame: the decoder will report them.
     """
     is_frame = packet[0] & 1 or packet[3:6] == _START_CODE
     return packet[0] >> 4 & 1 if is_frame else 1
 
 
 def count_vp9(packet: Payload) -> int:
-    """Return the number of frames that a packet of VP9 shows; in a superframe usually all but the last are hidden.
+    """Return the number of frames that a packet of VP9 shows; in a superframe usually all frames but the last are hidden.
 
-    Bytes that are no frame count as in `count_vp8`.
+    Bytes that are not a frame count as one frame: the decoder will report them.
     """
     heads = list(_heads(packet))
     shown = sum(shows_existing or shown for _, shows_existing, shown in heads)
@@ -29,15 +29,16 @@ def count_vp9(packet: Payload) -> int:
 
 
 def shows_existing_vp9(packet: Payload) -> bool:
-    """Return whether a packet of VP9 shows a frame that was decoded before."""
+    """Return whether a packet of VP9 shows a frame again that an earlier packet has decoded."""
     return any(shows_existing for _, shows_existing, _ in _heads(packet))
 
 
 def _heads(packet: Payload) -> Iterator[tuple[bool, bool, bool]]:
-    """Read the uncompressed headers of the frames in a packet (VP9 bitstream specification, 6.2).
+    """Parse the uncompressed headers of the frames in a packet (VP9 bitstream specification, 6.2).
 
     Yields:
-        Whether it is a header, whether it shows a frame that was decoded before, whether its own frame is shown.
+        For each frame, whether its header is valid, whether it shows a frame that was decoded before, and whether its own
+        picture is shown.
     """
     for first in _first_bytes(packet):
         # Two bits of marker, two of profile, and one more where the profile is 3.
@@ -46,7 +47,7 @@ def _heads(packet: Payload) -> Iterator[tuple[bool, bool, bool]]:
 
 
 def _first_bytes(packet: Payload) -> Iterator[int]:
-    """Yield the first byte of each frame in a packet; a superframe ends with their sizes (annex B)."""
+    """Yield the first byte of each frame in a packet; a superframe ends with the sizes of its frames (annex B)."""
     marker = packet[-1]
     if marker >> 5 == 0b110:
         count, width = (marker & 7) + 1, (marker >> 3 & 3) + 1

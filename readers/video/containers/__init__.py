@@ -1,1 +1,1 @@
-"""Containers of video: their packets, and missing or damaged bytes."""
+"""Video containers: opening them, finding packets in them, and detecting missing bytes."""

@@ -1,4 +1,4 @@
-"""The data packets of ASF, the container of Windows Media (Advanced Systems Format specification 1.20, 5.2)."""
+"""Walk through the data packets of ASF, the container of Windows Media (Advanced Systems Format specification 1.20, 5.2)."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,22 @@ from readers.storage.blob.mapped import Parsed
 _FILE_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
 """Identifier of the object with the length of packets (specification, 3.2)."""
 _HEAD_BYTES = 1 << 16
-"""Bytes in which that object is searched; it stands in the header."""
+"""Number of first bytes in which that object is searched; it is part of the header."""
 _LENGTHS = (0, 1, 2, 4)
-"""Bytes of a number, by the two bits of its kind."""
+"""Number of bytes of an integer, for each value of the two bits that give its kind."""
 
 
 def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:
-    """Return the length of packets in bytes, the offset of the first one modulo this length, and the stream's number."""
+    """Return what `walk` needs to find a stream; None if its packets have no fixed length.
+
+    Args:
+        view: The bytes of the file.
+        stream: The container's number of the stream.
+        position: Offset of a packet.
+
+    Returns:
+        The length of packets in bytes, the offset of packets modulo this length, and the number of the stream.
+    """
     at = bytes(view[:_HEAD_BYTES]).find(_FILE_PROPERTIES)
     if at < 0:
         return None
@@ -26,7 +35,13 @@ def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None
 def walk(
     view: Parsed, offset: int, numbers: tuple[int, int, int]
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield packet, start and stop of the stream's pieces, from the packet at or after an offset on."""
+    """Yield the pieces of a stream, from the packet at or after an offset on, each as offsets of its packet, start and stop.
+
+    Args:
+        view: The bytes of the file.
+        offset: Where to begin.
+        numbers: The result of `describe`.
+    """
     size, first, stream = numbers
     offset += (first - offset) % size
     while offset + size <= len(view):
@@ -37,7 +52,7 @@ def walk(
 
 
 def _payloads(view: Parsed, offset: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """Yield stream, start and stop of the pieces in a packet."""
+    """Yield the number of the stream, and the start and stop offsets, of each piece in the packet at an offset."""
     at = offset
     if view[at] & 0x80:  # error correction
         at += 1 + (view[at] & 15)
@@ -74,6 +89,6 @@ def _payloads(view: Parsed, offset: int, size: int) -> Iterator[tuple[int, int, 
 
 
 def _number(view: Parsed, offset: int, kind: int) -> tuple[int, int]:
-    """Return a number of the length of its kind, and the offset after it."""
+    """Return the integer at an offset, whose length depends on its kind, and the offset after it."""
     stop = offset + _LENGTHS[kind & 3]
     return int.from_bytes(view[offset:stop], "little"), stop

@@ -1,4 +1,4 @@
-"""Reading a stream that its container cuts into pieces, from any location on: MPEG-TS, MPEG-PS, Ogg and ASF."""
+"""Read a stream that its container splits into pieces (MPEG-TS, MPEG-PS, Ogg, ASF), from any location on."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,24 +8,24 @@ from readers.storage.blob.mapped import Parsed, parsed
 from readers.video.containers import asf, ogg, program_stream, transport_stream
 
 Piece = tuple[int, int, int]
-"""Offset of the container's unit of a piece (a transport packet, a page), and start and stop of the piece."""
+"""A piece of a stream: offset of the container's unit that holds it (a transport packet, a page), and start and stop offset."""
 
 Walk = Callable[[Parsed, int], Iterator[Piece]]
-"""Yields the pieces from a unit on."""
+"""A function that yields the pieces of a stream, from the unit at an offset on."""
 
 _BLOCK_BYTES = 1 << 16
-"""Bytes that are read from the file at a time."""
+"""Number of bytes that are read from the file at a time."""
 _SEARCHED_BYTES = 1 << 17
-"""Bytes after a position in which a packet is searched: a unit of MPEG may hold several frames, of 64 KiB together."""
+"""Number of bytes in which a packet is searched: a unit of MPEG may hold several frames, of 64 KiB together."""
 
-# FFmpeg's name of a container -> function that yields the pieces of a stream.
+# For each container, by FFmpeg's name, the function that yields the pieces of a stream.
 _WALKS: dict[str, Callable[..., Iterator[Piece]]] = {
     "mpegts": transport_stream.walk,
     "mpeg": program_stream.walk,
     "ogg": ogg.walk,
     "asf": asf.walk,
 }
-# FFmpeg's name of a container -> function that returns the numbers which that needs.
+# For each container, by FFmpeg's name, the function that returns the numbers which that function needs.
 _NAMED: dict[str, Callable[[Parsed, int, int], tuple[int, ...] | None]] = {
     "mpegts": transport_stream.describe,
     "mpeg": program_stream.describe,
@@ -35,13 +35,13 @@ _NAMED: dict[str, Callable[[Parsed, int, int], tuple[int, ...] | None]] = {
 
 
 def wrapping_of(data: Payload, container: str, stream: int, position: int) -> str:
-    """Return how a container cuts a stream into pieces, as `VideoInfo.wrapping`; "" if that is unknown.
+    """Return a text that describes how to find the pieces of a stream, for `VideoInfo.wrapping`; "" if this is unknown.
 
     Args:
-        data: The whole file.
+        data: The bytes of the complete file.
         container: FFmpeg's name of the container.
         stream: The container's own number of the stream.
-        position: Offset of its first packet by FFmpeg.
+        position: Offset of the stream's first packet, as FFmpeg gives it.
     """
     describe = _NAMED.get(container)
     try:
@@ -52,11 +52,11 @@ def wrapping_of(data: Payload, container: str, stream: int, position: int) -> st
 
 
 class Strand:
-    """The bytes of a stream, read in order from a location on.
+    """Reads the bytes of a stream in order, from any location on.
 
     Args:
-        data: The whole file.
-        wrapping: See `wrapping_of`.
+        data: The bytes of the complete file.
+        wrapping: The result of `wrapping_of` for the stream.
     """
 
     def __init__(self, data: Payload, wrapping: str) -> None:
@@ -68,14 +68,19 @@ class Strand:
 
     @property
     def location(self) -> tuple[int, int] | None:
-        """Offsets of the next unit and byte in the file; None at the end."""
+        """Offset of the next byte of the stream in the file, after the offset of the unit that holds it; None at the end."""
         while self._begin == self._stop:
             if not self._next():
                 return None
         return self._unit, self._begin
 
     def seek(self, unit: int, offset: int | None = None) -> bool:
-        """Go to a byte of a unit, or to its first one with None; return whether it exists."""
+        """Move to a byte of the stream, and return whether it exists.
+
+        Args:
+            unit: Offset of the unit that holds the byte.
+            offset: Offset of the byte in the file; None moves to the first byte of the stream in this unit or a later one.
+        """
         self._pieces = self._walk(self._view, unit)
         self._begin = self._stop
         while self._next():
@@ -87,7 +92,7 @@ class Strand:
         return False
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes; fewer than `size` at the end."""
+        """Return the next `size` bytes of the stream; fewer at the end."""
         parts = []
         while size and self.location:
             stop = min(self._begin + size, self._stop)
@@ -97,7 +102,13 @@ class Strand:
         return b"".join(parts)
 
     def find(self, content: bytes, position: int) -> tuple[int, int] | None:
-        """Search a packet at the current location, else shortly after a position; go to its end and return its location."""
+        """Find a packet by its bytes, move to its end, and return its location; None if it is not found.
+
+        Args:
+            content: Bytes of the packet.
+            position: Offset of the packet as FFmpeg gives it, after which the packet is searched if it is not at the current
+                location; negative if unknown.
+        """
         location = self.location
         if location and self.read(len(content)) == content:
             return location

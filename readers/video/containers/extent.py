@@ -1,4 +1,4 @@
-"""Checking the length of a file against the length that its container states."""
+"""Compare the length of a video file with the length that its container states."""
 
 import re
 from fractions import Fraction
@@ -11,18 +11,18 @@ _MATROSKA = "matroska,webm"
 _EBML = b"\x1a\x45\xdf\xa3"
 """First bytes of a Matroska file."""
 _MICROSECONDS = 1_000_000
-"""FFmpeg's units of a container's duration, per second."""
+"""Units per second of a container's duration in FFmpeg."""
 _LEAST_SECONDS = 0.25
-"""Containers round durations, and the last frame may be stated without its own; less is no damage."""
+"""Differences up to this are no damage: containers round durations, and may leave out the duration of the last frame."""
 
 _SEGMENT = b"\x18\x53\x80\x67"
-"""Identifier of the segment, which holds all the rest of a Matroska file."""
+"""Identifier of the segment, which contains the rest of a Matroska file."""
 _HEAD_BYTES = 4096
-"""The segment of Matroska begins within these bytes."""
+"""The segment of a Matroska file begins within this number of bytes."""
 _MOST_BOXES = 1 << 16
-"""A damaged file must not be walked for ever; fragmented MP4 has two boxes per fragment."""
+"""Largest number of boxes that are visited, so that a damaged file ends the loop; fragmented MP4 has two boxes per fragment."""
 _UNKNOWN_SIZES = (0, (1 << 32) - 1)
-"""Sizes in AVI files that were written into a pipe."""
+"""Sizes that AVI files have if they were written into a pipe."""
 # Boxes of the outermost level. Other bytes after a complete file do not belong to it.
 _BOXES = frozenset(
     b"ftyp styp moov mdat moof mfra sidx ssix prft emsg meta uuid udta pdin pnot wide free skip PICT".split()
@@ -30,7 +30,7 @@ _BOXES = frozenset(
 
 
 def missing_bytes(data: Payload) -> int:
-    """Return how many bytes are missing at the end of a video, 0 if its container does not state its length.
+    """Return the number of bytes that are missing at the end of a video file; 0 if its container does not state its length.
 
     AVI states its length, Matroska the length of its segment, and MP4 the length of each box.
     """
@@ -49,10 +49,15 @@ def missing_bytes(data: Payload) -> int:
 
 
 def missing_seconds(container: Any, stream: Any, end_seconds: Fraction) -> float:
-    """Return by how much a Matroska or WebM file states a longer duration than that of the packets that were read.
+    """Return how many seconds are missing at the end of a Matroska or WebM file, by the duration that the file states.
 
-    FFmpeg stops reading such a file without an error at overwritten bytes. The result is 0 if less than a quarter of a second is
-    missing, and if the file states no duration: recordings that were never finished.
+    This detects overwritten bytes, at which FFmpeg stops reading such a file without an error. The result is 0 for other
+    containers, if at most a quarter of a second is missing, or if the file states no duration, like unfinished recordings.
+
+    Args:
+        container: The open `av.container.InputContainer`.
+        stream: The video stream.
+        end_seconds: End of the last packet that was read.
     """
     if container.format.name != _MATROSKA:
         return 0

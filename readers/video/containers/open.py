@@ -1,4 +1,4 @@
-"""Opening containers from bytes in memory, with a time limit."""
+"""Open video containers from bytes with PyAV, with a time limit."""
 
 import time
 from collections.abc import Iterator
@@ -12,22 +12,22 @@ from readers.storage.blob.mapped import copied
 from readers.storage.unreadable import reason_of
 
 _BUFFER_BYTES = 1 << 18
-"""Bytes that FFmpeg reads at a time through Python: fewer calls than with its 32 kB."""
+"""Number of bytes that FFmpeg reads at a time through Python: fewer calls than with its default of 32 kB."""
 _COVERS = ("attached_pic", "timed_thumbnails")
-"""FFmpeg's dispositions of streams that hold pictures about the video."""
+"""FFmpeg's dispositions of streams that hold cover pictures or thumbnails."""
 MAX_PIXELS = 1 << 27
-"""Largest frame that is decoded for a scan: a header may claim any size."""
+"""Largest number of pixels of a frame that is decoded for a scan: a header may claim any size."""
 
 
 class VideoError(ReadersError):
-    """A file is no video, or no frame of it can be decoded; the text is a short reason."""
+    """A file is not a video, or its frames cannot be decoded; the text is a short reason."""
 
 
 class Deadline:
-    """Time limit of the work on a file.
+    """A time limit for the work on a file, which begins now.
 
     Args:
-        seconds: Limit from now on.
+        seconds: The limit in seconds.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -36,12 +36,12 @@ class Deadline:
 
     @property
     def has_passed(self) -> bool:
-        """Whether the time is up."""
+        """Whether the time limit has passed."""
         return time.monotonic() > self._end
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Pause the time limit during the block, in which other code runs."""
+        """Pause the time limit during the with block, in which other code runs."""
         began = time.monotonic()
         try:
             yield
@@ -49,22 +49,26 @@ class Deadline:
             self._end += time.monotonic() - began
 
     def check(self) -> None:
-        """Raise VideoError if it has passed."""
+        """Raise a VideoError if the time limit has passed."""
         if self.has_passed:
             raise VideoError(f"it takes longer than {self.seconds:g} s to look through")
 
 
 @contextmanager
 def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
-    """Open a file in memory; only the parts that FFmpeg reads are copied.
+    """Open the bytes of a video file as a container during the with block; only the parts that FFmpeg reads are copied.
 
     Frames of more than 2**27 pixels are not decoded.
+
+    Args:
+        data: The bytes of the complete file.
+        deadline: Time limit for the block.
 
     Yields:
         An `av.container.InputContainer`.
 
     Raises:
-        VideoError: FFmpeg cannot read it, or the deadline has passed.
+        VideoError: FFmpeg cannot read the file, or the deadline has passed.
         SourceError: PyAV is not installed.
     """
     av = require("av", extra="video")
@@ -87,12 +91,13 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
 
 
 def find_stream(container: Any) -> Any:
-    """Return the best video stream by FFmpeg, but never a cover picture.
+    """Return the video stream of a container that is read; cover pictures are ignored.
 
-    It is the default stream of the container, else the one of the highest bit rate (`av_find_best_stream`).
+    It is the stream that FFmpeg considers the best: the default stream, else the one with the highest bit rate
+    (`av_find_best_stream`).
 
     Raises:
-        VideoError: There is no video stream, or none that can be decoded.
+        VideoError: The container has no video stream, or none that can be decoded.
     """
     streams = video_streams(container)
     if not streams:
@@ -112,12 +117,12 @@ def find_stream(container: Any) -> Any:
 
 
 def video_streams(container: Any) -> list[Any]:
-    """Return the video streams without cover pictures."""
+    """Return the video streams of a container, without cover pictures."""
     return [stream for stream in container.streams.video if not _is_marked(stream, *_COVERS)]
 
 
 def prepare_decoder(stream: Any) -> Any:
-    """Return the codec context of a stream, with one thread and a limit of the size of frames."""
+    """Return the decoder of a stream (its codec context), set to one thread and to a limit on the size of frames."""
     context = stream.codec_context
     context.thread_count = 1
     context.thread_type = "NONE"
@@ -126,18 +131,18 @@ def prepare_decoder(stream: Any) -> Any:
 
 
 SCAN_SECONDS = 300.0
-"""Time limit of a scan of one file: in this time a film of two hours is decoded, if its container does not list its frames."""
+"""Time limit for the scan of one file: enough to decode a film of two hours, if all of its frames must be decoded."""
 
 
 def _is_marked(stream: Any, *marks: str) -> bool:
-    """Return whether a stream has one of these dispositions of FFmpeg."""
+    """Return whether a stream has one of these FFmpeg dispositions, such as "default"."""
     from av.stream import Disposition
 
     return any(stream.disposition & Disposition[mark] for mark in marks)
 
 
 class _Source:
-    """Bytes in memory with the interface of a file, for PyAV."""
+    """A file object over bytes, for PyAV; bytes of mapped files are copied safely, and the time limit is checked."""
 
     def __init__(self, data: Payload, deadline: Deadline) -> None:
         self._view = memoryview(data)

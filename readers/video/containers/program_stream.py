@@ -1,4 +1,4 @@
-"""The packets of MPEG-PS, as on DVDs (ISO/IEC 13818-1, 2.5.3, and ISO/IEC 11172-1, 2.4.3)."""
+"""Walk through the packets of MPEG-PS, the format of DVDs (ISO/IEC 13818-1, 2.5.3, and ISO/IEC 11172-1, 2.4.3)."""
 
 from collections.abc import Iterator
 
@@ -7,20 +7,26 @@ from readers.storage.blob.mapped import Parsed
 _PREFIX = b"\0\0\1"
 """First bytes of a packet."""
 _PACK, _SYSTEM = 0xBA, 0xBB
-"""Codes of the headers of packs and of the system."""
+"""Codes of pack headers and system headers."""
 _VIDEO = range(0xE0, 0xF0)
 """Identifiers of video streams."""
 _SEARCHED_BYTES = 1 << 16
-"""Bytes in which the next packet is searched if some are missing."""
+"""Number of bytes in which the next packet is searched if bytes are missing."""
 
 
 def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:  # noqa: ARG001 - all containers have one interface
-    """Return the stream's identifier."""
+    """Return the identifier of a video stream, for `walk`, given FFmpeg's number of the stream; None for other streams."""
     return (stream & 255,) if stream & 255 in _VIDEO else None
 
 
 def walk(view: Parsed, offset: int, numbers: tuple[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield packet, start and stop of the stream's pieces, from the packet at an offset on."""
+    """Yield the pieces of a stream, from the packet at an offset on, each as offsets of its packet, start and stop.
+
+    Args:
+        view: The bytes of the file.
+        offset: Offset of the first packet.
+        numbers: The result of `describe`.
+    """
     [stream] = numbers
     while True:
         if view[offset : offset + 3] != _PREFIX:
@@ -42,7 +48,7 @@ def walk(view: Parsed, offset: int, numbers: tuple[int]) -> Iterator[tuple[int, 
 
 
 def _begin(view: Parsed, offset: int) -> int:
-    """Return the offset of the content of a packet after its header of MPEG-2 or MPEG-1."""
+    """Return the offset of the content of a packet, after its MPEG-2 or MPEG-1 header, which begins at `offset`."""
     if view[offset] >> 6 == 2:
         return offset + 3 + view[offset + 2]
     while view[offset] == 0xFF:
