@@ -55,7 +55,7 @@ class Production:
         fetcher, options = setup.fetcher, setup.options
         self.seek_points = open_seek_points(fetcher.dataset)
         self.cache = self._new_cache()
-        # Like `_trust`, it serves all loops, even after a loop that was left early has lost its DALI pipeline.
+        # Like `_trust`, the cache serves all loops, even after a loop that was left early has lost its DALI pipeline.
         self._refusals = Refusals()
         if (pipeline := options.user_pipeline) is not None:
             pipeline.require_fits(steps.largest, clips=fetcher.clips is not None)
@@ -111,7 +111,7 @@ class Production:
 
     @property
     def machines(self) -> list[str]:
-        """The machines on which remote workers have started."""
+        """The names of the machines on which remote workers have started."""
         return [] if self._remote is None else self._remote.machines()
 
     def close(self) -> None:

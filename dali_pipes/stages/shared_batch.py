@@ -56,16 +56,16 @@ class BatchMakers(Protocol):
         """
 
     def num_ready(self, handles: Iterable[Any]) -> int:
-        """Return how many of these steps, from the first one on, can be received without waiting."""
+        """Return how many of these steps, counted from the first one, can be received without waiting."""
 
     def receive(self, handle: Any) -> SentStep:
-        """Wait for the oldest step that was not received yet."""
+        """Wait for the oldest step that was not received yet, and return it."""
 
     def drop(self, handles: Iterable[Any]) -> None:
         """Discard steps that will not be received."""
 
     def describe_remote_threads(self, seconds: float) -> str:
-        """Describe what threads in other processes do; see `BatchSource.describe_remote_threads`."""
+        """Return a text about what threads in other processes do; see `BatchSource.describe_remote_threads`."""
 
 
 class RemoteBatchSource:
@@ -151,8 +151,8 @@ def take_over(
     Args:
         engines: The engines of the step's recipe.
         finished: The step.
-        shared: Its images or canvases, per view; they are only read, and may be reused after the return.
-        side: The stream that augments.
+        shared: For each view, the step's images or canvases; they are only read, and may be reused after the return.
+        side: The CUDA stream that copies and augments.
     """
     recorder, count, work = engines.recorder, len(finished), Rows(finished.plan, ())
     if engines.device.type == "cpu":
