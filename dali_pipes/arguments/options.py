@@ -98,7 +98,9 @@ class ImageOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """How a loader makes its batches: ``Loader(execution=Execution(...))``. Samples, order and draws do not depend on it.
+    """How a loader makes its batches: ``Loader(execution=Execution(...))``.
+
+    Which samples a batch has, their order and their draws do not depend on these arguments.
 
     Args:
         exact: Whether the fused engine resamples once per warp, as the other engines always do. Otherwise it resamples
@@ -162,7 +164,7 @@ class Execution:
 
     @property
     def fewest_ahead(self) -> int:
-        """Number of steps prepared ahead if that number cannot change during a loop."""
+        """Count of steps prepared ahead at least: with prefetch="auto", the count may grow during a loop."""
         return 2 if self.prefetch == "auto" else self.prefetch
 
     @property
@@ -171,10 +173,10 @@ class Execution:
         return self.decode == "fast"
 
     def require_decoder(self, decoder: Any) -> None:
-        """Raise for settings that a decoder does not support.
+        """Raise if a setting is given that a decoder does not support.
 
         Raises:
-            LoaderError: The message names the decoder that supports the setting.
+            LoaderError: The decoder does not support it; the message names a decoder that does.
         """
         refuse(
             (
@@ -243,8 +245,8 @@ class BlockShuffle:
     """``shuffle="block"`` with a different window: ``Loader(shuffle=BlockShuffle(window=1024))``.
 
     Args:
-        window: Number of samples in the open blocks together; "block" alone uses 4096, or 16 blocks if that is more.
-            For a stream: samples in its shuffle buffer; "block" alone uses 4096.
+        window: Count of samples in all open blocks together; "block" alone uses 4096, or 16 blocks if that is more.
+            For a stream: size of the shuffle buffer in samples; "block" alone uses 4096.
 
     Raises:
         LoaderError: The window is not an integer of 1 or more.
