@@ -40,8 +40,7 @@ UNKNOWN_STARTS = 100
 """Status of a file without restart markers and without known seek points; larger than all of
 `dali_pipes.jpeg.status`."""
 NO_ROOM, NO_TABLES, NO_INTERVALS, NO_STARTS = range(101, 105)
-"""Statuses of memory that is too small: the arena, the memory of tables, of intervals, or of starts of restart
-intervals."""
+"""Statuses that name the memory that is too small: the arena, or that of tables, intervals or starts of intervals."""
 
 
 FILE = numbers(
@@ -98,16 +97,16 @@ def plan_batch(
         offsets: int64 [...], offsets at which restart intervals begin, for the files that have known ones.
         sizes: int64 [n, 2]: height and width of the upright images.
         parts: RECT [n], the part of each image that all its views together need.
-        crops: CROP [V, n].
+        crops: CROP [V, n], the crop of each view.
         canvases: int64 [V, n, 3], address on the device, height and width; the pixels are packed RGB.
-        antialias: bool [V].
+        antialias: bool [V], whether each view is low-pass filtered when it shrinks.
         memories: Five arrays: the arena, intermediate records, the decoder's memory and stored tables [k, 4,
             TABLE_BYTES], all uint8; and int64 [...] for offsets. Aligned to 8 bytes, the arena to 16.
-        numbers: int32 [n], written: number of each image in the launch; -1 if the kernels do not decode it.
+        numbers: int32 [n], written: index of each image in the launch; -1 if the kernels do not decode it.
         statuses: int32 [n], written: GOOD, or the reason why the kernels do not decode the image.
         fresh: int64 [n, 2], written: for a scan at the end of the arena, the distance of its start from the end, and
             the offset of its first byte in the file; else 0.
-        totals: TOTALS [1], written.
+        totals: TOTALS [1], written: counts of records and sizes of memory.
 
     Returns:
         GOOD, or a status from NO_ROOM on that names the memory that is too small; the outputs are invalid then.
@@ -185,7 +184,7 @@ def _choose_place(file: Any, start: int) -> int:
 
 @kernel
 def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total: Any) -> int:
-    """Add the tables and intervals of an image; if the kernels cannot decode it, its intervals are removed again."""
+    """Add the tables and intervals of an image; return a status. Intervals are removed again if it is not GOOD."""
     arena, records, stored, starts = memories
     tables, status = _add_tables(memory, starts[:4], records, stored, total)
     if status != GOOD:
@@ -201,7 +200,7 @@ def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total:
 
 @inlined
 def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any) -> Any:
-    """Return the number of the image's tables, which are added if they are new, and a status."""
+    """Return the index of the image's set of tables, which is added if it is new, and a status."""
     tables = find_tables(memory, chosen, stored, total.num_tables)
     status = GOOD
     if tables < 0:
@@ -285,7 +284,7 @@ def _add_intervals(
 
 @inlined
 def _measure_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
-    """Return the MCUs per unit and a status; starts of restart intervals are written from the fifth of `starts` on."""
+    """Return the MCUs per unit and a status; write the starts of restart intervals from `starts[4]` on."""
     header, job = memory.header, memory.job
     each, status = signed(header.restart), signed(GOOD)
     if not header.restart:

@@ -1,4 +1,4 @@
-"""The text of the kernels, and the records that host and kernels share.
+"""The source text of the kernels, and the records (struct types) that host and kernels share.
 
 ``kernels/types.cuh`` defines the same records and documents their fields.
 """

@@ -62,7 +62,7 @@ class Driver:
 
     Args:
         pipeline: The pipeline, with DALI's default executor.
-        depth: Its prefetch_queue_depth.
+        depth: The pipeline's prefetch_queue_depth.
 
     Attributes:
         depth: As given.
@@ -84,7 +84,7 @@ class Driver:
         """Run the pipeline `depth` times on a batch, because DALI's first schedule_run starts that many runs at once.
 
         Returns:
-            The outputs of each run; empty if the pipeline is warm already.
+            The outputs of each run; empty if the pipeline has run before.
         """
         if self._is_warm:
             return ()
@@ -115,7 +115,11 @@ class Driver:
         return self._taken_early.popleft() if self._taken_early else self._take(cuda_stream)
 
     def run_now(self, inputs: Inputs, cuda_stream: Any = None) -> Outputs:
-        """Run a batch at once, before the pushed batches; their order does not change."""
+        """Run a batch at once, before the pushed batches, whose order does not change.
+
+        Returns:
+            The outputs, or None if DALI refused the batch; see `take`.
+        """
         while self._pushed:
             self._taken_early.append(self._take(cuda_stream))
         self.push(inputs)
