@@ -176,7 +176,7 @@ def _read_image(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> in
 
 @inlined
 def _choose_place(file: Any, start: int) -> int:
-    """Return where the kernels read an image's bytes. A cached scan counts if it begins at the same byte of the file."""
+    """Return where the kernels read an image's bytes: KEPT (scan is cached from byte `start` on), FRESH or UPLOADED."""
     if file.kept and file.kept_start == start:
         return KEPT
     return FRESH if file.keep else UPLOADED
