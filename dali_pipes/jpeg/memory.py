@@ -28,7 +28,7 @@ _JOB = numbers(
 )
 """The arguments of a call.
 
-data, length: Address and number of the file's bytes.
+data, length: Address of the file's bytes, and their count.
 top, left, height, width: The crop in pixels of the upright image, unscaled, inside the image.
 full_height, full_width: Expected size of the upright image; not checked if `out` is 0.
 shrink: 1, 2, 4 or 8. The image is shrunk by this factor; the output begins at row top // shrink and has ceil(height /
@@ -62,7 +62,7 @@ scan: Offset of the scan's first byte; of the first scan's header if there are s
 adobe: Adobe's colour transform + 1; 0 without Adobe's segment.
 frame: Marker of the frame header, such as SOF2 for a progressive JPEG.
 ids, across, down: Identifier and sampling factors of each component.
-quant, dc, ac: Numbers of the tables of each component; those of `ac` begin at 4."""
+quant, dc, ac: Indices of the tables of each component; those of `ac` begin at 4."""
 
 _GRID = numbers(
     "mcus_across mcus_down first_mcu last_mcu first_mcu_row last_mcu_row mcu_height "
@@ -94,7 +94,7 @@ BLOCK = numbers(
 )
 """One of the blocks of an MCU of a scan.
 
-component: Its number.
+component: Index of the block's component.
 across: Blocks of this component per row of the MCU.
 column, row: Position of the block in the MCU, in blocks.
 levels, dc_search, dc_symbols: Addresses in the DC table, if there is one; see ``huffman_tables.py``.

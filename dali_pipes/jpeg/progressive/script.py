@@ -44,7 +44,7 @@ def _read_scans(address: int, own: int) -> int:
 
     Args:
         address: Address of the decoder's memory; the header was read up to the first scan.
-        own: Address of the memory for scans, written.
+        own: Address of the memory for the records of scans, written.
 
     Returns:
         A status.
@@ -128,7 +128,7 @@ def _find_kind(scan: Any, high: int, components: int, progressive: bool) -> int:
 
 @inner
 def _next_component(header: Any, before: int, name: int) -> int:
-    """Return the component with an identifier, after another one in frame order; -1 if there is none."""
+    """Return the index of the component with identifier `name` after component `before`; -1 if no later one has it."""
     for component in range(before + 1, header.components):
         if header.ids[component] == name:
             return component
