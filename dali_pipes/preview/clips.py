@@ -1,4 +1,4 @@
-"""Clips as pictures: original frames, and augmented frames of several epochs or of every decoder and engine."""
+"""Draw clips: original frames, and augmented frames of several epochs or of every decoder and engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _HEIGHT_MAX = 256  # pixels; larger frames are shrunk at once, because all clips
 
 @dataclass(frozen=True)
 class Strip:
-    """The frames of a clip from one source.
+    """A row of frames of one clip: its original frames, or those of one view.
 
     Attributes:
         name: Title, such as "view 1".
@@ -52,14 +52,14 @@ class ClipPictures:
 
     Attributes:
         key: Key of the video.
-        label: Name of its class; "" if it has none.
+        label: Name of the clip's class; "" if it has no label.
         epoch: The epoch.
-        numbers: int64 [T], frame numbers in presentation order; a repeated number replaces a damaged frame or one after
-            the end of the video.
+        numbers: int64 [T], indices of the frames in presentation order; an index is repeated in place of a damaged
+            frame, or of one after the end of the video.
         seconds: float64 [T], display time of each frame, counted from the first frame of the video.
-        source: The frames before augmentation, T pictures of the same size.
+        source: The frames before augmentation, T pictures of one size.
         views: The augmented frames of each view.
-        made_by: Decoder, engine and device; "" if the strips differ in these.
+        made_by: A text with decoder, engine and device; "" if the strips differ in these.
     """
 
     key: str
@@ -152,7 +152,7 @@ def _pictures(
 
 
 def _source(clips: Clips, entry: Sample | BadSample, frames: NDArray[np.int64]) -> list[Picture]:
-    """Return frames of a clip, given by their numbers int64 [T]; large ones are shrunk."""
+    """Return the original frames of a clip with indices int64 [T]; large frames are shrunk."""
     [part] = clips.parts(entry.index)
     assert isinstance(entry, Sample)  # its frames were drawn before, so it is not bad
     if part.info.codec == FRAMES_CODEC:
@@ -181,15 +181,15 @@ def clip_engines(
     """Return clips before augmentation, and as every decoder and engine makes them: one strip per view and pair.
 
     Args:
-        clips: As for `clip_pictures`, like `recipe`, `indices`, `numbers` and `seed`.
+        clips: Clips of the videos to show; they may include further videos.
         recipe: The recipe.
         indices: The clips to show, without duplicates; None shows all.
-        numbers: See `clip_pictures`.
+        numbers: If `clips` is a selection, the index in the training's dataset of each clip.
         seed: Seed of the frames and of the draws.
         epoch: The epoch of the draws.
 
     Returns:
-        The clips, and the reason by name for each pair that cannot make them.
+        The clips; and for each pair that cannot make them, the reason by name of the pair.
 
     Raises:
         LoaderError: No pair can make the clips.

@@ -1,4 +1,4 @@
-"""Images before augmentation, next to training's images of several epochs or of each decoder and engine."""
+"""Draw images before augmentation, next to training's images of several epochs or of each decoder and engine."""
 
 from collections.abc import Sequence
 
@@ -94,7 +94,7 @@ def preview_images(
 def _originals(
     dataset: IndexedDataset, recipe: Recipe | Views, drawn: Drawn, indices: Sequence[int]
 ) -> list[list[Cell]]:
-    """Return the images of each sample before augmentation, about as high as the recipe's results."""
+    """Return for each sample its images before augmentation, about as high as the recipe's results."""
     first = recipe.recipes[0] if isinstance(recipe, Views) else recipe
     height = min(max(first.fixed_size[0], SMALL), LARGEST)
     return [

@@ -1,4 +1,4 @@
-"""A page of pictures in rows and columns, with a caption below each picture."""
+"""Lay out a page of pictures in rows and columns, with a caption below each picture."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ _HEADING_MIN = 640  # pixels, so that the heading of a narrow page does not have
 
 
 class Line(NamedTuple):
-    """A text and its colour."""
+    """A text in one colour."""
 
     text: str
     colour: Colour = INK
@@ -54,7 +54,7 @@ class Cell:
     caption: Sequence[Line] = ()
 
     def render(self, width: int) -> Image.Image:
-        """Draw the picture with a frame of one pixel, above the caption."""
+        """Return an image `width` pixels wide of the picture with a frame of one pixel, and of the caption below it."""
         framed = ImageOps.expand(self.picture, 1, FRAME)
         return join([framed, draw_text(self.caption, width)], gap=_GAP // 2)
 
@@ -73,7 +73,7 @@ class Preview:
     Attributes:
         rows: The pictures and their texts.
         heading: Texts above the rows.
-        missing: The reason by name for each pair of decoder and engine that cannot make the pictures.
+        missing: For each pair of decoder and engine that cannot make the pictures, the reason by name of the pair.
     """
 
     rows: Sequence[Row]
@@ -100,7 +100,7 @@ class Preview:
 
 
 def join(images: Sequence[Image.Image], *, across: bool = False, gap: int = _GAP) -> Image.Image:
-    """Join images vertically, or horizontally if `across`."""
+    """Return images joined vertically, or horizontally if `across`, `gap` pixels apart."""
     widths, heights = [image.width for image in images], [image.height for image in images]
     gaps = gap * (len(images) - 1)
     size = (sum(widths) + gaps, max(heights)) if across else (max(widths), sum(heights) + gaps)
