@@ -37,8 +37,8 @@ _FILES_PER_CALL = 16
 threads."""
 
 KNOWN = np.dtype([(name, np.int64) for name in ("status", "every", "address", "num_rows")])
-"""The seek points of a file, like `SeekPoints`, with address and number of its rows; the status is UNREAD if they are
-unknown."""
+"""Record of a file's status and seek points: `SeekPoints` with the address and count of the rows. The status is UNREAD
+if the file is unknown."""
 UNREAD = -1
 """Status of a file that was not read yet; the numbers of `dali_pipes.jpeg.status` begin at 0."""
 
@@ -194,8 +194,8 @@ def find_all_seek_points(
             others.append(pool.submit(work))
         work()
     finally:
-        # Also of an error, for the caller may give up the files then. A task that has not begun is not waited for: this
-        # thread may be one of the pool, which then had none left.
+        # Waits after an error, too: the caller may then free the files. Tasks that have not begun are not waited for:
+        # this thread may belong to the pool, which may have no other thread for them.
         begun = [other for other in others if not other.cancel()]
         wait(begun)
     for other in begun:

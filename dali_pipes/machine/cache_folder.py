@@ -57,7 +57,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """The location of one kind of files: their folder, the pattern of their full names, and a glob of the files in the folder."""
+    """Where files of one kind are: their folder, the pattern of their full names, and a glob for the folder."""
 
     folder: str
     name: re.Pattern[str]

@@ -30,7 +30,7 @@ ENGINES: tuple[Engine, ...] = ("kornia", "albumentations", "fused")
 
 
 def pair_name(decoder: str, engine: str) -> str:
-    """Return the name of a pair of decoder and engine, such as "cpu+fused", for tables, pictures and files."""
+    """Return the name of a pair of decoder and engine, such as "gpu-aug/cpu+fused", for tables and files."""
     return f"gpu-aug/{decoder}+{engine}"
 
 

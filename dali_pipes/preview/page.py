@@ -54,7 +54,7 @@ class Cell:
     caption: Sequence[Line] = ()
 
     def render(self, width: int) -> Image.Image:
-        """Return an image `width` pixels wide of the picture with a frame of one pixel, and of the caption below it."""
+        """Return an image of the picture with a frame of one pixel, above its caption of `width` pixels."""
         framed = ImageOps.expand(self.picture, 1, FRAME)
         return join([framed, draw_text(self.caption, width)], gap=_GAP // 2)
 

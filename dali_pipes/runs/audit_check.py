@@ -195,7 +195,7 @@ def find_faults(
 
 
 def _rests(steps: Sequence[StepLine], ends: Sequence[int]) -> Iterator[tuple[Range, bool]]:
-    """Yield the positions after the last step of the epoch or of each bucket, and whether they are too few for another step."""
+    """Yield the range after the last step of the epoch or of each bucket, and whether it is shorter than a step."""
     largest = max(((step.stop - step.start) * step.world_size for step in steps), default=0)
     for start, end in pairwise((0, *ends)):
         stop, size = start, largest

@@ -78,7 +78,7 @@ class BeginLine:
         return any(low <= step.start < high for low, high in self.handed_over)
 
     def ends(self) -> tuple[int, ...]:
-        """Return the end of the epoch's positions, or of each bucket's; empty if the line does not state it."""
+        """Return the end of the epoch's positions, or the ends of the buckets; empty if the line states none."""
         if "length" not in self.run:
             return ()
         return (*(low for low, _ in self.handed_over[1:]), int(self.run["length"]))

@@ -269,7 +269,7 @@ class Clips(IndexedDataset):
                 yield row, segment, [start + offset for offset in offsets]
 
     def _start(self, segment: Segment, span: int, number: int, word: int) -> int:
-        """Return the start position of the `number`-th clip of a video; `word` is its random number."""
+        """Return the start position of the clip with index `number` in its video, given its random number `word`."""
         if self._sampling == "first" or self._sampling == "all":
             return number * self.num_frames * self._rate.step(segment)
         room = self._rate.length(segment) - 1 - span

@@ -14,7 +14,7 @@ LOOK_BITS = 10
 
 
 UPLOADED, FRESH, KEPT = range(3)
-"""Where the bytes of an image are: uploaded for this launch alone, uploaded now and cached on the device, or cached
+"""Where an image's bytes are: uploaded for this launch only, uploaded now and cached on the device, or cached
 before."""
 ANY_REST = 255
 """Replaces the number of unused bits in the last byte if that number is unknown (0 to 7)."""

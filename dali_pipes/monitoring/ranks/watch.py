@@ -57,7 +57,13 @@ class Watch:
         return Watch, (self._heartbeat, self._recorder, self._data)
 
     def begin(self, process: Process, epoch: int, ending: ExitStack) -> Pulse:
-        """Monitor a loop until `ending` is closed."""
+        """Start monitoring a loop, and return the Pulse to which the loop reports its progress.
+
+        Args:
+            process: Rank and world size.
+            epoch: The epoch of the loop.
+            ending: Closing it ends the monitoring.
+        """
         pulse = Pulse(epoch)
         if self._heartbeat is not None:
             membership, rank, _ = _find_membership(self._heartbeat, process)
