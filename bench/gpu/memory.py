@@ -81,7 +81,7 @@ def _watch(
 
 
 def judge_growth(row: Row, series: Sequence[float], allowed: float) -> None:
-    """Fill in a row; the control is the same series with a leak of eight times the allowed growth."""
+    """Fill in a row with the growth of a series; as a control, a leak of eight times the allowed growth must fail."""
     row.facts |= {"first": round(series[0]), "last": round(series[-1]), "peak": round(max(series))}
     leak = [value + 8 * allowed * n / len(series) for n, value in enumerate(series)]
     row.judge(_growth(series), allowed, control=_growth(leak), unit="MiB")
