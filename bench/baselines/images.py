@@ -36,7 +36,7 @@ class TorchvisionPil(Baseline):
 
 
 class TorchvisionV2(TorchvisionPil):
-    """Pillow decodes, torchvision's v2 transforms work on tensors, as its documentation recommends."""
+    """Baseline in which Pillow decodes, and torchvision's v2 transforms work on tensors, as torchvision advises."""
 
     note = "Pillow, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
 
@@ -108,7 +108,10 @@ def _imread(path: Path) -> NDArray[np.uint8]:
 
 
 def _common_side(recipe: Recipe) -> int:
-    """Return the side of the recipe's own resize, or an eighth more than its output: 256 for 224."""
+    """Return the side of the square to which images are resized before Kornia.
+
+    It is the side of the recipe's own Resize, or an eighth more than the output: 256 for 224.
+    """
     for step in recipe.operations:
         if isinstance(step, Resize):
             size = step.size or step.max_size or 256

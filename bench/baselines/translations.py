@@ -130,7 +130,11 @@ def torchvision_compose(recipe: Recipe) -> Any:
 
 
 def albumentations_compose(recipe: Recipe) -> Any:
-    """Translate to an Albumentations 2 pipeline from uint8 [height, width, 3] to a tensor [3, height, width]."""
+    """Translate a recipe to an Albumentations 2 pipeline.
+
+    Returns:
+        A pipeline from uint8 [height, width, 3] to a tensor [3, height, width].
+    """
     import albumentations as A
     from albumentations.pytorch import ToTensorV2
 

@@ -20,7 +20,7 @@ class Unable(Exception):  # noqa: N818 - an answer, not a fault
 
 @dataclass(frozen=True)
 class Task:
-    """The task: the same images or clips, recipe and threads for all contestants. It is pickled for their processes.
+    """The images or clips, recipe and threads that all contestants get; it is pickled for their processes.
 
     Attributes:
         dataset: The data for our loader: the samples are repeated, so that no epoch ends during a measurement (the end

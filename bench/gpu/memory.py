@@ -63,7 +63,7 @@ def _watch(
     name: str,
     take: Callable[[], torch.Tensor],
 ) -> None:
-    """Train on batches, then write a row per kind of memory: the growth from the first half to the second."""
+    """Train on batches, then write a row per kind of memory with its growth from the first half to the second."""
     looks: list[dict[str, float]] = []
     with rows.check(f"{name}: {_STEPS} steps") as row:
         last = time.perf_counter() + _SECONDS_MAX

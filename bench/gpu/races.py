@@ -132,7 +132,10 @@ def captured(scale: Scale, folder: Path, decoder: Decoder, mode: str) -> tuple[i
 def capture(
     work: Callable[[], torch.Tensor], scale: Scale, mode: str
 ) -> tuple[Callable[[], None], Callable[[], torch.Tensor]]:
-    """Capture a graph; return functions that replay it and that return its result. Without a GPU, the latter does the work."""
+    """Capture a graph; return a function that replays it, and one that returns its result.
+
+    Without a GPU, the first function does nothing, and the second does the work.
+    """
     if not scale.on_gpu:
         return lambda: None, work
     graph: Any = torch.cuda.CUDAGraph()
@@ -146,7 +149,7 @@ def _answer(images: torch.Tensor) -> torch.Tensor:
 
 
 def _differing(found: list[float], expected: list[float]) -> list[int]:
-    """Return the steps whose losses differ, among those that both have."""
+    """Return the indices of the steps whose losses differ, among the steps that both lists have."""
     pairs = zip(found, expected, strict=False)
     return [step for step, (one, other) in enumerate(pairs) if one != other]
 

@@ -198,7 +198,7 @@ def under_load(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _compare(expected: torch.Tensor, counts: torch.Tensor, batch: Batch) -> None:
-    """Add the wrong rows of a batch to the counts; the control compares each row with the next sample."""
+    """Add to `counts` the wrong rows of a batch and, as a control, the rows that differ from the next sample."""
     samples = (batch.indices % len(expected)).to(expected.device)
     gaps = _gaps(batch.images, expected[samples])
     counts[0] += (gaps > WRONG).sum()
@@ -217,7 +217,7 @@ def _files(data: Path, per_size: int) -> list[bytes]:
 
 
 def _gaps(images: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Return the mean difference of each row, of 255."""
+    """Return for each row the mean difference between image and expected image, on the scale of 0 to 255."""
     return (images.to(torch.int16) - expected.to(torch.int16)).abs().float().mean((1, 2, 3))
 
 

@@ -1,4 +1,4 @@
-"""The operations of a recipe, and the cost of each on an engine."""
+"""List the operations of a recipe, and measure the cost of each on an engine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
 
 
 def seconds_of(engine: str, recipe: Recipe) -> float:
-    """Return the seconds per image of the batch stage on noise: the minimum over some turns on one thread.
+    """Return the seconds per image that a recipe's batch stage takes on noise, the minimum of a few runs on one thread.
 
     Args:
         engine: Name of the engine.

@@ -32,12 +32,12 @@ _NUM_AHEAD = 2  # batches per thread or worker process
 
 @dataclass(frozen=True)
 class Task:
-    """The task of every reader.
+    """The task of a reader: what to read, and how.
 
     Attributes:
         source: The copy of the data in one format: a folder or a file.
         batch_size: Samples per batch.
-        num_threads: Threads or worker processes.
+        num_threads: Count of threads or worker processes.
         seed: Seed of the order.
     """
 
@@ -48,14 +48,14 @@ class Task:
 
 
 def touch(batch: Batch) -> Batch:
-    """Read a byte of every page, so that a view costs as much as its storage."""
+    """Read a byte of every page of a batch, so that lazily mapped data is really read; return the batch."""
     for payload in batch:
         np.frombuffer(payload, np.uint8)[::4096].sum()
     return batch
 
 
 def ours(task: Task) -> Iterator[Batch]:
-    """Read with open_dataset, Order, and fetch in threads."""
+    """Read with our own readers: `open_dataset`, an order, and `fetch` in threads."""
     from readers import Order, Sample, open_dataset
 
     dataset = open_dataset(task.source)
@@ -78,7 +78,7 @@ def ours(task: Task) -> Iterator[Batch]:
 
 
 def _ahead(work: Callable[[Any], Batch], asked: Iterator[Any], num_threads: int) -> Iterator[Batch]:
-    """Work in threads, a few batches ahead, and yield the results in order."""
+    """Call a function in threads for each item of `asked`, a few items ahead, and yield the results in order."""
     with ThreadPoolExecutor(num_threads) as pool:
         under_way: deque[Future[Batch]] = deque()
         for one in asked:
@@ -97,7 +97,7 @@ def torch_files(task: Task) -> Iterator[Batch]:
 
 
 def _contents(paths: Sequence[Path]) -> Batch:
-    """Read the files of a batch; a worker process calls it."""
+    """Return the contents of the files of a batch; a worker process calls this function."""
     return [path.read_bytes() for path in paths]
 
 
@@ -280,7 +280,7 @@ WAYS: dict[str, Callable[[Task], Iterator[Batch]]] = {
 
 
 def main(way: str, source: str, batch_size: str, num_threads: str) -> None:
-    """Take turns of one way, as requested, until the input ends."""
+    """Read in one way for as long as each request says, answer it, and continue until the input ends."""
     batches = WAYS[way](Task(Path(source), int(batch_size), int(num_threads), seed=0))
 
     def answer(asked: dict[str, Any]) -> dict[str, Any]:
