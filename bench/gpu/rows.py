@@ -79,7 +79,10 @@ class Rows:
         self._write()
 
     def check(self, name: str, **facts: Any) -> AbstractContextManager[Row]:
-        """Fill in a row: "right" if the block sets a value, "wrong" if it raises AssertionError, "failed" for other errors."""
+        """Write a row from a with block.
+
+        The row is "right" if the block sets a value, "wrong" if it raises AssertionError, "failed" for other errors.
+        """
         return self._row(Row(name, facts=facts), "right")
 
     def measure(self, name: str, unit: str = "images/s") -> AbstractContextManager[Row]:

@@ -99,7 +99,7 @@ def _epoch_contestants(data: str, sizes: Sizes) -> Iterator[dict[str, Contestant
 
 
 def _take_epochs(loader: Loader, read: Callable[[], tuple[float, int]], seconds: float) -> Turn:
-    """Run epochs, each from the start of its first thread to the end of its last.
+    """Run epochs and return their time, each from the start of its first thread to the end of its last.
 
     Args:
         loader: The loader.

@@ -53,7 +53,10 @@ def _nested(operation: Operation, depth: int, *, decodes: bool = False) -> Itera
 
 
 def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
-    """Return milliseconds per image on one CPU core, weighted by the operation's probability; or why there is no number."""
+    """Return the cost of an operation as text: milliseconds per image on one CPU core, or why it is unknown.
+
+    The time is multiplied by the operation's probability.
+    """
     try:
         alone = seconds_of(engine, Recipe([CenterCrop(size), operation]))
     except EngineError:

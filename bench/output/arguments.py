@@ -47,7 +47,7 @@ def _is_file(text: str) -> bool:
 
 
 def schedule_from(text: str) -> Schedule:
-    """Return a preset by name, or the contents of a file: a recipe, views, or recipes by epoch.
+    """Return as a schedule a preset, given by name, or the recipe, views or recipes by epoch in a file.
 
     Raises:
         gpu_aug.RecipeError: The text is neither a preset nor a file, or the file is invalid.

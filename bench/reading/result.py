@@ -80,7 +80,7 @@ class Result:
         self.absent[name] = str(error)[:_REASON_CHARACTERS]
 
     def to_dict(self) -> dict[str, object]:
-        """Convert to JSON values: by reader, samples and bytes per second of every turn, and the ratios of ours."""
+        """Return values for JSON: by reader, the samples and bytes per second of each round, and our ratios."""
 
         def runs_of(measured: Mapping[str, Measurement]) -> dict[str, list[tuple[float, float]]]:
             return {

@@ -44,7 +44,11 @@ class Timeline:
     highest: NDArray[np.float64]
 
     def gained_per_second(self, *names: str) -> NDArray[np.float64]:
-        """Return the growth per second of a count, given by nested names from the outside; never less than 0."""
+        """Return for each interval by how much a count grew per second, at least 0.
+
+        Args:
+            names: The names that lead to the count in nested objects, from the outside.
+        """
         values = [number_of(one, *names) for one in self.counts]
         return np.maximum(np.diff(values), 0) / np.diff(self.edges)
 

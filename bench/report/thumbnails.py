@@ -52,7 +52,7 @@ class Thumbnail:
 
 
 def thumbnail_of_file(data: Payload, draw: Callable[[Picture], Picture] | None = None) -> Thumbnail:
-    """Shrink an encoded image. Missing parts of a damaged image are gray or black, as Pillow leaves them.
+    """Return a thumbnail of an encoded image; missing parts of a damaged image are gray or black.
 
     Args:
         data: The encoded bytes.

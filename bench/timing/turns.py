@@ -1,4 +1,4 @@
-"""The only timer. Contestants take turns in every round, so that noise of the machine affects all of them equally."""
+"""Measure contestants alternately, each for some seconds (a turn) in every round, so noise affects all."""
 
 import gc
 import sys
