@@ -107,7 +107,7 @@ class Loader:
             it is 0 of 1. These must not contradict it later. One dimension of a DeviceMesh, such as ``mesh["dp"]``,
             shares each step among its processes; processes that differ in other dimensions get the same samples, and
             audit and ledger are written by the processes that share a mesh with process 0.
-        world_size: Number of processes that share each step. Given values of `rank` and `world_size` override the
+        world_size: Count of processes that share each step. Given values of `rank` and `world_size` override the
             process group; for example `world_size` may be smaller, for models that are spread over several processes.
         dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe normalises; uint8
             requires a recipe that does not.
@@ -124,7 +124,7 @@ class Loader:
         fields: Further fields of the samples for `batch.fields`: names, such as ``["caption"]``, read as text (``json``
             as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to its first argument:
             ``{"caption": str, "meta": "json", "tokens": tokenize}``. A sample with an unreadable field is bad.
-        workers: `RayWorkers`, which make the same batches on other machines of a Ray cluster; see docs/clusters.md.
+        workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/clusters.md.
             They need decoder="cpu", and data and a recipe that can be pickled, with paths or URLs that those machines
             can reach.
         images: `ImageOptions`: the fields with images, their channels and depth, maps, targets, the largest image.

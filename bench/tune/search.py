@@ -34,7 +34,7 @@ class Candidate(Protocol):
 
 
 def is_gain(found: Ratio) -> bool:
-    """Return whether a ratio is clearly above 1: its median by 5 %, and at least somewhat in all rounds but one of eight.
+    """Return whether a gain is clear: the median is above 1.05, and at most one in eight rounds is not above 1.
 
     Example:
         >>> is_gain(Ratio((1.2, 1.3, 1.1, 1.25, 1.2))), is_gain(Ratio((1.2, 1.3, 0.9, 1.25, 1.2)))

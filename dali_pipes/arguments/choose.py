@@ -51,9 +51,9 @@ def choose(
     """Replace every "auto" by the fastest choice on this machine.
 
     Args:
-        device: As for Loader.
-        decoder: As for Loader.
-        engine: As for Loader.
+        device: The user's choice of the device, as for Loader.
+        decoder: The user's choice of the decoder, as for Loader.
+        engine: The user's choice of the engine, as for Loader.
         images: The images of a sample.
         clips: The clips of the dataset; None if samples are images.
 

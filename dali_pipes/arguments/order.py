@@ -103,7 +103,7 @@ def order_in_buckets(
         order: The order of the dataset's samples without buckets.
         buckets: The image sizes of the buckets.
         seed: Seed of the order.
-        shuffle: As for Loader.
+        shuffle: The shuffle, as for Loader.
         field: The field of the first image, if the loader was given one; else None.
 
     Raises:

@@ -198,7 +198,7 @@ def _make_fetcher(
 
 
 def _require_different_names(images: ImageFields, fields: FieldReader, maps: MapReader) -> None:
-    """Raise if two entries of a batch would have the same name."""
+    """Raise if two entries of a batch would share a name."""
     names = [*images.names, *fields.fields, *(name for name, _ in maps.maps)]
     for name in names:
         if names.count(name) > 1:

@@ -172,7 +172,7 @@ def list_files(
     """Return records of encoded images, with their seek points and restart intervals.
 
     Args:
-        dtype: ENCODED or a dtype with the same fields; additional fields are zero.
+        dtype: ENCODED, or a dtype with at least its fields; additional fields are zero.
         spans: int64 [n, 2], address and length in bytes of each file.
         restarts: See `Fetched.restarts`.
         known: KNOWN [n], the statuses and seek points of the files; None if they are not known.

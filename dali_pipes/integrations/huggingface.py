@@ -92,7 +92,7 @@ class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any t
         """Load the state from the checkpoint from which the training resumes.
 
         Raises:
-            LoaderError: The checkpoint has no state, or Trainer would skip the same batches again.
+            LoaderError: The checkpoint has no state, or Trainer would skip the batches that the state skips already.
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.
         """
         del control

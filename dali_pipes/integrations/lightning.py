@@ -39,7 +39,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
 
     The loaders take rank and world size from torch.distributed, and use the device that Lightning assigned to the
     process. Training uses the trainer's epoch numbers. Every validation, test and prediction, and training with
-    `overfit_batches`, uses epoch 0, and therefore the same samples and draws each time. Lightning wraps no DataLoader,
+    `overfit_batches`, uses epoch 0, and therefore equal samples and draws each time. Lightning wraps no DataLoader,
     sampler or collation around a loader.
 
     The loops yield `Batch`, which `training_step` receives. Lightning cannot find its size, so log with

@@ -107,7 +107,7 @@ def read_on(address: int, column: int, count: int) -> int:
     Args:
         address: Address of the memory.
         column: Column of the first MCU.
-        count: Number of MCUs.
+        count: Count of MCUs to read or skip.
 
     Returns:
         A status.
@@ -189,8 +189,8 @@ def skip_mcus(address: int, count: int, then: int) -> int:
 
     Args:
         address: Address of the memory.
-        count: Number of MCUs to skip.
-        then: Number of MCUs that will be read after them.
+        count: Count of MCUs to skip.
+        then: Count of MCUs that will be read after them.
 
     Returns:
         A status.

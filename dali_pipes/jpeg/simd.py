@@ -68,7 +68,7 @@ class Lanes:
         return Lanes(self.builder, value)
 
     def widen(self, bits: int, *, signed: bool = True) -> "Lanes":
-        """Return the same numbers in wider lanes."""
+        """Return these numbers in wider lanes."""
         extend = self.builder.sext if signed else self.builder.zext
         return Lanes(self.builder, extend(self.value, _vector(bits, self.count)))
 
@@ -95,7 +95,7 @@ def written_out(build: Callable[..., None], num_addresses: int) -> Any:
         num_addresses: Count of the addresses that `build` takes.
 
     Returns:
-        A function of `num_addresses` numbers; only kernels can call it.
+        A function that takes `num_addresses` addresses as integers; only kernels can call it.
     """
 
     def typed(_context: Any, *addresses: Any) -> Any:

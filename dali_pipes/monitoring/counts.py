@@ -150,7 +150,10 @@ _LOOP_NUMBERS = tuple(one.name for one in fields(LoopCounts) if one.name != "lat
 
 
 def add_into(mine: dict[Any, Any], theirs: Mapping[Any, Any], sign: int) -> None:
-    """Add numbers by name, and remove names whose number becomes 0. Another thread may be changing `theirs`."""
+    """Add counts or sums by name to `mine`, multiplied by `sign`, and remove names whose value becomes 0.
+
+    Another thread may be changing `theirs`.
+    """
     # Copying is atomic because it runs no Python code; a loop over the original could meet a new name.
     for name, value in dict(theirs).items():
         total = mine.get(name, 0) + sign * value

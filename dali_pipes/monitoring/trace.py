@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WAIT = "wait for a batch"
 TRAINING_STEP = "training step"
 QUEUE = "finished"
-"""Names of events in the file, like the two above."""
+"""Name of the counter of finished batches in the file."""
 
 _MAX_EVENTS = 1_000_000
 """Largest count of events. They take 400 MB until they are written; an epoch of a million images has a quarter of

@@ -145,7 +145,7 @@ def draw_pairs(
         epoch: The epoch.
         seed: Seed of the order and of the draws.
         numbers: If the dataset is a selection, the index in the training's dataset of each of its samples.
-        images: As for Loader.
+        images: Options for the images of a sample, as for Loader.
 
     Returns:
         The samples by name of the pair; and for pairs that cannot make them, the reason by name of the pair.
@@ -229,7 +229,7 @@ def distance_words(
 
     Args:
         images: Float, in [0, 1] unless `stretched`.
-        first: The images of the first pair, of the same shape.
+        first: The images of the first pair, whose shape is that of `images`.
         name: Name of the first pair.
         stretched: Whether values may have any range; the difference is then stated unscaled, else in 1/255.
     """

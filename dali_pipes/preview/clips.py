@@ -37,7 +37,7 @@ class Strip:
 
     Attributes:
         name: Title, such as "view 1".
-        frames: T pictures of the same size.
+        frames: T pictures of one size.
         words: Descriptions of the draws, or of the difference from another strip.
     """
 
@@ -91,7 +91,7 @@ def clip_pictures(
         numbers: If `clips` is a selection, the index in the training's dataset of each clip; random numbers are drawn by it.
         seed: Seed of the frames and of the draws.
         epochs: The epochs to show.
-        engine: As for Loader.
+        engine: The engine, as for Loader.
 
     Returns:
         Each clip in each epoch, ordered by clip.
@@ -112,8 +112,9 @@ def _strips(drawn: Drawn, name: str, first: tuple[str, Drawn] | None = None) -> 
 
     Args:
         drawn: The batch.
-        name: Title of the strips; if there are several views, the number of the view is added.
-        first: Name and batch of another pair with the same draws; the strips then describe the difference from it.
+        name: Title of the strips; with several views, the index of the view is added.
+        first: Name and batch of another pair of decoder and engine, with equal draws, from which the strips then
+            describe the difference.
     """
     strips: list[list[Strip]] = [[] for _ in drawn.rows]
     others = list(layers_of(first[1])) if first is not None else []

@@ -29,7 +29,7 @@ def take_decodable_samples(
     Args:
         dataset: A dataset of images.
         most: Largest count of samples.
-        images: As for Loader.
+        images: Options for the images of a sample, as for Loader.
 
     Returns:
         The samples that decode, and for each sample that does not, a sentence with the reason.

@@ -56,8 +56,8 @@ def preview_images(
         indices: The samples to show, without duplicates; they must decode, see `take_decodable_samples`.
         seed: Seed of the order and of the draws.
         epochs: The epochs to show.
-        engine: As for Loader.
-        images: As for Loader.
+        engine: The engine, as for Loader.
+        images: Options for the images of a sample, as for Loader.
 
     Raises:
         BadSampleError: A sample cannot be read or decoded.
@@ -141,7 +141,7 @@ def preview_engines(
         indices: The samples to show, without duplicates; they must decode, see `take_decodable_samples`.
         seed: Seed of the draws.
         epoch: The epoch of the draws.
-        images: As for Loader.
+        images: Options for the images of a sample, as for Loader.
 
     Raises:
         BadSampleError: A sample cannot be read or decoded.

@@ -112,7 +112,7 @@ def join(images: Sequence[Image.Image], *, across: bool = False, gap: int = _GAP
 
 
 def draw_text(lines: Sequence[Line], width: int) -> Image.Image:
-    """Draw texts below each other into an image of a given width, wrapped; words that are too wide are cut off."""
+    """Return an image of a given width with wrapped texts below each other; words that are too wide are truncated."""
     wrapped = [Line(part, colour) for text, colour in lines for part in wrap(text, width)]
     image = Image.new("RGB", (width, max(1, _LINE_HEIGHT * len(wrapped))), PAPER)
     pen = ImageDraw.Draw(image)

@@ -97,7 +97,7 @@ def check_audit(*sources: str | Path) -> AuditCheck:
 
     Args:
         sources: Files, folders with .jsonl files, or patterns for the files of
-            ``Monitoring(audit="run-{rank}.jsonl")``. They are read as one run.
+            ``Monitoring(audit="run-{rank}.jsonl")``. All of these files are read as one run.
 
     Raises:
         LoaderError: No file exists, none has a line of an audit, or the length of an epoch is unknown.

@@ -132,7 +132,7 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
 
     Args:
         first: A file, a folder with .jsonl files, or a pattern for the files of ``Monitoring(audit="run-{rank}.jsonl")``.
-        second: The same for the other run.
+        second: A file, folder or pattern with the audit of the other run.
 
     Raises:
         LoaderError: No file exists, or none has a line of an audit.

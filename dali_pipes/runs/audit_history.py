@@ -33,7 +33,7 @@ class StepLine:
         epoch: The epoch, counted from 0.
         step: Index of the step, counted from the start of its loop.
         rank: The rank that wrote the line.
-        world_size: Number of ranks.
+        world_size: Count of ranks.
         start: First position, in the epoch's order, of the step.
         stop: Position after the step's last position.
         count: Count of samples; smaller than the count of positions if bad samples were skipped.

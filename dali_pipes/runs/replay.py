@@ -258,7 +258,7 @@ def _describe(
             texts.append(words)
         else:
             name = type(leaf).__name__
-            # The same operation object may occur several times.
+            # One operation object may occur several times in a recipe.
             params[f"{name} {len(params) + 1}" if name in params else name] = values
             texts.append(": ".join(filter(None, [leaf_name(leaf), words])))
     is_applied = any(leaf.is_applied for leaf in leaves)

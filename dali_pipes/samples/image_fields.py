@@ -33,7 +33,7 @@ class ImageFields:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names in the batch if there are several images; else empty."""
+        """Names of the images in the batch, if samples have several images; else empty."""
         return tuple(name for name, _ in self.fields) if self.count > 1 else ()
 
     @property

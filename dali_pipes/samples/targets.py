@@ -205,7 +205,7 @@ def collate(
 def collate_nothing(
     examples: Sequence[SampleTargets], size: tuple[int, int], device: torch.device
 ) -> dict[str, Any]:
-    """Return the targets of a batch without rows: the same kinds as in other batches, with 0 rows.
+    """Return the targets of a batch without rows: the kinds of targets that other batches have, with 0 rows.
 
     Args:
         examples: Targets of samples of the data that together have every kind.

@@ -30,8 +30,8 @@ class Engines:
         recorder: Measures augmenting and copying.
 
     Attributes:
-        views: As given.
-        recorder: As given.
+        views: The views of every sample.
+        recorder: Measures augmenting and copying.
         device: Device of the engines.
         can_split: Whether a step may be augmented in parts; False if a user's function takes the full batch.
     """
@@ -106,7 +106,7 @@ class Augmenter:
     Attributes:
         device: Device of the engines.
         side: The CUDA stream on which a GPU augments.
-        workers: As given.
+        workers: The threads that render.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class SideStream:
         device: Where the work runs.
 
     Attributes:
-        device: As given.
+        device: The device on which the work runs.
         stream: The CUDA stream; DALI must synchronise its outputs with it. None on a CPU.
     """
 

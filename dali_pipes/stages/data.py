@@ -28,7 +28,7 @@ NO_TARGETS = SampleTargets()
 class Fetched:
     """Encoded samples and their draws: all samples of a plan, or consecutive ones.
 
-    A row has no sample if its sample was bad and there is no substitute.
+    A row has no sample if its sample was bad and has no substitute.
 
     Attributes:
         plan: The step of the samples.

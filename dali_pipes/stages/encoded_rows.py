@@ -60,11 +60,11 @@ class Encoded:
         spans: int64 [n, 2], address and length in bytes of each image; the length is 0 without a sample. The bytes stay
             valid as long as `data` lives.
         has_sample: bool [n], which rows have a sample.
-        samples: The samples as stored; None without a sample.
-        data: The encoded images; None without a sample.
+        samples: The samples as stored; None for a row without a sample.
+        data: The encoded images; None for a row without a sample.
         labels: Class numbers, or vectors or arrays of labels; see `collect_labels`.
         restarts: Offsets of restart intervals, see `readers.Sample.restarts`; None if no row has any.
-        keys: Keys of the samples; "" without a sample.
+        keys: Keys of the samples; "" for a row without a sample.
         is_plain: Whether only the images of the samples are read, without further fields.
     """
 

@@ -38,7 +38,7 @@ class Production:
         steps: The epoch's steps, which determine the largest batch.
 
     Attributes:
-        setup: As given.
+        setup: The configuration of the loader.
         seek_points: Seek points of the JPEGs that loaders have read.
         cache: Encoded images that stay on the device; None without such a cache.
 

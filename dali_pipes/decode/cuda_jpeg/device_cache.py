@@ -26,7 +26,7 @@ class DeviceCache:
         device: A CUDA device.
 
     Attributes:
-        num_files: Number of cached files.
+        num_files: Count of cached files.
         num_bytes: Allocated device memory in bytes.
         is_full: Whether no further files are added.
     """

@@ -143,7 +143,7 @@ class GpuKernels(Driver):
         device: A CUDA device.
 
     Attributes:
-        device: As given.
+        device: The CUDA device.
 
     Raises:
         LoaderError: The kernels cannot be compiled for the device.

@@ -72,7 +72,7 @@ group_tables, open_group: Tables and number of intervals of the group that is be
 
 _interval_at, _group_at = record_at(INTERVAL), record_at(GROUP)
 _NOWHERE = signed(-1)
-"""Returned instead of an address or offset if there is no room."""
+"""Returned instead of an address or offset if the memory is too small."""
 
 
 @kernel
@@ -305,7 +305,7 @@ def _measure_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
 
 @inlined
 def _next_interval(records: Any, total: Any, tables: int) -> int:
-    """Return the address of the next interval, in a group with equal tables; -1 if there is no room."""
+    """Return the address of the next interval, in a group with equal tables; -1 if the memory is too small."""
     if total.open_group == GROUP_MAX or (total.open_group and total.group_tables != tables):
         _close_group(records, total)
     total.group_tables = tables
@@ -335,7 +335,7 @@ def _close_group(records: Any, total: Any) -> None:
 
 @inlined
 def _copy_run(arena: Any, room: int, data: int, begin: int, end: int, target: int) -> int:
-    """Copy a run of bytes of a file into the arena; return the offset after it, or -1 if there is no room."""
+    """Copy a run of bytes of a file into the arena; return the offset after it, or -1 if it does not fit."""
     if target < 0 or target + end - begin > room:
         return _NOWHERE
     if end > begin:

@@ -27,8 +27,8 @@ class PipelineOptions:
         batch_size: Size of the largest batch.
         device: Where DALI decodes.
         device_id: The GPU for "mixed"; None for "cpu".
-        num_threads: Number of DALI's threads.
-        depth: Number of batches that DALI works on at once.
+        num_threads: Count of DALI's threads.
+        depth: Count of batches that DALI works on at once.
     """
 
     batch_size: int
@@ -65,7 +65,7 @@ class Driver:
         depth: The pipeline's prefetch_queue_depth.
 
     Attributes:
-        depth: As given.
+        depth: The pipeline's prefetch_queue_depth: how many batches may be pushed before the first is taken.
         refusal: DALI's message for the last batch that it refused.
     """
 

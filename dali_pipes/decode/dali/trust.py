@@ -23,7 +23,7 @@ class DaliEligibility:
     process. All these samples are decoded on the CPU, whose result counts.
 
     Args:
-        num_samples: Number of samples of the dataset; a byte is stored for each. None for a stream, whose refused
+        num_samples: Count of samples of the dataset; a byte is stored for each. None for a stream, whose refused
             samples are not remembered.
         store: Has the statuses of files that were read before, and receives new ones. It identifies files by all of
             their bytes, so a status also holds for later epochs, other selections of the data and other runs.

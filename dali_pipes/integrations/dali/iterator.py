@@ -38,7 +38,7 @@ class DALIGenericIterator:
       next epoch, which then lacks those samples or is shorter.
     - DROP leaves out less than a step. In DALI, moving shards with `pad_last_batch` return padding instead of samples.
     - A step is a slice of the epoch's order, and each rank has a part of it. A DALI rank has a contiguous shard of the
-      epoch, and another shard in the next epoch. The number of samples of each step is the same.
+      epoch, and another shard in the next epoch. The count of samples of each step does not differ.
     - A state can be loaded on any number of ranks. A state from the end of an epoch continues with the next epoch for
       every `auto_reset`; in DALI an epoch without steps comes first.
 
@@ -65,7 +65,7 @@ class DALIGenericIterator:
 
     Attributes:
         batch_size: Samples per loader and step.
-        output_map: As given.
+        output_map: The names of the outputs.
 
     Raises:
         LoaderError: An argument is not allowed; the message says which values are.

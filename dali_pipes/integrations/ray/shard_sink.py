@@ -212,7 +212,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         return shard | {"name": name}
 
     def _read_manifest(self) -> dict[str, Any] | None:
-        """Return the manifest of an earlier write by a ShardSink; None if there is none."""
+        """Return the manifest of an earlier write by a ShardSink; None if the destination has no such manifest."""
         try:
             manifest = json.loads(self._destination.read(_MANIFEST) or b"")
             return manifest if manifest["settings"]["source"] == "ray.data" else None

@@ -125,7 +125,7 @@ class WorkerPool:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the workers were not ended, and the process still has the same connection to the cluster."""
+        """Whether the workers were not ended, and the process still has the connection with which it started them."""
         ray = self._ray
         return (
             self._end.alive
