@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 
 _DTYPES = ("bfloat16", "float32")
 _REST_SECONDS_MAX = 3.0
-_FIRST_RATE = 300.0  # items per second, assumed until the first turn
+_FIRST_RATE = 300.0  # items per second, assumed until the first measurement
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
         source: A source as for `readers.open_dataset`.
         recipe: The recipe that each contestant runs.
         settings: Durations, repetitions and sizes.
-        progress: Called with a line of text for every turn.
+        progress: Called with a line of text before each measurement of a contestant.
 
     Raises:
         readers.ReadersError: The source cannot be opened or has no samples.

@@ -33,7 +33,7 @@ class ContestantProcess(FarProcess):
     Attributes:
         note: A note that a reader needs for a fair comparison; known after `open`.
         num_ahead: How many batches the contestant prepares without being asked.
-        looks: How busy the machine was in each turn.
+        looks: For each turn, how busy the machine was.
     """
 
     def __init__(self, contestant: Contestant) -> None:

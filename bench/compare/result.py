@@ -75,7 +75,7 @@ class Comparison:
     Attributes:
         rows: The rows, fastest first.
         absent: Contestants that did not take part, or failed.
-        missing_peers: Names of peers that could take part if they were installed.
+        missing_peers: Names of peers (loaders of other projects) that could take part if they were installed.
         settings: Settings shared by all contestants.
     """
 

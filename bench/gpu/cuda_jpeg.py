@@ -1,4 +1,4 @@
-"""Step: compare the CUDA JPEG decoder's pixels with the CPU decoder's, and its rates with torchvision's."""
+"""Step that compares the CUDA JPEG decoder's pixels with the CPU decoder's, and its rates with torchvision's."""
 
 import time
 from collections import deque

@@ -1,4 +1,4 @@
-"""Steps: loaders by decoder and number of threads, alone and with a training step of ResNet-50; and DALI's own pipeline."""
+"""Steps that measure loaders and DALI's own pipeline, alone and with a training step of ResNet-50."""
 
 import itertools
 import resource

@@ -1,4 +1,4 @@
-"""Step: memory over 200 training steps: without a loader, with DALI alone, and with our loaders."""
+"""Step that measures memory over 200 training steps: without a loader, with DALI alone, and with our loaders."""
 
 import os
 import time

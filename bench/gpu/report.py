@@ -40,7 +40,7 @@ class Aim:
     per: str = ""
 
     def reached(self, values: Mapping[str, float]) -> float | None:
-        """Return the value, or None if a row is missing."""
+        """Return the value that was measured for this aim, or None if its row is missing."""
         value, unit = values.get(self.row), values.get(self.per) if self.per else 1.0
         return value / unit if value is not None and unit else None
 

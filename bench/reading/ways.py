@@ -55,7 +55,7 @@ def touch(batch: Batch) -> Batch:
 
 
 def ours(task: Task) -> Iterator[Batch]:
-    """Read with our own readers: `open_dataset`, an order, and `fetch` in threads."""
+    """Yield batches read with our own readers: `open_dataset`, an order, and `fetch` in threads."""
     from readers import Order, Sample, open_dataset
 
     dataset = open_dataset(task.source)
@@ -102,7 +102,7 @@ def _contents(paths: Sequence[Path]) -> Batch:
 
 
 def webdataset(task: Task) -> Iterator[Batch]:
-    """Read with wds.WebDataset and WebLoader, shards shuffled, with a buffer of 1000."""
+    """Yield batches read with wds.WebDataset and WebLoader, shards shuffled, with a buffer of 1000."""
     import webdataset as wds
 
     shards = sorted(str(path) for path in task.source.glob("*.tar"))
@@ -124,7 +124,7 @@ def _image_of(sample: dict[str, bytes]) -> bytes:
 
 
 def pyarrow_take(task: Task) -> Iterator[Batch]:
-    """Read with pyarrow.dataset(...).take(indices, columns), in pyarrow's own threads."""
+    """Yield batches read with pyarrow.dataset(...).take(indices, columns), in pyarrow's own threads."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -136,7 +136,7 @@ def pyarrow_take(task: Task) -> Iterator[Batch]:
 
 
 def hf_datasets(task: Task) -> Iterator[Batch]:
-    """Read with datasets.load_from_disk(...)[indices], with undecoded images."""
+    """Yield batches read with datasets.load_from_disk(...)[indices], with undecoded images."""
     import datasets
 
     dataset = datasets.load_from_disk(str(task.source))
@@ -145,7 +145,7 @@ def hf_datasets(task: Task) -> Iterator[Batch]:
 
 
 def lmdb_get(task: Task) -> Iterator[Batch]:
-    """Read with lmdb: one transaction per batch, one get per key."""
+    """Yield batches read with lmdb: one transaction per batch, one get per key."""
     import lmdb
 
     found = lmdb.open(str(task.source), readonly=True, lock=False, readahead=False)
@@ -157,7 +157,7 @@ def lmdb_get(task: Task) -> Iterator[Batch]:
 
 
 def h5py_index(task: Task) -> Iterator[Batch]:
-    """Read with h5py: dataset[index] per sample."""
+    """Yield batches read with h5py: dataset[index] per sample."""
     import h5py
 
     with h5py.File(task.source, "r") as file:
@@ -167,7 +167,7 @@ def h5py_index(task: Task) -> Iterator[Batch]:
 
 
 def tfrecord_loader(task: Task) -> Iterator[Batch]:
-    """Read with tfrecord.tfrecord_loader over the files, records from a shuffle queue of 1000."""
+    """Yield batches read with tfrecord.tfrecord_loader over the files, records from a shuffle queue of 1000."""
     import tfrecord
 
     shuffle = random.Random(task.seed)
@@ -189,7 +189,7 @@ def tfrecord_loader(task: Task) -> Iterator[Batch]:
 
 
 def array_record(task: Task) -> Iterator[Batch]:
-    """Read with ArrayRecordDataSource.__getitems__, in its own threads; records are the images."""
+    """Yield batches read with ArrayRecordDataSource.__getitems__, in its own threads; records are the images."""
     from array_record.python.array_record_data_source import ArrayRecordDataSource
 
     source = ArrayRecordDataSource(sorted(map(str, task.source.glob("*.array_record"))))
@@ -198,7 +198,7 @@ def array_record(task: Task) -> Iterator[Batch]:
 
 
 def grain_array_record(task: Task) -> Iterator[Batch]:
-    """Read with grain.MapDataset over ArrayRecord, shuffled, in threads."""
+    """Yield batches read with grain.MapDataset over ArrayRecord, shuffled, in threads."""
     import grain
 
     source = grain.sources.ArrayRecordDataSource(
@@ -222,7 +222,7 @@ def grain_array_record(task: Task) -> Iterator[Batch]:
 
 
 def mosaic(task: Task) -> Iterator[Batch]:
-    """Read with streaming.StreamingDataset (py1e) in torch's DataLoader, in worker processes."""
+    """Yield batches read with streaming.StreamingDataset (py1e) in torch's DataLoader, in worker processes."""
     from streaming import StreamingDataset
     from torch.utils.data import DataLoader
 
@@ -237,7 +237,7 @@ def _images(samples: Sequence[dict[str, Any]]) -> Batch:
 
 
 def litdata(task: Task) -> Iterator[Batch]:
-    """Read with litdata.StreamingDataset (local chunks made by optimize), in worker processes."""
+    """Yield batches read with litdata.StreamingDataset (local chunks made by optimize), in worker processes."""
     import litdata as ld
 
     dataset = ld.StreamingDataset(str(task.source), shuffle=True, drop_last=True, seed=task.seed)

@@ -63,7 +63,7 @@ class Tuning:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Settings to change; empty if nothing helps."""
+        """The settings that the user should change, with their new values; empty if nothing helps."""
         return self.found.changes
 
     @property

@@ -1,4 +1,4 @@
-"""Checks of the dataset: its type, the contents of its first samples, and advice how to convert other objects."""
+"""Check the dataset (its type, the contents of its first samples), and advise how to convert other objects."""
 
 import os
 from typing import Any

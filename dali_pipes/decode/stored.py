@@ -37,7 +37,7 @@ def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDAr
         stored float32 values for "float32".
 
     Raises:
-        DecodeError: The bytes do not decode, or have another number of channels, depth or size.
+        DecodeError: The bytes do not decode, or have other channels, another depth or another size.
     """
     header, array = _read_upright(data, kind.channels)
     _require_kind(array, header, kind)
@@ -53,7 +53,7 @@ def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
     """Return the stored values of an image with any numeric type, upright: [height, width, channels].
 
     Raises:
-        DecodeError: The image does not decode, or has another number of channels.
+        DecodeError: The image does not decode, or does not have `channels` channels.
     """
     header, array = _read_upright(data, channels)
     if array.ndim != 3 or array.shape[2] != channels:

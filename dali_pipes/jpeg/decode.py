@@ -146,7 +146,7 @@ def thread_scratch() -> NDArray[np.uint8]:
 
 
 def _decode_job(address: int) -> int:
-    """Execute the job in the memory: decode a crop, judge the file, or both; returns a status."""
+    """Execute the job in the memory: decode a crop, judge the file, or both, and return a status."""
     memory = memory_at(address)
     job = memory.job
     found = read_header(memory)

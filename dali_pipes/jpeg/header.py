@@ -150,7 +150,7 @@ def _read_first(marker: int, body: int, size: int, memory: Any) -> int:
 
 @inlined
 def _read_frame(body: int, size: int, header: Any) -> int:
-    """Read the frame header; returns a status."""
+    """Read the frame header and return a status."""
     if header.height != 0 or size < 6:
         return BAD_HEADER
     height, width, components = be16(body + 1), be16(body + 3), signed(load_u8(body + 5))
@@ -177,7 +177,7 @@ def _read_frame(body: int, size: int, header: Any) -> int:
 
 @inner
 def _read_huffman(body: int, size: int, huffman: Any) -> int:
-    """Copy the Huffman tables of a segment; returns a status."""
+    """Copy the Huffman tables of a segment and return a status."""
     while size > 0:
         if size < 17:
             return BAD_TABLE
@@ -201,7 +201,7 @@ def _read_huffman(body: int, size: int, huffman: Any) -> int:
 
 @inner
 def _read_quant(body: int, size: int, quant: Any) -> int:
-    """Copy the quantisation tables of a segment, row by row; returns a status."""
+    """Copy the quantisation tables of a segment, row by row, and return a status."""
     while size > 0:
         name = signed(load_u8(body))
         # A number above 15 means 16-bit entries, which baseline does not use.
@@ -219,7 +219,7 @@ def _read_quant(body: int, size: int, quant: Any) -> int:
 
 @inlined
 def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
-    """Read the first scan's header, and check that the file has its tables; returns a status."""
+    """Read the first scan's header, and check that the file has its tables, and return a status."""
     components = header.components
     if components == 0:
         return BAD_HEADER

@@ -237,7 +237,7 @@ def check_range(memory: Record) -> int:
 
 @inlined
 def next_interval(feed: Record, intervals: Record) -> int:
-    """Continue after the restart marker, which must be next; returns a status."""
+    """Continue after the restart marker, which must be next, and return a status."""
     status = end_interval(feed)
     if status != GOOD:
         return status

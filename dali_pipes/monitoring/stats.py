@@ -87,12 +87,12 @@ class Stats:
 
     @property
     def wait_share(self) -> float:
-        """The share of its time, 0 to 1, that the training loop waited for batches."""
+        """The share of the training loop's time, 0 to 1, in which it waited for batches."""
         return self.wait_seconds / self.seconds if self.seconds else 0.0
 
     @property
     def core_share(self) -> float:
-        """The share of their working time, reading excluded, that threads had a core; 1 if they did not work."""
+        """The share of the threads' working time, without reading, in which they had a core; 1 if they did not work."""
         working = [stage for name, stage in self.stages.items() if name in _COMPUTING]
         busy = sum(stage.busy_seconds for stage in working)
         return min(1.0, sum(stage.cpu_seconds for stage in working) / busy) if busy else 1.0

@@ -72,7 +72,7 @@ class Fetched:
 
     @property
     def spans(self) -> NDArray[np.int64]:
-        """Address and length in bytes of each encoded image; see `Encoded`."""
+        """Address and length in bytes of each encoded image, int64 [n, 2]; see `Encoded`."""
         return self.encoded.spans
 
     @property
@@ -199,7 +199,7 @@ class Decoded:
 
 
 def join(step: Fetched, parts: Sequence[Decoded]) -> Decoded:
-    """Join the decoded parts of a step.
+    """Return a step, joined from its decoded parts.
 
     Args:
         step: The step as fetched.

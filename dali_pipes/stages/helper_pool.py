@@ -164,7 +164,7 @@ class HelperPool:
         return sum(1 for _ in takewhile(self._has_arrived, handles))
 
     def receive(self, handle: int) -> SentStep:
-        """Wait for the oldest step that was not received yet.
+        """Wait for the oldest step that was not received yet, and return it.
 
         Raises:
             LoaderError: The step's process has ended.

@@ -33,7 +33,7 @@ class BatchSource(Protocol):
         """Number of steps that may be in flight besides the current one; it may change."""
 
     def start(self, plan: Plan) -> None:
-        """Start a step; returns at once."""
+        """Start making a step, without waiting for it."""
 
     def ready(self) -> int:
         """Return how many steps, from the oldest on, are finished as far as the host knows."""
@@ -153,7 +153,7 @@ class Pipeline:
         return self._decoder.capacity
 
     def start(self, plan: Plan) -> None:
-        """Start a step; returns at once."""
+        """Start making a step, without waiting for it."""
         self._latest = plan
         self._steps.append(self._fetch(plan))
 
@@ -167,7 +167,7 @@ class Pipeline:
         return ""
 
     def take(self) -> tuple[Finished, Images]:
-        """Wait for the oldest step, and launch the next one if its canvases are rendered.
+        """Wait for the oldest step and return it; launch the next step if its canvases are rendered.
 
         Raises:
             Exception: The exception of a stage of this step, with a note that names the step and its samples.

@@ -90,7 +90,7 @@ class RemoteBatchSource:
         self._next: Pending | None = None
 
     def start(self, plan: Plan) -> None:
-        """Start a step; returns at once."""
+        """Start making a step, without waiting for it."""
         is_watched = bool(self._recorder.observers)
         self._under_way.append(self._makers.start(plan, is_watched=is_watched))
 
@@ -103,7 +103,7 @@ class RemoteBatchSource:
         return self._makers.describe_remote_threads(seconds)
 
     def take(self) -> tuple[Finished, Images]:
-        """Wait for the oldest step."""
+        """Wait for the oldest step, and return it with its images."""
         step, self._next = self._next or self._received(), None
         made = step.wait()
         if self._side.stream is not None and self._makers.num_ready(self._under_way):

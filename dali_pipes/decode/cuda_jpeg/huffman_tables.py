@@ -67,7 +67,7 @@ def find_tables(memory: Any, chosen: Any, known: Any, num_known: int) -> int:
 
 @kernel
 def write_tables(memory: Any, chosen: Any, target: int) -> int:
-    """Write the tables of a scan in the kernels' format to an address; returns a status."""
+    """Write the tables of a scan in the kernels' format to an address and return a status."""
     tables = _tables_at(target)
     for place in range(4):
         table, stored = memory.tables[place], memory.huffman[chosen[place]]

@@ -158,7 +158,7 @@ def plan_batch(
 
 @inlined
 def _read_image(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
-    """Read a file's header, and find the blocks and tables that its crop needs; returns a status."""
+    """Read a file's header, and find the blocks and tables that its crop needs, and return a status."""
     job = memory.job
     job.data, job.length = file.address, file.num_bytes
     job.top, job.left, job.height, job.width = part.top, part.left, part.height, part.width
@@ -219,7 +219,7 @@ def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any)
 
 @inlined
 def _copy_scan(memory: Any, arena: Any, total: Any) -> int:
-    """Copy a file's scan in front of the scans at the end of the arena; returns a status."""
+    """Copy a file's scan in front of the scans at the end of the arena and return a status."""
     job, start = memory.job, memory.header.scan // 16 * 16
     total.fresh += (job.length - start + 15) // 16 * 16
     if total.used > _find_limit(arena, total):
@@ -345,7 +345,7 @@ def _copy_run(arena: Any, room: int, data: int, begin: int, end: int, target: in
 
 @kernel
 def _append_records(arena: Any, records: Any, total: Any) -> int:
-    """Copy tables, groups and intervals behind the bytes of the intervals; returns a status."""
+    """Copy tables, groups and intervals behind the bytes of the intervals, and return a status."""
     total.tables_at = _round_up(total.used)
     total.groups_at = total.tables_at + total.num_tables * TABLES_BYTES
     total.intervals_at = total.groups_at + total.num_groups * GROUP_BYTES

@@ -95,7 +95,7 @@ class Columns:
 def find_columns(
     dataset: IndexedDataset, samples: Sequence[Sample], fields: Sequence[str] | None
 ) -> Columns:
-    """Return the columns of a dataset.
+    """Return the columns that rows of Ray Data have for the samples of a dataset.
 
     Args:
         dataset: The dataset, which knows the type of its labels.

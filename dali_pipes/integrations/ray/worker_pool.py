@@ -150,7 +150,7 @@ class WorkerPool:
         return sum(1 for _ in itertools.takewhile(lambda step: step.made is not None, handles))
 
     def receive(self, handle: Step) -> SentStep:
-        """Wait for the oldest step that was not received yet.
+        """Wait for the oldest step that was not received yet, and return it.
 
         Raises:
             ClusterError: Workers were replaced too often, or cannot make the step.

@@ -123,7 +123,7 @@ def _clear_masks(header: Any, scans: Any) -> None:
 
 @kernel
 def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
-    """Read the codes of a scan that belong to an MCU row of the image; returns a status."""
+    """Read the codes of a scan that belong to an MCU row of the image and return a status."""
     scan = scan_at(address)
     for line in range(scan.height):
         row = mcu_row * scan.height + line
