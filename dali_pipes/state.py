@@ -254,7 +254,7 @@ def describe_dataset(dataset: Dataset) -> str:
 
 
 def describe_recipe(variants: Variants) -> list[str]:
-    """Return a line for each operation, like ``HorizontalFlip(p=0.3)``, without arguments that have their default."""
+    """Return a line for each operation, like ``HorizontalFlip(p=0.3)``, without arguments with their default value."""
     schedule, lines = variants.schedules[0], list[str]()
     if variants.sizes is not None:
         lines.append(f"sizes {shown_sizes(variants.sizes.sizes)}, of which the first has:")

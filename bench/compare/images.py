@@ -156,7 +156,7 @@ def _refusal(sample: Sample) -> str:
 
 
 def _refusal_of_torchvision(sample: Sample) -> str:
-    """Return a sentence if torchvision.io cannot read an image; "" if it can."""
+    """Return the reason why torchvision.io cannot read an image, as a sentence; "" if it can."""
     from torchvision.io import ImageReadMode, decode_image
 
     data = bytes(sample.image or b"")

@@ -56,7 +56,7 @@ class Row:
         )
 
     def put_runs(self, runs: Sequence[float]) -> None:
-        """Store single runs; their median becomes the value."""
+        """Store the values of single runs; their median becomes the row's value."""
         self.value = round(median(runs), 4)
         self.facts["runs"] = [round(run, 4) for run in runs]
 

@@ -142,7 +142,7 @@ CHAINS = (
 
 
 def chain_works(chain: Chain, picture: Pictures) -> dict[str, Callable[[], Work]]:
-    """Return functions that make a call of a chain on one image, by library and type of image."""
+    """Return, by library and type of image, a function that makes a call of a chain on one image."""
     import albumentations
     from PIL import Image
     from torchvision.transforms import v2

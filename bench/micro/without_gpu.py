@@ -89,7 +89,7 @@ class _NoLaunch:
 
 
 class _GpuFeed(Feed):
-    """The pipeline of a loader on a GPU, running on the CPU."""
+    """DALI's pipeline of a loader on a GPU, which runs on the CPU here."""
 
     def __init__(self, options: FeedOptions) -> None:
         super().__init__(replace(options, device="mixed", canvases=True))

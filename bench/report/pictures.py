@@ -174,7 +174,7 @@ def _count(views: Views, sample: Sample, targets: Targets) -> None:
 
 
 def _size_of(sample: Sample) -> list[str]:
-    """Return the size, encoding process and format of an image, if it has one that can be read."""
+    """Return texts with the size, encoding process and format of a sample's image; empty if it cannot be read."""
     if sample.image is None:
         return []
     try:

@@ -102,7 +102,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times faster one contestant is than another, for each round in which both had a turn."""
+    """How many times as fast one contestant is as another, for each round in which both were measured."""
 
     runs: tuple[float, ...]
 
@@ -183,7 +183,7 @@ def measure_in_turns(
         seconds: Length of one turn in seconds.
         rounds: Count of rounds, which is the count of turns of each contestant.
         warm_up: Length in seconds of an uncounted turn of each contestant before the first round; 0 leaves it out.
-        progress: Called with a line of text before every turn.
+        progress: Called with a line of text before every turn of a contestant.
         after_turn: Called after every turn, for example to wait until the contestant's queue is full again.
         on_failure: Called with the name and the error of a contestant that raised; it takes no further turns and has no
             result. With None the error is raised.

@@ -102,7 +102,7 @@ class Trial:
         epoch: The epoch with which the trial begins.
 
     Attributes:
-        loader: As given; so is `step_seconds`.
+        loader: The loader to measure; `step_seconds` is stored, too.
         record: Each turn (timed interval) with the training step, and the loader's statistics for it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The text of `Loader.explain`, and the repr of a loader."""
+"""Make the text of `Loader.explain`, and the repr of a loader."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

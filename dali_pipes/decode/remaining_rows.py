@@ -1,4 +1,4 @@
-"""The rows of a step that a GPU decoder leaves to our threads: PNGs, damaged JPEGs, samples with bad targets."""
+"""Render on our threads the rows that a GPU decoder leaves out: PNGs, damaged JPEGs, samples with bad targets."""
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future

@@ -204,7 +204,7 @@ def find_all_seek_points(
 
 
 def _find(files: NDArray[np.int64], every: int) -> list[SeekPoints]:
-    """Read all codes of some files in one compiled call."""
+    """Return the statuses and seek points of some files, whose codes are read in one compiled call."""
     # The import compiles unless the machine code is cached.
     from dali_pipes.jpeg.decode import check_files, count_seek_points, thread_scratch
 

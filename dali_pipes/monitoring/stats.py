@@ -101,7 +101,7 @@ class Stats:
     def limit(self) -> str:
         """The stage that the training loop waits for most; "training loop" if it waits for less than 5 % of its time.
 
-        It is "" before the second batch.
+        Before the second batch, the result is "".
         """
         if self.queue.asked == 0:
             return ""

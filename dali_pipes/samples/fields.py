@@ -1,4 +1,4 @@
-"""Further fields of samples in a batch: text, JSON, numbers, arrays, or the result of a user's function."""
+"""Read further fields of samples for a batch: text, JSON, numbers, arrays, or the result of a user's function."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The image fields of a sample, their channels and depth, and warnings if conversion to RGB loses data."""
+"""Define the image fields of a sample, their channels and depth, and warn if conversion to RGB loses data."""
 
 import warnings
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""The labels of a step: class numbers, vectors of one length, or vectors of several lengths."""
+"""Collect the labels of a step: class numbers, vectors of one length, or vectors of several lengths."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

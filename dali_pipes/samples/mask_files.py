@@ -1,4 +1,4 @@
-"""Mask files: images whose pixels are class numbers."""
+"""Read mask files, which are images whose pixels are class numbers."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The encoded images of the rows of a step: their addresses, and Python objects that are created on access."""
+"""Hold the encoded images of the rows of a step: their addresses, and Python objects that are created on access."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -41,7 +41,7 @@ class Job:
 
     @property
     def step_bytes(self) -> int:
-        """Bytes of the images of the largest step."""
+        """Size in bytes of the images of the largest step."""
         return max(sum(frame.size_bytes for frame in layout) for layout in self.frames)
 
 

@@ -100,9 +100,9 @@ class Production:
             pool.close()
 
     def with_own_recorder(self, setup: Setup, steps: AnySteps) -> "Production":
-        """Return a production for a setup with another recorder.
+        """Return a Production for a setup that differs from this one's in the recorder.
 
-        It shares the remote workers, because a second set would not fit on the cluster.
+        Both share the remote workers, because a second set of workers would not fit on the cluster.
         """
         local = Production(replace(setup, options=replace(setup.options, workers=None)), steps)
         local._remote, local._is_owner = self._remote, False

@@ -111,7 +111,7 @@ class Variants:
 
     @property
     def first(self) -> Recipe:
-        """The first recipe; its boxes, keypoints and classes apply to all recipes."""
+        """The first recipe, whose formats of boxes and keypoints, and whose classes, apply to all recipes."""
         return self.views[0].recipes[0]
 
     @property

@@ -53,7 +53,7 @@ class RemoteWorkers:
         return RemoteBatchSource(self._pool, variants)
 
     def machines(self) -> list[str]:
-        """Return the machines on which workers have started."""
+        """Return the names of the machines on which workers have started."""
         return [] if self._pool is None else self._pool.machines()
 
     def close(self) -> None:

@@ -134,7 +134,7 @@ class WorkerPool:
         )
 
     def machines(self) -> list[str]:
-        """Return the machines on which workers have started."""
+        """Return the names of the machines on which workers have started."""
         return [worker.machine for worker in list(self._workers) if worker.machine]
 
     def start(self, plan: Plan, *, is_watched: bool) -> Step:

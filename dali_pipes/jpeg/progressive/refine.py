@@ -134,7 +134,7 @@ def _grow(members: Any, out: int, low: int, offsets: Any) -> None:
 
 @kernel
 def _finish_slowly(buffer: Any, bits: Any, position: int, found: int, unit: Any) -> Any:
-    """Read a code that no entry decodes completely; return buffer, bits, position, and its complete entry or -1."""
+    """Read a code that no table entry decodes completely; return buffer, bits, position, and a full entry or -1."""
     symbol, length = finish_code(buffer, found >> 16, unit.ac_search, unit.ac_symbols)
     buffer <<= np.uint64(length)
     bits -= np.uint64(length)
