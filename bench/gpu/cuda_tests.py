@@ -40,7 +40,7 @@ def failed_before(scale: "Scale", _data: Path, rows: Rows) -> None:
 
 
 def others(scale: "Scale", _data: Path, rows: Rows) -> None:
-    """Run the tests that need CUDA, except those that `failed_before` runs."""
+    """Run the test files that need CUDA, except files with tests that `failed_before` runs."""
     skipped = {name.partition("::")[0] for name in failed_in_results() or FAILED_ON_H200}
     skipped.add("tests/test_docstrings.py")  # needs the libraries of all formats
     files = {

@@ -180,7 +180,10 @@ class Fetcher(SampleReader):
         return drawn
 
     def _draws(self, fetched: Fetched, sizes: NDArray[np.int64]) -> tuple[Draws, ...]:
-        """Draw parameters for images of the given sizes; each repeat of a sample in an epoch gets different ones."""
+        """Return drawn parameters for images of the given sizes.
+
+        If an epoch has a sample several times, each repeat gets other parameters.
+        """
         plan = fetched.plan
         start, stop = self.positions_of(plan)
         # Groups of neighbours start at the start of a bucket, so that no group spans two buckets.
