@@ -1,1 +1,1 @@
-"""The command line, the comparison with other pipelines, and pictures and reports."""
+"""Provide the command line, compare with other pipelines, and make pictures and reports."""

@@ -1,4 +1,4 @@
-"""Write pictures for choosing augmentations to files."""
+"""Write to files the preview pictures that help a user choose augmentations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,11 +42,11 @@ class Shown:
     """The samples and epochs of a preview.
 
     Attributes:
-        count: Number of images or clips; None is the default.
-        draws: Number of epochs for each; None is the default.
+        count: Count of images or clips; None means the default count.
+        draws: Count of epochs that are shown of each image or clip; None means the default count.
         epoch: The first epoch.
-        engine: The engine; None is the loader's choice.
-        engines: Show one epoch on every decoder and engine instead.
+        engine: Name of the engine; None lets the loader choose.
+        engines: Whether to show one epoch on every decoder and engine, instead of several epochs.
         seed: Seed of the order and of all draws.
     """
 
@@ -66,7 +66,7 @@ class Shown:
                 )
 
     def draws_of(self, default: int) -> dict[str, Any]:
-        """Return the arguments of a preview of several epochs."""
+        """Return the arguments of a preview of several epochs; `default` is the count of epochs if `draws` is None."""
         epochs = range(self.epoch, self.epoch + (self.draws or default))
         return {"epochs": epochs, "engine": self.engine or "auto"}
 
@@ -89,7 +89,7 @@ def write_images(
     how: Mapping[str, Any] = MappingProxyType({}),
     kind: ImageOptions | None = None,
 ) -> None:
-    """Write originals, and the images that training sees or that every decoder and engine makes.
+    """Write a picture of originals next to the images that training sees, or that every decoder and engine makes.
 
     Args:
         source: A source as for `readers.open_dataset`.
@@ -97,10 +97,10 @@ def write_images(
         out: The file of the picture.
         shown: The samples and epochs to show.
         how: Keyword arguments of `readers.open_dataset`.
-        kind: Options for the images; None is one RGB image of 8 bits.
+        kind: Options for the images; None means one RGB image of 8 bits per sample.
 
     Raises:
-        BenchError: Nothing can be drawn, or the file cannot be written.
+        BenchError: No sample can be drawn, or the file cannot be written.
     """
     _check_name(out, PICTURES, "picture")
     dataset = open_at_random(source, **how)
@@ -138,7 +138,7 @@ def write_clips(
     """Write strips of frames: the frames of each clip, and below them every view of the recipe.
 
     Raises:
-        BenchError: Nothing can be drawn, or the file cannot be written.
+        BenchError: No clip can be drawn, or the file cannot be written.
     """
     _check_name(out, PICTURES, "picture")
     if animate is not None:

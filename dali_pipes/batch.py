@@ -1,4 +1,4 @@
-"""Batch: the samples of one step, as a Loader yields them."""
+"""Define Batch, the samples of one step as a Loader yields them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -41,9 +41,10 @@ class Batch:
         keypoints: B float32 [Ni, 2], (x, y) in pixels.
         keypoint_labels: B int64 [Ni]; -1 if the data has no label.
         frames: int64 [B, T] on the CPU: numbers of each clip's frames in its video, from 0 in presentation order; a
-            damaged frame has the number of its replacement. None if samples are images, like the next three.
+            damaged frame has the number of its replacement. None if samples are images; so are `seconds`, `videos` and
+            `video_numbers`.
         seconds: float64 [B, T] on the CPU: presentation times of these frames, in seconds after the first frame of the video.
-        videos: The keys of the videos, for people; two videos may have the same key.
+        videos: The keys of the videos, for people; two videos may share a key.
         video_numbers: int64 [B] on the CPU: a number for each video; all clips of one sample of the dataset of videos share it.
         fields: The fields of ``Loader(fields=...)`` by name: a tensor [B, ...] on the loader's device if type and shape
             are known, else a list of B values. It also has the images of samples with several images, [B, C, H, W]

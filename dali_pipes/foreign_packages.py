@@ -10,7 +10,7 @@ if HOME.name.startswith("_ray_pkg_"):
 
 
 def check(name: str) -> None:
-    """Raise if a package is not in the folder of this one.
+    """Raise if Python would import a package of ours from another folder than that of this package.
 
     Raises:
         ImportError: Python would import the package from elsewhere.

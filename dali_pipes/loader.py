@@ -1,4 +1,4 @@
-"""Loader: yields the batches of a training, and saves and restores the position of its run."""
+"""Define Loader, which yields the batches of a training, and saves and restores the position of the run."""
 
 import logging
 from collections.abc import Generator, Iterable, Mapping
@@ -78,10 +78,10 @@ class Loader:
     Args:
         dataset: The result of `readers.open_dataset`, also with ``format="stream"``, or an object with its interface.
             `Clips` of a dataset of videos, their selections and mixtures, and LeRobot datasets give clips of T frames.
-        recipe: The operations on each image; all frames of a clip get the same ones. `Views` make several pictures of
-            each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels` soft. All
-            images of a view must have one final size. A `Schedule` has recipes by epoch. With `buckets` or `sizes`: a
-            function of the size (height, width) that returns one of these.
+        recipe: The operations on each image; all frames of a clip get equal operations and draws. `Views` make several
+            pictures of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
+            soft. All images of a view must have one final size. A `Schedule` has recipes by epoch. With `buckets` or
+            `sizes`: a function of the size (height, width) that returns one of these.
         batch_size: Samples per rank and step; with `buckets` also a dictionary with one for each size, as from
             ``buckets.batch_sizes(pixels=...)``.
         buckets: Sizes from which each sample gets the one that best suits its shape; all samples of a step, on all
@@ -107,7 +107,7 @@ class Loader:
             it is 0 of 1. These must not contradict it later. One dimension of a DeviceMesh, such as ``mesh["dp"]``,
             shares each step among its processes; processes that differ in other dimensions get the same samples, and
             audit and ledger are written by the processes that share a mesh with process 0.
-        world_size: Number of processes that share each step. Given values of `rank` and `world_size` override the
+        world_size: Count of processes that share each step. Given values of `rank` and `world_size` override the
             process group; for example `world_size` may be smaller, for models that are spread over several processes.
         dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe normalises; uint8
             requires a recipe that does not.
@@ -124,7 +124,7 @@ class Loader:
         fields: Further fields of the samples for `batch.fields`: names, such as ``["caption"]``, read as text (``json``
             as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to its first argument:
             ``{"caption": str, "meta": "json", "tokens": tokenize}``. A sample with an unreadable field is bad.
-        workers: `RayWorkers`, which make the same batches on other machines of a Ray cluster; see docs/clusters.md.
+        workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/clusters.md.
             They need decoder="cpu", and data and a recipe that can be pickled, with paths or URLs that those machines
             can reach.
         images: `ImageOptions`: the fields with images, their channels and depth, maps, targets, the largest image.
@@ -235,16 +235,16 @@ class Loader:
             total += batch.valid.sum()
 
         Args:
-            dataset: As for Loader, except a weighted mixture.
-            recipe: As for Loader; it should draw nothing at random.
-            batch_size: As for Loader.
+            dataset: The dataset, as for Loader; a weighted mixture is not allowed.
+            recipe: The recipe, as for Loader; it should draw nothing at random.
+            batch_size: Samples per rank and step, as for Loader.
             last_batch: "partial" allows the last batch of a rank to be smaller, possibly empty; "pad" gives all batches
-                the same size, with rows that are not valid.
+                one size, with rows that are not valid.
             options: The other keywords of Loader except `shuffle`. on_bad_sample="skip" leaves bad samples out of the
                 counts; "replace" is not allowed.
 
         Raises:
-            LoaderError: As for Loader, or samples would be left out or repeated.
+            LoaderError: An argument is invalid, or samples would be left out or repeated.
         """
         require_evaluation_options(last_batch, options)
         options |= {"batch_size": batch_size, "shuffle": "none", "last_batch": last_batch}
@@ -310,7 +310,7 @@ class Loader:
         (len, a loop, its state), the rank is not fixed; the batch is that of the present rank.
 
         Raises:
-            BadSampleError: As in that loop.
+            BadSampleError: A bad sample ends the run, as it would in that loop.
             LoaderError: A loop is using the pipeline of `from_dali`, or a stream ends before that batch.
         """
         steps = self._expected
@@ -337,9 +337,9 @@ class Loader:
 
         Args:
             index: Index of the sample in the dataset, as in `batch.indices`.
-            epoch: Number of the epoch, as in `Loader.epoch`.
-            repeat: Number of the occurrence of the sample in the epoch, from 0: weighted mixtures repeat samples.
-            view: Number of the view, if there are several.
+            epoch: The epoch, counted from 0, as in `Loader.epoch`.
+            repeat: Index of the occurrence of the sample within the epoch, from 0: weighted mixtures repeat samples.
+            view: Index of the view, if the recipe has several.
 
         Raises:
             LoaderError: The epoch has fewer occurrences of the sample; or the data is a stream; or the decoder is a
@@ -366,14 +366,14 @@ class Loader:
 
         Args:
             step: Your training step: takes a `Batch`, which it must not change in place.
-            steps: Number of steps in one measurement.
-            rounds: Number of measurements of each kind.
-            kept: Number of batches in memory.
+            steps: Count of steps in one measurement.
+            rounds: Count of measurements of each kind.
+            kept: Count of batches in memory.
 
         Raises:
             LoaderError: An argument is not allowed, the step changes its batch, an epoch has no batch, or a loop is
                 using the pipeline of `from_dali`.
-            BadSampleError: As in a loop.
+            BadSampleError: A bad sample ends the run, as it would in a loop.
 
         Example:
             >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=32), batch_size=8)
@@ -439,7 +439,7 @@ class Loader:
         )
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next loop; the position within it, from a loaded state, does not change."""
+        """Set the epoch of the next loop; if a loaded state lies inside this epoch, keep the state's position."""
         require_epoch(epoch)
         self._epochs.choose(int(epoch))
 
@@ -554,7 +554,7 @@ class Loader:
 
     @property
     def _expected(self) -> AnySteps:
-        """The steps in use; before the first use, those of the present rank, without fixing it."""
+        """The steps in use; before the loader's first use, the steps of the present rank, which stays open."""
         if self._steps is not None:
             return self.steps
         return self._setup.steps(self._ranks.expected())

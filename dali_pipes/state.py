@@ -1,4 +1,4 @@
-"""The state of a run: a small dictionary that belongs to one dataset, recipe and seed, and the comparison of states."""
+"""Make and check the state of a run: a small dictionary that belongs to one dataset, recipe and seed."""
 
 import hashlib
 import zlib
@@ -36,8 +36,8 @@ class About(TypedDict):
     """Descriptions of dataset and recipe. They explain a difference, but are never compared to find one.
 
     Attributes:
-        dataset: One line.
-        recipe: One line per operation; long lines and long lists are cut.
+        dataset: Description of the dataset in one line.
+        recipe: Description of the recipe, one line per operation; long lines and long lists are shortened.
     """
 
     dataset: str
@@ -50,7 +50,7 @@ class RunIdentity(TypedDict):
     Attributes:
         version: Version of the state, and of the order and draws of a seed.
         dataset: Fingerprint of the dataset.
-        length: Positions in an epoch.
+        length: Count of positions in an epoch.
         recipe: Fingerprint of the recipe.
         seed: Seed of the order and the draws.
         shuffle: Name of the order.
@@ -73,12 +73,14 @@ class LoaderState(RunIdentity):
     States of earlier versions without `order`, `about` and `attempt` can be loaded.
 
     Attributes:
-        epoch: Number of the epoch, from 0.
-        consumed: Positions of the epoch's order that all ranks together have received.
-        buckets: The same for each bucket, in the order of their sizes, if samples are in buckets.
+        epoch: The epoch, counted from 0.
+        consumed: Count of the positions of the epoch's order that all ranks together have received.
+        buckets: If samples are in buckets: for each bucket, the count of its positions that all ranks together have
+            received, in the order of the buckets' sizes.
         about: Descriptions of dataset and recipe, to explain a difference; not compared.
         stream: Where reading resumes in a stream; see `StreamSteps.state`.
-        attempt: Name of the attempt that saved it, for its audit; "" without one. Not compared.
+        attempt: Name of the attempt of the run that saved the state, for the audit; "" if no attempt has started. Not
+            compared.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -126,7 +128,7 @@ def check_state(
     Args:
         state: The saved state.
         own: The loader's present state; only the entries of `RunIdentity` are compared.
-        lengths: Number of samples in each bucket, if there are buckets.
+        lengths: Count of samples in each bucket; empty without buckets.
 
     Raises:
         StateMismatchError: The state is incomplete or damaged, or belongs to another run.
@@ -183,7 +185,7 @@ def consumed_in(state: Mapping[str, Any]) -> Consumed:
 
 
 def at_start_of(state: Mapping[str, Any], epoch: int) -> dict[str, Any]:
-    """Return a state of the same run at the start of an epoch."""
+    """Return a copy of a run's state that is at the start of an epoch."""
     moved = {**state, "epoch": epoch, "consumed": 0}
     return moved | ({"buckets": [0] * len(state["buckets"])} if "buckets" in state else {})
 
@@ -227,10 +229,10 @@ def _describe_difference(name: str, state: Mapping[str, Any], own: Mapping[str, 
 
 
 def explain_difference(name: str, theirs: Any, ours: Mapping[str, Any]) -> str:
-    """Return the lines that differ between a state's and a loader's description of "dataset" or "recipe"; "" if none do.
+    """Return the lines in which a state's and a loader's description of "dataset" or "recipe" differ, or "".
 
     Args:
-        name: The entry of `About`; other names have no description.
+        name: The entry of `About`, "dataset" or "recipe"; for other names the result is "".
         theirs: The entry `about` of a state, which can be missing or damaged.
         ours: The entry `about` of the loader.
     """
@@ -252,7 +254,7 @@ def describe_dataset(dataset: Dataset) -> str:
 
 
 def describe_recipe(variants: Variants) -> list[str]:
-    """Return a line for each operation, like ``HorizontalFlip(p=0.3)``, without arguments that have their default."""
+    """Return a line for each operation, like ``HorizontalFlip(p=0.3)``, without arguments with their default value."""
     schedule, lines = variants.schedules[0], list[str]()
     if variants.sizes is not None:
         lines.append(f"sizes {shown_sizes(variants.sizes.sizes)}, of which the first has:")

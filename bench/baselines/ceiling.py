@@ -1,4 +1,4 @@
-"""Decoding alone: the upper bound for pipelines that decode full images, or these clips with these libraries."""
+"""Measure decoding alone, the upper bound for pipelines that decode full images, or clips with these libraries."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,7 +27,7 @@ _TRIAL_SECONDS, _NUM_TRIALS = 0.3, 3
 def start(task: Task) -> Pipeline:
     """Decode every image in full with the fastest available library, and drop it.
 
-    Every decoder is tried for a moment, in turns. Batches have their length but no pixels.
+    Every decoder is tried for a moment, one after the other. Batches have their length but no pixels.
     """
     decoders = {"OpenCV on threads": _on_threads(task)}
     if not available_decoders()["dali"]:
@@ -59,7 +59,7 @@ def start(task: Task) -> Pipeline:
 
 
 def _on_threads(task: Task) -> Iterator[torch.Tensor]:
-    """Decode with OpenCV, or with Pillow if it is not installed."""
+    """Decode with OpenCV, or with Pillow if OpenCV is not installed; yield batches without pixels."""
     num_chunks = -(-task.batch_size // _CHUNK)
 
     def decode_chunk(number: int) -> None:
@@ -76,7 +76,7 @@ def _on_threads(task: Task) -> Iterator[torch.Tensor]:
 
 
 def libavcodec(task: Task) -> Pipeline:
-    """Decode the packets that the frames need: without container, colour conversion or resizing."""
+    """Start decoding only the packets that the frames need: without container, colour conversion or resizing."""
     note = (
         "the packets from each keyframe on, without those that no wanted frame needs; one thread per clip; "
         "frames stay as YUV in the decoder's memory"
@@ -85,7 +85,7 @@ def libavcodec(task: Task) -> Pipeline:
 
 
 def torchcodec(task: Task) -> Pipeline:
-    """Decode full frames to RGB without resizing.
+    """Start decoding full frames to RGB without resizing.
 
     Raises:
         Unable: torchcodec cannot be loaded.
@@ -106,7 +106,7 @@ def _decoding(task: Task, decode: Callable[[Clip], object], note: str) -> Pipeli
 
 
 def decode_packets(clip: Clip) -> int:
-    """Decode the packets of a clip like our loader, and return the number of its frames.
+    """Decode the packets of a clip like our loader, and return how many frames it has.
 
     Raises:
         RuntimeError: Frames are missing.

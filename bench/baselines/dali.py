@@ -1,4 +1,4 @@
-"""DALI alone, as in its own examples: DALI reads, shuffles, chooses clips and draws random numbers itself."""
+"""Baselines of DALI alone, as in its own examples: DALI reads, shuffles, chooses clips and draws random numbers."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -118,7 +118,7 @@ def start_videos(task: Task) -> Pipeline:
 
 
 def _build(task: Task, outputs: Callable[[], tuple[Any, ...]]) -> Any:
-    """Build a DALI pipeline with the task's batch size, threads and device; a function adds its graph.
+    """Return a built DALI pipeline with the task's batch size, threads and device, and with the graph of `outputs`.
 
     Raises:
         Unable: DALI is missing.

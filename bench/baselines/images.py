@@ -18,7 +18,7 @@ from gpu_aug import Recipe, Resize
 
 
 class TorchvisionPil(Baseline):
-    """Pillow decodes, torchvision's v2 transforms work on PIL images."""
+    """Baseline in which Pillow decodes, and torchvision's v2 transforms work on PIL images."""
 
     note = "Pillow, then transforms.v2 on PIL images, .to(dtype) in the worker"
 
@@ -36,7 +36,7 @@ class TorchvisionPil(Baseline):
 
 
 class TorchvisionV2(TorchvisionPil):
-    """Pillow decodes, torchvision's v2 transforms work on tensors, as its documentation recommends."""
+    """Baseline in which Pillow decodes, and torchvision's v2 transforms work on tensors, as torchvision advises."""
 
     note = "Pillow, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
 
@@ -47,7 +47,7 @@ class TorchvisionV2(TorchvisionPil):
 
 
 class TorchvisionTensor(Baseline):
-    """torchvision.io decodes to tensors, the v2 transforms work on them."""
+    """Baseline in which torchvision.io decodes to tensors, on which the v2 transforms work."""
 
     note = "torchvision.io, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
 
@@ -59,7 +59,7 @@ class TorchvisionTensor(Baseline):
 
 
 class OpencvAlbumentations(Baseline):
-    """OpenCV reads, Albumentations transforms."""
+    """Baseline in which OpenCV reads and decodes, and Albumentations transforms."""
 
     note = "cv2.imread, then Albumentations, whose resizing is not antialiased, .to(dtype) in the worker"
     worker_init = staticmethod(one_opencv_thread)
@@ -73,7 +73,7 @@ class OpencvAlbumentations(Baseline):
 
 
 class Kornia(Baseline):
-    """OpenCV reads and resizes to one size in the workers, Kornia augments the full batch."""
+    """Baseline in which OpenCV reads and resizes to one size in the workers, and Kornia augments the full batch."""
 
     worker_init = staticmethod(one_opencv_thread)
 
@@ -108,7 +108,10 @@ def _imread(path: Path) -> NDArray[np.uint8]:
 
 
 def _common_side(recipe: Recipe) -> int:
-    """Return the side of the recipe's own resize, or an eighth more than its output: 256 for 224."""
+    """Return the side of the square to which images are resized before Kornia.
+
+    It is the side of the recipe's own Resize, or an eighth more than the output: 256 for 224.
+    """
     for step in recipe.operations:
         if isinstance(step, Resize):
             size = step.size or step.max_size or 256

@@ -1,4 +1,4 @@
-"""Another library's pipeline from a file to a tensor, in worker processes of torch's DataLoader or in threads."""
+"""Run another library's pipeline from a file to a tensor, in worker processes of torch's DataLoader or in threads."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -24,10 +24,10 @@ def one_opencv_thread(worker: int) -> None:  # noqa: ARG001 - in every worker al
 
 
 class Baseline(ABC):
-    """The Dataset of a library's users: loads an image or clip, and finishes batches.
+    """Base class of baselines: what a library's users write as a torch Dataset, which loads an image or clip.
 
     Attributes:
-        note: Differences from our pipeline.
+        note: A sentence about differences from our pipeline.
         transform: The library's augmentation of decoded images.
         worker_init: Called at the start of a DataLoader worker.
     """
@@ -46,14 +46,14 @@ class Baseline(ABC):
 
     @abstractmethod
     def load(self, item: Any) -> torch.Tensor:
-        """Convert the path of an image, or a `Clip`, to a tensor [3, height, width] or [T, 3, height, width]."""
+        """Return the image of a path, [3, height, width], or the frames of a `Clip`, [T, 3, height, width]."""
 
     def finish(self, batch: torch.Tensor) -> torch.Tensor:
-        """Complete a batch that has arrived on the device, if necessary."""
+        """Return the finished batch, for instance augmented, after it has arrived on the device."""
         return batch
 
     def adjust(self, task: Task) -> None:  # noqa: B027 - most have none that matters
-        """Find the fastest setting of the library, if one matters."""
+        """Set the library's fastest setting for the task, if it has settings that matter; by default do nothing."""
 
     @classmethod
     def in_processes(cls, task: Task) -> Pipeline:
@@ -102,7 +102,7 @@ def _from_processes(library: Baseline, items: "_Items", task: Task) -> Iterator[
 
 def _from_threads(library: Baseline, items: "_Items", task: Task) -> Iterator[torch.Tensor]:
     if library.worker_init is not None:
-        library.worker_init(0)  # OpenCV's number of threads is a setting of the process
+        library.worker_init(0)  # OpenCV's thread count is a setting of the process
     # As in a DataLoader worker: torch uses one thread.
     begin = partial(torch.set_num_threads, 1)
     for rows in threaded_batches(items.__getitem__, task.batch_size, task.num_threads, begin):
@@ -110,7 +110,7 @@ def _from_threads(library: Baseline, items: "_Items", task: Task) -> Iterator[to
 
 
 class _Items(Dataset[tuple[torch.Tensor, int]]):
-    """The task's images or clips, repeated."""
+    """A torch Dataset of the task's images or clips, repeated."""
 
     def __init__(self, library: Baseline, task: Task) -> None:
         self._library, self._dtype = library, task.dtype

@@ -1,4 +1,4 @@
-"""torchvision on the GPU with nvJPEG: `decode_jpeg` of a list, then transforms.v2."""
+"""Baseline of torchvision on the GPU with nvJPEG: `decode_jpeg` of a list, then transforms.v2."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -53,7 +53,7 @@ def batches_of(task: Task) -> Iterator[torch.Tensor]:
 
 
 def _split(recipe: Recipe) -> tuple[Any, Any]:
-    """Split a recipe into transforms per image and transforms per batch, which start at the change of dtype."""
+    """Return a recipe's transforms for single images, and those for batches, which start at the change of dtype."""
     from torchvision.transforms import v2
 
     steps = torchvision_transforms(recipe, before_float=[])

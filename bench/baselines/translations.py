@@ -24,17 +24,18 @@ from gpu_aug import (
 )
 
 Make = Callable[[Any, Any], Any]
-"""Makes a transform of a library, given its module and our operation; None if the library has no such setting."""
+"""A function that makes a transform of a library from its module and our operation; it returns None if the library
+lacks the setting."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """The translations of an operation to libraries that have one transform for it; None if it is not translated.
+    """The translations of one operation: for each library, a function that makes its transform, or None.
 
     Attributes:
-        torchvision: Makes the transform from torchvision.transforms.v2.
-        albumentations: Makes the transform from albumentations.
-        kornia: Makes the transform from kornia.augmentation.
+        torchvision: Makes the transform of torchvision.transforms.v2; None if the operation is not translated.
+        albumentations: Makes the transform of albumentations; None if the operation is not translated.
+        kornia: Makes the transform of kornia.augmentation; None if the operation is not translated.
     """
 
     torchvision: Make | None
@@ -106,11 +107,11 @@ def _factors(jitter: ColorJitter) -> tuple[Any, ...]:
 
 
 def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[Any]:
-    """Translate to torchvision v2 transforms.
+    """Translate a recipe to torchvision v2 transforms.
 
     Args:
         recipe: The recipe to translate.
-        before_float: Transforms that convert an opened image to a tensor, if it is not one yet.
+        before_float: Transforms that convert an opened image to a tensor; empty if images are tensors already.
     """
     from torchvision.transforms import v2
 
@@ -122,14 +123,18 @@ def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[A
 
 
 def torchvision_compose(recipe: Recipe) -> Any:
-    """Translate to a transform of uint8 tensors [..., 3, height, width], with one draw per call."""
+    """Translate a recipe to one transform of uint8 tensors [..., 3, height, width], with one draw per call."""
     from torchvision.transforms import v2
 
     return v2.Compose(torchvision_transforms(recipe, before_float=[]))
 
 
 def albumentations_compose(recipe: Recipe) -> Any:
-    """Translate to an Albumentations 2 pipeline from uint8 [height, width, 3] to a tensor [3, height, width]."""
+    """Translate a recipe to an Albumentations 2 pipeline.
+
+    Returns:
+        A pipeline from uint8 [height, width, 3] to a tensor [3, height, width].
+    """
     import albumentations as A
     from albumentations.pytorch import ToTensorV2
 
@@ -140,7 +145,7 @@ def albumentations_compose(recipe: Recipe) -> Any:
 
 
 def kornia_modules(recipe: Recipe) -> list[Any]:
-    """Translate to Kornia augmentations for a float batch of images that have one size already."""
+    """Translate a recipe to Kornia augmentations for a float batch of images that have one size already."""
     import kornia.augmentation as K
 
     # The worker's resize to one size replaces a Resize.
@@ -169,9 +174,10 @@ def check_dali_recipe(recipe: Recipe) -> None:
 
 
 def dali_steps(data: Any, recipe: Recipe, device: torch.device, *, layout: str = "CHW") -> Any:
-    """Add a recipe that `check_dali_recipe` accepts to a DALI graph, with one draw for all frames of a clip.
+    """Add a recipe that `check_dali_recipe` accepts to a DALI graph, and return the graph's new node.
 
-    Sizes change on the device of the decoder; the other operations run on the batch's device.
+    All frames of a clip get one draw. Sizes change on the device of the decoder; the other operations run on the
+    batch's device.
 
     Args:
         data: Graph node of uint8 images or clips.

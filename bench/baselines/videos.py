@@ -23,10 +23,10 @@ _WITHOUT_FFMPEG = (
 
 
 class _ClipBaseline(Baseline):
-    """A library that decodes clips to uint8, and transforms with one draw for all frames of a clip.
+    """Base class of baselines that decode clips to uint8, and transform them with one draw for all frames of a clip.
 
     Attributes:
-        decode: Returns the frames of a clip: uint8 [T, height, width, 3].
+        decode: A function that returns the frames of a clip: uint8 [T, height, width, 3].
     """
 
     decode: Callable[[Clip], NDArray[np.uint8]]
@@ -37,7 +37,7 @@ class _ClipBaseline(Baseline):
 
 
 class PyavTorchvision(_ClipBaseline):
-    """PyAV seeks and decodes."""
+    """Baseline in which PyAV seeks and decodes, and torchvision transforms."""
 
     note = "av.open, seek, decode to the last frame, to_ndarray of those wanted, then transforms.v2 on uint8 clips"
 
@@ -62,7 +62,7 @@ class PyavTorchvision(_ClipBaseline):
 
 
 class OpencvAlbumentations(_ClipBaseline):
-    """OpenCV's VideoCapture decodes, Albumentations transforms."""
+    """Baseline in which OpenCV's VideoCapture decodes, and Albumentations transforms."""
 
     note = (
         "cv2.VideoCapture, set(CAP_PROP_POS_FRAMES), read to the last frame, then Albumentations on images=, whose "
@@ -78,7 +78,7 @@ class OpencvAlbumentations(_ClipBaseline):
         return self._compose(images=self.decode(item))["images"]
 
     def decode(self, clip: Clip) -> NDArray[np.uint8]:
-        """Seek to the number of the first frame, or read from the beginning if seeking misses frames."""
+        """Seek to the index of the first frame and decode, or read from the beginning if seeking misses frames."""
         import cv2
 
         wanted = set(clip.frames.tolist())
@@ -98,19 +98,19 @@ class OpencvAlbumentations(_ClipBaseline):
 
 
 class DecordTorchvision(_ClipBaseline):
-    """decord decodes."""
+    """Baseline in which decord decodes, and torchvision transforms."""
 
     note = "decord.VideoReader, one thread each, then transforms.v2 on uint8 clips"
 
     def decode(self, clip: Clip) -> NDArray[np.uint8]:
-        """Open the file and get a batch of frames."""
+        """Open the file, and return the clip's frames with decord's `get_batch`."""
         decord = importlib.import_module("decord")
         reader = decord.VideoReader(str(clip.path), num_threads=1)
         return np.asarray(reader.get_batch(clip.frames).asnumpy(), np.uint8)
 
 
 class TorchcodecTorchvision(_ClipBaseline):
-    """torchcodec decodes to tensors."""
+    """Baseline in which torchcodec decodes to tensors, and torchvision transforms."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -123,7 +123,7 @@ class TorchcodecTorchvision(_ClipBaseline):
         return self.transform(torchcodec_frames(item, self._seek))
 
     def adjust(self, task: Task) -> None:
-        """Choose the seek mode."""
+        """Choose torchcodec's faster seek mode that returns the right frames."""
         self._seek = seek_mode(task.clips)
         self.note += f"; {self._seek} seeking"
 
@@ -166,9 +166,9 @@ def torchcodec_frames(clip: Clip, seek: str) -> torch.Tensor:
 
 
 def seek_mode(plan: ClipPlan) -> str:
-    """Return torchcodec's faster seek mode if it returns the right frames of the first clips, else the other one.
+    """Return torchcodec's seek mode "approximate" if it returns the right frames of the first clips, else "exact".
 
-    "approximate" reads no packets before it seeks, so it is never slower; "exact" is torchcodec's default.
+    "approximate" reads no packets before it seeks, so it is never slower than "exact", torchcodec's default.
     """
     for clip in plan.first(_NUM_TRIED):
         try:

@@ -1,4 +1,4 @@
-"""The command ``gpu-aug``: functions that parse arguments, call the library and print."""
+"""Run the command ``gpu-aug``: parse arguments, call the library and print."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The tree of commands. Each command imports its modules when it is called, so that help does not load torch."""
+"""Define the tree of commands. Each imports its modules when it is called, so that help does not load torch."""
 
 from importlib import metadata
 from typing import Annotated, Any
@@ -30,10 +30,10 @@ _REMOVED = {
 
 
 class _Group(typer.core.TyperGroup):
-    """A group of commands that says for a removed command what to do instead."""
+    """A group of commands whose error for a removed command says what to do instead."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command with a name; None if there is none.
+        """Return the command with a name; None if no command has it.
 
         Raises:
             BenchError: The command was removed.

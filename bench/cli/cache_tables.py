@@ -1,4 +1,4 @@
-"""Output of `gpu-aug cache`: the contents of the cache folder, and removed files."""
+"""Print the output of `gpu-aug cache`: the contents of the cache folder, and removed files."""
 
 import time
 from collections.abc import Sequence

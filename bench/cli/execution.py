@@ -19,12 +19,12 @@ def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor 
 
     Args:
         options: The command's options.
-        num_workers: Number of processes here, or largest number of tasks that a cluster has at a time; with None as
-            many as it can run.
+        num_workers: Count of processes on this machine, or largest count of tasks that a cluster has at a time; None
+            means as many as can run.
 
     Raises:
         BenchError: The options contradict each other.
-        PrepareError: The task's number is not one of the job, or there is less than one worker.
+        PrepareError: The job has no task with the requested number, or less than one worker was requested.
     """
     most = None if num_workers is None else checked_workers(num_workers)
     is_ray, has_task = options.on == "ray", options.task is not None

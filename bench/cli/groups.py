@@ -1,4 +1,4 @@
-"""Groups of options, as a single argument of a command."""
+"""Let a command take a group of options as a single argument."""
 
 from collections.abc import Callable
 from dataclasses import is_dataclass

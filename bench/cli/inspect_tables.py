@@ -1,4 +1,4 @@
-"""The findings of `gpu-aug inspect` as tables and as JSON."""
+"""Print the findings of `gpu-aug inspect` as tables, and convert them to JSON."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from readers.video import FRAMES_CODEC
 from readers.video.info import peculiarity_lines
 
 _MOST_FIELDS = 15
-_MOST_CLASSES = 5  # number of the largest, and of the smallest classes
+_MOST_CLASSES = 5  # how many of the largest, and of the smallest classes are listed
 _MOST_BAD = 20
 _BAR = 24
 
@@ -228,7 +228,7 @@ def _fields(found: Inspection) -> Iterator[list[str]]:
 
 
 def _classes(counts: Counter[int], names: tuple[str, ...]) -> list[Row]:
-    """Return the largest and the smallest classes, with bars."""
+    """Return the table rows of the largest and the smallest classes, with bars."""
     ranked = [item for item in counts.most_common() if item[0] >= 0]
     rows: list[Row] = []
     for label, count in ranked:
@@ -252,7 +252,7 @@ def _print_doubled(doubled: tuple[int, int], found: Inspection) -> None:
 
 
 def _print_listed(bad_samples: list[BadSample], number: int, noun: str) -> None:
-    """Print the first bad samples, and the number of all."""
+    """Print the first bad samples, and the count of all."""
     for bad in bad_samples[:_MOST_BAD]:
         what = f" ({bad.stage}): {bad.reason}"
         text = Text.assemble((printable(bad.key), "bold"), (what, "yellow"))

@@ -1,4 +1,4 @@
-"""The arguments that `gpu-aug run` and `gpu-aug tune` pass to a loader and record in their results."""
+"""Make the arguments that `gpu-aug run` and `gpu-aug tune` pass to a loader and record in their results."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def loader_arguments(
     Args:
         data: A source as for `readers.open_dataset`.
         recipe: A preset or a file; None uses the default preset.
-        asked: The options. Those with their default are not among the arguments.
+        asked: The options of the command. Options with their default value are left out of the arguments.
         clips: How clips are taken from videos.
         source: How the data is opened.
 

@@ -1,4 +1,4 @@
-"""Commands for this machine and its cache: warm, cache and doctor."""
+"""Define the commands for this machine and its cache: warm, cache and doctor."""
 
 from typing import Annotated
 
@@ -69,7 +69,7 @@ def doctor() -> None:
 
 
 def _torchcodec() -> str:
-    """Return whether torchcodec can be loaded; comparisons use it."""
+    """Return a text that says whether torchcodec, which comparisons use, can be loaded."""
     from bench.baselines.videos import load_torchcodec
     from bench.compare.task import Unable
     from dali_pipes.machine.description import versions

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""Define arguments and options that several commands share."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -119,7 +119,7 @@ class FrameOptions:
 
 @dataclass(frozen=True)
 class ClipOptions(FrameOptions):
-    """FrameOptions, and the handling of videos that are too short or damaged."""
+    """Which frames of videos form a clip, and the handling of videos that are too short or damaged."""
 
     padding: Annotated[
         str | None,
@@ -135,7 +135,7 @@ class ClipOptions(FrameOptions):
 
 @dataclass(frozen=True)
 class SampledClipOptions(ClipOptions):
-    """ClipOptions, and the choice of clips in a video."""
+    """Which clips are taken from a video and which frames form them, and the handling of short or damaged videos."""
 
     sampling: Annotated[
         str | None,
@@ -149,7 +149,7 @@ class SampledClipOptions(ClipOptions):
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """Arguments of `dali_pipes.Loader`; `gpu-aug tune` tries values for those that are not given."""
+    """Arguments of `dali_pipes.Loader`; `gpu-aug tune` tries values for the arguments that are not given."""
 
     device: Device = "auto"
     decoder: Annotated[str, typer.Option(help="auto, dali, cpu or cuda.")] = "auto"
@@ -173,7 +173,7 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class RunOptions(TuneOptions):
-    """TuneOptions, and the length of the run and its output files."""
+    """Arguments of `dali_pipes.Loader`, the length of the run, and its output files."""
 
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data (default 1).")] = (
         None

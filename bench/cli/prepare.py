@@ -1,4 +1,4 @@
-"""Commands that prepare DATA: pack, inspect and index."""
+"""Define the commands that prepare DATA: pack, inspect and index."""
 
 from typing import Annotated, Any, cast
 

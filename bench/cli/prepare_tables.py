@@ -1,4 +1,4 @@
-"""Output of `gpu-aug index` and `gpu-aug pack`: indexes, seek points, properties of videos, and packed shards."""
+"""Print the output of `gpu-aug index` and `gpu-aug pack`: indexes, seek points, videos, and packed shards."""
 
 from collections import Counter
 from pathlib import Path
@@ -26,7 +26,7 @@ _MOST_SAMPLES = 5  # bad samples that are listed
 
 
 def print_indexing(source: str, found: Indexing, task: str | None) -> None:
-    """Print all results; for a task of an array job, its part."""
+    """Print all results of indexing; for a task of an array job, the results of that task."""
     if found.shards:
         _print_shards(found)
     if task is not None:
@@ -44,7 +44,7 @@ def print_indexing(source: str, found: Indexing, task: str | None) -> None:
 
 
 def _print_shards(indexing: Indexing) -> None:
-    """Print the number of indexes that were built, their speed and their locations."""
+    """Print how many indexes were built, how fast, and where they are."""
     found, seconds = indexing.shards, indexing.seconds
     built = [(blob, index) for blob, index in found if index.built]
     work = "none, all were there"
@@ -134,7 +134,7 @@ def _facts(index: VideoIndex) -> list[tuple[str, str]]:
 
 
 def print_packing(source: str, destination: str, packed: Packing, task: str | None) -> None:
-    """Print all results; for a task of an array job, its part.
+    """Print all results of packing; for a task of an array job, the results of that task.
 
     Raises:
         BenchError: The source ends early.

@@ -1,4 +1,4 @@
-"""The commands ``gpu-aug recipe ...``."""
+"""Define the commands ``gpu-aug recipe ...``."""
 
 from pathlib import Path
 from typing import Annotated

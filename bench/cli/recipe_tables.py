@@ -1,4 +1,4 @@
-"""A recipe as a table: its operations, the engines that support them, and their cost."""
+"""Print a recipe as a table: its operations, the engines that support them, and their cost."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
@@ -39,7 +39,7 @@ def _rows(recipe: Recipe) -> Iterator[list[str]]:
 
 
 def _arguments(operation: Operation) -> str:
-    """Return the fields that have no default, or a value that differs from it."""
+    """Return the arguments of an operation as text, without those that have their default value."""
     words = []
     for field in fields(operation):
         value = getattr(operation, field.name)

@@ -1,4 +1,4 @@
-"""Counts and live display of `gpu-aug run`: changing rows on a terminal, otherwise a line at intervals."""
+"""Count and display the progress of `gpu-aug run`: changing rows on a terminal, otherwise a line at intervals."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,13 +28,13 @@ _STRETCH_SECONDS = 1.0  # length of an interval: several batches, but a slow one
 
 @dataclass
 class Tally:
-    """The rate in intervals of a second; all other numbers are in the loader's statistics."""
+    """Measures the rate of a run in intervals of a second; all other values are in the loader's statistics."""
 
     images: int = 0
     turns: list[Turn] = field(default_factory=list)
     began: float = field(default_factory=clock)
     seconds: float = 0.0
-    # Number of images before the interval, and its start time.
+    # Count of images before the interval, and the interval's start time.
     _stretch: tuple[int, float] | None = None
 
     def add(self, num_images: int) -> None:
@@ -70,8 +70,8 @@ def batches_of(
 
     Args:
         loader: The loader.
-        epochs: Number of epochs; None means one epoch, or with `steps` as many as those need.
-        steps: Total number of batches; None means full epochs.
+        epochs: Count of epochs; None means one epoch or, if `steps` is given, as many as the steps need.
+        steps: Total count of batches; None means full epochs.
         on_epoch: Called with the statistics of each epoch at its end, also if the epoch is left early.
     """
     taken = 0
@@ -89,7 +89,7 @@ def batches_of(
 
 
 def num_steps(loader: Loader, *, epochs: int | None, steps: int | None) -> int:
-    """Return the number of batches that `batches_of` will yield."""
+    """Return how many batches `batches_of` will yield."""
     whole = len(loader) * (epochs or 1)
     if steps is None:
         return whole
@@ -97,7 +97,7 @@ def num_steps(loader: Loader, *, epochs: int | None, steps: int | None) -> int:
 
 
 def work_shares(stats: Stats) -> dict[str, float | None]:
-    """Return the shares of read, decode, augment and copy in the loader's work; None before there is any."""
+    """Return the shares of read, decode, augment and copy in the loader's work; each is None before the first work."""
     seconds = {
         name: sum(stats.stages[stage].busy_seconds for stage in stages)
         for name, stages in STAGE_GROUPS.items()
@@ -112,9 +112,9 @@ class RunView:
     Args:
         loader: The loader.
         console: The console to display on.
-        total: Number of batches of the run.
+        total: Count of batches of the run.
         unit: "images" or "clips".
-        step_ms: Length of the simulated training step; None without one.
+        step_ms: Length of the simulated training step in milliseconds; None without a step.
     """
 
     def __init__(
@@ -178,11 +178,11 @@ class RunView:
 
 
 def stage_shares(seconds: float, stats: Stats) -> dict[str, float]:
-    """Return the share of the threads' time for each stage that took any, and the idle share.
+    """Return for each stage that took time its share of the threads' time, and the share in which threads were idle.
 
     Args:
         seconds: Available seconds of all threads together.
-        stats: The statistics for that time.
+        stats: The statistics of the period in which this time was available.
     """
     busy = {name: stats.stages[name].busy_seconds for name in STAGES}
     available = max(seconds * stats.num_threads, 1e-9, sum(busy.values()))
@@ -191,7 +191,7 @@ def stage_shares(seconds: float, stats: Stats) -> dict[str, float]:
 
 
 def bad_in_words(loader: Loader) -> str:
-    """Return a text with the number of different bad samples; "" if there were none. Each epoch finds the same ones again."""
+    """Return a text with the count of different bad samples, which each epoch finds again; "" if no sample was bad."""
     met = [record.index for record in loader.bad_samples]
     num_different = len(set(met))
     times = f", met {len(met):,} times" if len(met) > num_different else ""

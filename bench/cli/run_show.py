@@ -34,7 +34,7 @@ _MOST_STEP_MS = 3_600_000
 
 
 def _check(settings: RunOptions) -> None:
-    """Raise for a training step of no time, files that cannot be written, or two outputs with the same file."""
+    """Raise if the training step takes no time, a file cannot be written, or two outputs have one file."""
     step_ms = settings.step_ms
     if step_ms is not None and not 0 < step_ms <= _MOST_STEP_MS:
         raise BenchError(
@@ -54,14 +54,14 @@ def run_epochs(
     clips: SampledClipOptions,
     source: SourceOptions,
 ) -> None:
-    """Run a loader, show its progress, print a summary and write the results; see `loader_arguments`.
+    """Run a loader, show its progress, print a summary and write the results.
 
     Raises:
         BenchError: An argument is invalid; other errors come from the packages themselves.
     """
     _check(asked)
     arguments, described = loader_arguments(data, recipe, asked, clips, source)
-    # The loader's default chooses the number of helper processes; here, no option means no processes.
+    # The loader's default chooses a count of helper processes; here, no option means no processes.
     arguments = with_settings(
         arguments, {"ledger": asked.ledger, "helper_process": asked.helper_process}
     )
@@ -157,7 +157,7 @@ def verdict(stats: Stats, unit: str, step_ms: float | None) -> str:
     Args:
         stats: The statistics of the full run.
         unit: "images" or "clips".
-        step_ms: Length of the simulated training step; None without one.
+        step_ms: Length of the simulated training step in milliseconds; None without a step.
     """
     if step_ms is not None:
         played = f"with a training step of {step_ms:g} ms, played by sleeping"

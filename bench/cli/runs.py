@@ -1,4 +1,4 @@
-"""Commands that read DATA through a recipe: run, tune, preview, report and audit."""
+"""Define the commands that read DATA through a recipe: run, tune, preview, report and audit."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Tables and lists that several commands print."""
+"""Print tables and lists that several commands need."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -69,7 +69,7 @@ def print_facts(facts: Iterable[Row]) -> None:
 
 
 def print_first(texts: Sequence[str], most: int, where: str = "") -> None:
-    """Print the first warnings, the number of further ones, and where to find them."""
+    """Print the first `most` warnings, the count of further warnings, and where to find these."""
     for text in texts[:most]:
         print_line(text, "yellow")
     if len(texts) > most:
@@ -77,7 +77,7 @@ def print_first(texts: Sequence[str], most: int, where: str = "") -> None:
 
 
 def listed(counts: Counter[str]) -> str:
-    """Return the most frequent kinds with their counts, or "none" if there are none."""
+    """Return a text with the most frequent kinds and their counts, or "none" if the counter is empty."""
     named = [f"{name} ({count:,})" for name, count in counts.most_common(_MOST_KINDS)]
     if len(counts) == 1:
         return f"all {named[0]}"

@@ -1,4 +1,4 @@
-"""A check before the measurement that each contestant returns the requested frames."""
+"""Check before the measurement that each contestant returns the requested frames."""
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -15,7 +15,8 @@ COLOUR_TOLERANCE = 4 / 255
 """Mean difference of squares of 8 x 8 pixels that different rounding and resizing of colours can cause."""
 
 PIXEL_TOLERANCE = 20 / 255
-"""More than another colour matrix causes (up to about 12/255): the pixels belong to other frames."""
+"""A larger mean difference than another colour matrix causes (up to about 12/255): the pixels belong to other
+frames."""
 
 _NUM_CLIPS, _NUM_THREADS = 2, 2
 _DISTINCT = 1 / 255  # neighbouring frames that differ less cannot be distinguished
@@ -57,7 +58,7 @@ def check_frames(start: Callable[[Task], Pipeline], task: Task) -> str:
 
 
 def compare_clip(frames: torch.Tensor, clip: Clip) -> float:
-    """Compare a clip with its video.
+    """Return how much a clip differs from its video.
 
     Args:
         frames: float32 [T, 3, height, width] in [0, 1], resized.
@@ -92,7 +93,7 @@ def compare_clip(frames: torch.Tensor, clip: Clip) -> float:
 
 
 def _frames_of(clip: Clip, numbers: set[int], size: tuple[int, int]) -> dict[int, torch.Tensor]:
-    """Decode a video from its beginning, and resize some frames with torchvision."""
+    """Return some frames of a video by index, decoded from its beginning and resized with torchvision."""
     import av
     from torchvision.transforms.v2.functional import resize
 

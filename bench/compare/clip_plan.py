@@ -1,4 +1,4 @@
-"""The clips of a comparison: the same frames of the same videos in the same order for all contestants."""
+"""Plan the clips of a comparison: all contestants get equal frames of equal videos in one order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ _NO_KEYFRAME = "does not begin with a keyframe, and libraries number its frames 
 
 
 class Clip(NamedTuple):
-    """Frames of a video.
+    """A clip of a comparison: some frames of a video.
 
     Attributes:
         path: The video's file.
         info: Metadata of the video.
-        frames: int64 [T], frame numbers in presentation order.
+        frames: int64 [T], indices of the frames in presentation order.
         label: Class number of the video; 0 without a label.
     """
 
@@ -55,8 +55,8 @@ class ClipPlan:
         clips: The clips for our loader.
         files: The file of each video.
         labels: The class number of each video.
-        videos: int64 [n], the video at each position.
-        frames: int64 [n, T], its frames.
+        videos: int64 [n], the index of the video at each position.
+        frames: int64 [n, T], the indices of the frames at each position.
     """
 
     clips: Clips
@@ -71,18 +71,18 @@ class ClipPlan:
         return self.clip(int(self.videos[position]), self.frames[position])
 
     def clip(self, video: int, frames: NDArray[np.int64]) -> Clip:
-        """Return a clip of a video, given by its number and its frame numbers."""
+        """Return a clip, given by the index of its video and the indices of its frames."""
         info = self.clips.info(video)
         assert isinstance(info, VideoInfo)
         return Clip(self.files[video], info, frames, self.labels[video])
 
     def first(self, count: int) -> list[Clip]:
-        """Return the first clips."""
+        """Return the first `count` clips."""
         return [self[position] for position in range(count)]
 
     @property
     def num_frames(self) -> int:
-        """Number of frames of a clip, T."""
+        """Count of frames of a clip, T."""
         return int(self.frames.shape[1])
 
 
@@ -99,17 +99,17 @@ def make_plan(
 
     Args:
         source: A source as for `readers.open_dataset`.
-        settings: Length of clips, and the distance of their frames.
+        settings: Length of the clips, and distance of their frames.
         seed: Seed of the order and of the frames.
         folder: Folder for videos that are not files yet, such as those in tar shards.
-        num_clips: Smallest number of clips.
+        num_clips: Smallest count of clips.
         how: Keyword arguments of `readers.open_dataset`.
 
     Returns:
         The plan, and one sentence for each video that was left out for all contestants.
 
     Raises:
-        readers.ReadersError: There is nothing to read.
+        readers.ReadersError: The source cannot be opened or has no samples.
         BenchError: No video is sound.
     """
     videos, left_out = open_sound_videos(source, settings, most=MAX_VIDEOS, how=how)

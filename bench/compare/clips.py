@@ -1,4 +1,4 @@
-"""The clips that the commands take from videos."""
+"""Open videos and take clips from them, as the commands do."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class ClipSettings:
         num_frames: Frames of a clip.
         stride: Take every Nth frame; None if `fps` is given, else 4.
         fps: Frames per second of the clip.
-        sampling: As for `Clips`, like the following attributes.
-        clips_per_video: Number of clips per video, for some values of `sampling`.
+        sampling: Which clips are taken from a video, as for `Clips`.
+        clips_per_video: Count of clips per video, for some values of `sampling`.
         padding: Handling of a clip that is longer than its video.
         on_damaged_video: Handling of a video that breaks off.
     """
@@ -54,7 +54,7 @@ class ClipSettings:
 
     @property
     def step(self) -> dict[str, Any]:
-        """The argument of `Clips` for the distance of frames."""
+        """The argument of `Clips` for the distance of frames, `stride` or `fps`, by name."""
         return {"stride": self.stride or _STRIDE} if self.fps is None else {"fps": self.fps}
 
     def clips(self, dataset: Dataset, **more: Any) -> Clips:
@@ -102,7 +102,7 @@ def clip_settings(
 
 
 def usual_recipe(clips: ClipSettings | None) -> str:
-    """Return the default preset."""
+    """Return the name of the preset that is the default recipe, for images (`clips` is None) or clips."""
     return "imagenet_train" if clips is None else "video_train"
 
 
@@ -119,12 +119,12 @@ def usual_dtype(clips: ClipSettings | None) -> str:
 def open_sound_videos(
     source: str, settings: ClipSettings, *, most: int, how: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Subset, list[str]]:
-    """Open videos spread evenly over a dataset, without damaged ones: some clips of each video are decoded.
+    """Return videos spread evenly over a dataset, without damaged ones, which decoding some clips of each video finds.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        settings: Length of clips, and the distance of their frames.
-        most: Largest number of videos.
+        settings: Length of the clips, and distance of their frames.
+        most: Largest count of videos.
         how: Keyword arguments of `readers.open_dataset`.
 
     Returns:

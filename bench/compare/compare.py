@@ -1,4 +1,4 @@
-"""Compare each of our pipelines with its baselines: interleaved, repeated, with equal settings."""
+"""Compare each of our pipelines with baselines: they run alternately in several rounds, with equal settings."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 
 _DTYPES = ("bfloat16", "float32")
 _REST_SECONDS_MAX = 3.0
-_FIRST_RATE = 300.0  # items per second, assumed until the first turn
+_FIRST_RATE = 300.0  # items per second, assumed until the first measurement
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Settings:
     """Settings of a comparison.
 
     Attributes:
-        seconds: Measured time per contestant, summed over all rounds.
-        rounds: Turns of each contestant; every turn gives one run.
+        seconds: Measured time per contestant in seconds, summed over all rounds.
+        rounds: Count of rounds; in each, every contestant is measured once.
         batch_size: Images, or clips, in a batch.
         device: "cpu", "cuda" or "auto".
-        num_threads: Worker threads or processes; None uses the number of cores.
+        num_threads: Count of worker threads or processes; None uses the count of cores.
         seed: Seed of the shuffling and the draws.
-        only: Names of rows to measure; empty for all.
+        only: Names of the contestants to measure; empty for all.
         dtype: Data type of the batches: "bfloat16", as in typical training, or "float32".
         peers: Names of baselines; ("all",), ("none",), or empty for those whose packages are
             installed.
@@ -101,10 +101,10 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
         source: A source as for `readers.open_dataset`.
         recipe: The recipe that each contestant runs.
         settings: Durations, repetitions and sizes.
-        progress: Called with a line of text for every turn.
+        progress: Called with a line of text before each measurement of a contestant.
 
     Raises:
-        readers.ReadersError: There is nothing to read.
+        readers.ReadersError: The source cannot be opened or has no samples.
         BenchError: Nothing in the data decodes, or a setting does not apply to these data.
         dali_pipes.LoaderError: The device does not exist.
     """

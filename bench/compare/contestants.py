@@ -1,4 +1,4 @@
-"""The list of contestants of a comparison, one per line."""
+"""List the contestants of a comparison, one per line."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,12 @@ class Contestant:
 
     Attributes:
         name: Name in the output.
-        kind: Ours ("engine"), another library's ("baseline"), or an upper bound ("ceiling").
-        start: "module:function", imported in that process: takes a `Task` and the options, and returns a `Pipeline`.
+        kind: "engine" for our pipelines, "baseline" for another library's, "ceiling" for an upper bound.
+        start: "module:function" of a function that takes a `Task` and the options, and returns a `Pipeline`; it is
+            imported in the contestant's process.
         options: Further arguments of `start`.
-        peer: A key of `PEERS` if it needs packages that gpu-aug does not depend on; else "".
-        needs_gpu: Whether it works only on a CUDA device.
+        peer: A key of `PEERS` if the contestant needs packages that gpu-aug does not depend on; else "".
+        needs_gpu: Whether the contestant works only on a CUDA device.
     """
 
     name: str
@@ -91,10 +92,10 @@ def choose(
     """Return the contestants that take part.
 
     Args:
-        everyone: IMAGES or VIDEOS.
+        everyone: All contestants: IMAGES or VIDEOS.
         on_gpu: Whether batches are made for a CUDA device.
         peers: Names of baselines or keys of `PEERS`; ("all",) or ("none",); empty for those whose packages are installed.
-        only: Names of rows; empty for all.
+        only: Names of the contestants to measure; empty for all.
 
     Raises:
         BenchError: A name is unknown.

@@ -1,4 +1,4 @@
-"""The images of a comparison: the same for all contestants, all undamaged."""
+"""Collect the images of a comparison, which are undamaged and equal for all contestants."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -33,11 +33,11 @@ _NUM_SAMPLES_MIN = 200_000  # more than any comparison needs
 
 @dataclass(frozen=True)
 class Images:
-    """Images in two forms.
+    """The images of a comparison, in two forms: for our loader and for other libraries.
 
     Attributes:
         dataset: For our loader: the images, repeated.
-        files: For other libraries: each image once, as a file.
+        files: For other libraries: the path of each image, once.
         labels: A class number for each file; 0 without a label.
         left_out: One sentence for each reason why images were left out for all contestants.
     """
@@ -59,7 +59,7 @@ def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyT
         how: Keyword arguments of `readers.open_dataset`; none when left out.
 
     Raises:
-        readers.ReadersError: There is nothing to read.
+        readers.ReadersError: The source cannot be opened or has no samples.
         BenchError: No image decodes.
     """
     dataset = open_at_random(source, **how)
@@ -104,7 +104,7 @@ def require_sound(
 
 
 class Repeated:
-    """Some samples of a dataset, repeated, so that an epoch is long."""
+    """A dataset of some samples of another dataset, repeated, so that an epoch is long."""
 
     def __init__(
         self, dataset: Dataset, picks: NDArray[np.int64], *, length: int = _NUM_SAMPLES_MIN
@@ -128,7 +128,7 @@ class Repeated:
         return hashlib.sha256(parts).hexdigest()[:32]
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the samples that these indices repeat."""
+        """Return the samples with these indices, which are read from the underlying dataset."""
         wanted = np.asarray(indices, np.int64)
         found = self._dataset.fetch(self._picks[wanted % len(self._picks)])
         return [
@@ -137,7 +137,7 @@ class Repeated:
 
 
 def _refusal(sample: Sample) -> str:
-    """Return why DALI, Pillow or OpenCV would stop at an image; "" if none would."""
+    """Return the reason why DALI, Pillow or OpenCV would stop at an image; "" if all can read it."""
     import cv2
 
     data = bytes(sample.image or b"")
@@ -156,7 +156,7 @@ def _refusal(sample: Sample) -> str:
 
 
 def _refusal_of_torchvision(sample: Sample) -> str:
-    """Return a sentence if torchvision.io cannot read an image; "" if it can."""
+    """Return the reason why torchvision.io cannot read an image, as a sentence; "" if it can."""
     from torchvision.io import ImageReadMode, decode_image
 
     data = bytes(sample.image or b"")
@@ -170,7 +170,7 @@ def _refusal_of_torchvision(sample: Sample) -> str:
 
 
 def as_file(sample: Sample, data: Payload | None, source: str, folder: Path) -> Path:
-    """Return the file of a sample's image or video; it is written into a folder if it is in a shard or a table.
+    """Return the path of a sample's image or video; data in a shard or table is first written to a file in `folder`.
 
     Raises:
         BenchError: No field holds the data, for example if each frame is a separate file.

@@ -1,7 +1,7 @@
 """``python -m bench.compare.like_imagenet SOURCE OUT``: make photographs like those of ImageNet from larger ones.
 
-Those of ImageNet have 0.2 megapixels and 110 kB. A third of the output has full colour resolution, and progressive
-JPEGs stay progressive.
+ImageNet's photographs have 0.2 megapixels and 110 kB on average. A third of the output has full colour resolution, and
+progressive JPEGs stay progressive.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _QUALITIES = range(50, 99)
 
 
 def make_like_imagenet(source: Path, out: Path) -> int:
-    """Write a JPEG for each JPEG of a folder that is large enough; the same source gives the same files.
+    """Write a smaller JPEG for each JPEG of a folder that is large enough; a source always gives equal files.
 
     Args:
         source: A folder of JPEGs, at any depth.
@@ -30,10 +30,10 @@ def make_like_imagenet(source: Path, out: Path) -> int:
             quality from 50 to 98 at which it takes at most 130 kB.
 
     Returns:
-        The number of files.
+        The count of files.
 
     Raises:
-        BenchError: There is no such photograph.
+        BenchError: No photograph of the folder is large enough.
     """
     out.mkdir(parents=True, exist_ok=True)
     count = 0
@@ -58,7 +58,7 @@ def make_like_imagenet(source: Path, out: Path) -> int:
 
 
 def _largest(image: Image.Image, options: Mapping[str, Any]) -> bytes:
-    """Encode at the highest quality that fits; at the lowest one if none fits."""
+    """Return a JPEG of the highest quality that fits the size limit, or of the lowest quality if none fits."""
     # The search starts after the lowest quality, which is used whatever its size.
     num_fitting = bisect_right(
         _QUALITIES, _MOST_BYTES, lo=1, key=lambda quality: len(_encoded(image, quality, options))

@@ -51,9 +51,9 @@ def make_videos(
     Args:
         folder: Receives one folder per class.
         size: (height, width) in pixels, both even.
-        count: Number of videos.
-        seconds: Length of each video.
-        seed: The same seed gives the same pictures.
+        count: Count of videos.
+        seconds: Length of each video in seconds.
+        seed: Seed of the camera's path and of the noise.
 
     Returns:
         The paths of the files.

@@ -1,4 +1,4 @@
-"""Our own loader as a contestant: for every decoder and engine, and in a first epoch."""
+"""Run our own loader as a contestant: with every decoder and engine, and in a first epoch."""
 
 from collections.abc import Iterator
 
@@ -24,10 +24,10 @@ _NUM_DISCARD = 6
 
 
 class NewFiles(SeekPointMemory):
-    """A store that never returns seek points, so that each JPEG is new each time."""
+    """A store that never returns seek points, so that every JPEG is read as a new file each time."""
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
-        """Return every file as unknown."""
+        """Return a record for each file that says that it is unknown."""
         # A real look-up, so that it takes as long as for known files.
         super().look_up(indices, digests)
         return list_known([None] * len(indices))
@@ -39,10 +39,10 @@ def start(
     """Start `dali_pipes.Loader`.
 
     Args:
-        task: What everyone gets.
-        decoder: As for Loader.
-        engine: As for Loader.
-        is_first_epoch: Whether no JPEG is known beforehand; otherwise all are, as in a second epoch.
+        task: The task, which is equal for all contestants.
+        decoder: The decoder, as for Loader.
+        engine: The engine, as for Loader.
+        is_first_epoch: Whether seek points are missing for all JPEGs, as in a first epoch; otherwise all are known.
 
     Raises:
         Unable: The decoder or the engine is not installed, or cannot run the recipe.

@@ -20,7 +20,7 @@ _SOURCES = {
 }
 _QUALITIES = (75, 85, 90, 95)
 _SUBSAMPLINGS = ("4:2:0", "4:2:0", "4:4:4")  # the most common one of cameras first
-_SHARE = (0.5, 1.0)  # share of each side that is cut out
+_SHARE = (0.5, 1.0)  # share of each side that a crop has
 _SCALE = (0.6, 1.4)  # scale of the crop before it is encoded
 _SIDE_MAX = 900
 
@@ -30,14 +30,14 @@ def make_photographs(folder: Path, *, per_class: int = 30, seed: int = 0) -> int
 
     Args:
         folder: Receives one folder per class.
-        per_class: Number of files per class.
-        seed: The same seed gives the same files.
+        per_class: Count of files per class.
+        seed: Seed of the crops; a seed always gives equal files.
 
     Returns:
-        The number of files.
+        The count of files.
 
     Raises:
-        BenchError: scikit-image is not installed, or ships none of the photographs.
+        BenchError: scikit-image is not installed, or this version has none of the photographs.
     """
     rng = np.random.default_rng(seed)
     shipped = shipped_photographs()
@@ -58,7 +58,7 @@ def shipped_photographs() -> dict[str, list[Path]]:
     """Return the colour photographs inside the scikit-image wheel, by class.
 
     Raises:
-        BenchError: scikit-image is not installed, or ships none of them.
+        BenchError: scikit-image is not installed, or this version has none of the photographs.
     """
     try:
         import skimage

@@ -1,4 +1,4 @@
-"""Our side of a contestant: its process, the requests to it and its answers."""
+"""Start the process of a contestant, send requests to it, and receive its answers."""
 
 import pickle
 import sys
@@ -32,15 +32,15 @@ class ContestantProcess(FarProcess):
 
     Attributes:
         note: A note that a reader needs for a fair comparison; known after `open`.
-        num_ahead: Number of batches that it prepares without being asked.
-        looks: How busy the machine was in each turn.
+        num_ahead: How many batches the contestant prepares without being asked.
+        looks: For each turn, how busy the machine was.
     """
 
     def __init__(self, contestant: Contestant) -> None:
         """Start the process; its imports run while other contestants are opened.
 
         Raises:
-            Unable: Its packages are not installed.
+            Unable: The packages of the contestant are not installed.
         """
         python = sys.executable
         if contestant.peer and not has_package(contestant.peer):
@@ -68,7 +68,7 @@ class ContestantProcess(FarProcess):
         self.note, self.num_ahead = answer["note"], answer["num_ahead"]
 
     def turn(self, seconds: float) -> Turn:
-        """Let the contestant take batches for some seconds, by its own clock.
+        """Let the contestant take batches for some seconds by its own clock (a turn), and return what was measured.
 
         Raises:
             PeerError: The process failed, ended or does not answer.
@@ -79,7 +79,7 @@ class ContestantProcess(FarProcess):
         return Turn(**answer)
 
     def ask(self, question: Mapping[str, object], seconds_max: float) -> dict[str, Any]:
-        """Send a request like `FarProcess`, and raise the error in the answer, if any."""
+        """Send a request and return the answer; raise the error if the answer has one."""
         answer = super().ask(question, seconds_max)
         if "error" in answer:
             raise (Unable if answer["unable"] else PeerError)(answer["error"])

@@ -1,4 +1,4 @@
-"""The report of a comparison: a table and sentences for people, JSON for programs."""
+"""Report a comparison: print a table and sentences for people, and write JSON for programs."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -44,7 +44,7 @@ _START_SECONDS, _BESIDE_TURN_SECONDS = 8.0, 4.0
 def compare_and_show(
     source: str, recipe: str, settings: Settings, *, json_path: Path | None
 ) -> Comparison:
-    """Compare with a line of progress on a terminal; print the result and write it to a file."""
+    """Compare with a line of progress on a terminal; print the result, write it to a file and return it."""
     check_writable(json_path)
     parsed = recipe_from(recipe)
     if isinstance(parsed, Views):
@@ -66,7 +66,7 @@ def compare_and_show(
 
 
 def expected_duration(settings: Settings) -> str:
-    """Return about how long a comparison takes if every contestant can run; large data takes longer."""
+    """Return a text with the approximate duration of a comparison if all contestants run; large data takes longer."""
     count = len(contestants_of(settings))
     start_seconds = _START_SECONDS + settings.rounds * _BESIDE_TURN_SECONDS
     minutes = count * (settings.seconds + start_seconds) / 60
@@ -89,7 +89,7 @@ def _install(settings: Settings, console: Console) -> None:
 
 
 def comparison_document(comparison: Comparison) -> dict[str, object]:
-    """Return the JSON of a comparison."""
+    """Return the values of a comparison for a JSON file."""
     return document(
         "bench compare",
         comparison.settings,

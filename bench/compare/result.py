@@ -1,4 +1,4 @@
-"""The result of a comparison: rows with rates, and contestants without a result."""
+"""Define the result of a comparison: rows with rates, and contestants without a result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ class Row:
     """The result of one contestant.
 
     Attributes:
-        measured: Its turns, counted in images or clips.
+        measured: The rates of its turns (timed intervals), in images or clips per second.
         note: A note that a reader needs for a fair comparison.
         num_frames: Frames of a clip; 0 for images.
-        busy: "percent of the cores", of the GPU and of its decoders, as far as known.
+        busy: Percentages in use of the cores ("percent of the cores"), the GPU and its decoders, as far as known.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Row:
     busy: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """Convert to JSON values."""
+        """Return the row as values for JSON."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -64,7 +64,7 @@ class Absent:
 
     @classmethod
     def because(cls, name: str, kind: Kind, error: Exception) -> "Absent":
-        """Return an absent contestant with an error as a one-line reason."""
+        """Return an Absent whose reason is the text of an error in one line."""
         return cls(name, kind, " ".join(str(error).split()))
 
 
@@ -75,7 +75,7 @@ class Comparison:
     Attributes:
         rows: The rows, fastest first.
         absent: Contestants that did not take part, or failed.
-        missing_peers: Names of peers that could take part if they were installed.
+        missing_peers: Names of peers (loaders of other projects) that could take part if they were installed.
         settings: Settings shared by all contestants.
     """
 
@@ -91,13 +91,13 @@ def times(one: Row, other: Row) -> float:
 
 
 def fastest_baseline(rows: Sequence[Row]) -> Row | None:
-    """Return the baseline with the largest median of its runs, which is the speed in the table; None without one."""
+    """Return the baseline with the highest median rate, as in the table; None if no baseline has a result."""
     baselines = (row for row in rows if row.kind == "baseline")
     return max(baselines, key=lambda row: row.measured.median, default=None)
 
 
 def ratios(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, object]]]:
-    """Return the ratios of ours to each other row, by both names: "median" and "runs"."""
+    """Return, by the name of each of our rows and of each other row, the "median" and "runs" of the ratio of rates."""
     ours = [row for row in rows if row.kind == "engine"]
     others = [row for row in rows if row.kind != "engine"]
     return {
@@ -107,7 +107,7 @@ def ratios(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, object]]]:
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence about each of ours, by the ratios within rounds, with the same words for wins and losses."""
+    """Return a sentence about each of our pipelines, by the ratios within rounds, worded alike for wins and losses."""
     ceiling = next((row for row in rows if row.kind == "ceiling"), None)
     best = fastest_baseline(rows)
     sentences = []

@@ -1,4 +1,4 @@
-"""The contestant's side: start its pipeline, time its batches, and answer requests line by line.
+"""The program of a contestant's process: start its pipeline, time its batches, and answer requests line by line.
 
 Each request and each answer is a JSON object on one line:
 
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 class _Server:
-    """A contestant: it is opened once, and then takes turns."""
+    """Serves one contestant: opens it once, and then times its batches for each request (a turn)."""
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -1,4 +1,4 @@
-"""The task of every contestant in a comparison, and the pipeline that it makes."""
+"""Define the task of every contestant in a comparison, and the pipeline that a contestant makes for it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ class Unable(Exception):  # noqa: N818 - an answer, not a fault
 
 @dataclass(frozen=True)
 class Task:
-    """The task: the same images or clips, recipe and threads for all contestants. It is pickled for their processes.
+    """The images or clips, recipe and threads that all contestants get; it is pickled for their processes.
 
     Attributes:
         dataset: The data for our loader: the samples are repeated, so that no epoch ends during a measurement (the end
             of an epoch drains every pipeline).
-        files: The same images or videos, each once, for contestants that read files.
+        files: The path of each image or video, once, for contestants that read files.
         labels: A class number for each file.
         recipe: The recipe; each contestant runs it as its users would write it.
-        batch_size: Number of samples per batch.
+        batch_size: Count of samples per batch.
         device: The device of the batches.
-        num_threads: Number of worker threads or processes.
+        num_threads: Count of worker threads or processes.
         seed: Seed of shuffling and draws.
         dtype: Data type of every batch; each pipeline chooses its own memory format.
         plan: The frames and videos of the clips; None if samples are images.
@@ -60,7 +60,7 @@ class Task:
 
     @property
     def clips(self) -> ClipPlan:
-        """The plan, if samples are clips."""
+        """The plan of the clips; only for samples that are clips."""
         assert self.plan is not None
         return self.plan
 
@@ -72,9 +72,9 @@ class Pipeline:
     Attributes:
         batches: Endless batches on the device; closing or dropping the iterator stops threads and workers.
         note: A note that a reader needs for a fair comparison.
-        num_ahead: Number of batches that it prepares without being asked.
-        num_discard: Number of batches to take after a pause before its rate is steady.
-        shown: Returns the clips of the last batch, if the reader chooses clips by itself; else None.
+        num_ahead: How many batches the pipeline prepares without being asked.
+        num_discard: How many batches to take after a pause until the rate is steady.
+        shown: A function that returns the clips of the last batch if the reader chooses clips by itself; else None.
     """
 
     batches: Iterator[torch.Tensor]

@@ -9,7 +9,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 NUM_AHEAD = 2
-"""Batches that are ready or in progress: as many as per worker of torch's DataLoader."""
+"""How many batches are ready or in progress: as many as per worker of torch's DataLoader."""
 
 
 def threaded_batches(
@@ -21,9 +21,9 @@ def threaded_batches(
     """Call a function for consecutive positions, and yield its results in batches, endlessly.
 
     Args:
-        work: Takes a position, counted from 0.
-        batch_size: Number of results per batch.
-        num_threads: Number of threads, at least 1.
+        work: The function, which takes a position, counted from 0.
+        batch_size: Count of results per batch.
+        num_threads: Count of threads, at least 1.
         begin: Called in each thread before its first position.
     """
     pool = ThreadPoolExecutor(num_threads, initializer=begin)

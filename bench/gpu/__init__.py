@@ -1,1 +1,1 @@
-"""``make gpu``: all checks and measurements on a machine with a GPU, in one short run."""
+"""Run all checks and measurements on a machine with a GPU in one short run (``make gpu``)."""

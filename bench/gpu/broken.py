@@ -56,7 +56,7 @@ def broken_files(sound: bytes) -> dict[str, bytes]:
 
 
 def flipped(data: bytes, count: int) -> bytes:
-    """Flip single bits of a JPEG's scan, in bytes that are not part of a marker."""
+    """Return a JPEG with `count` bits of its scan flipped, in bytes that are not part of a marker."""
     rng = np.random.default_rng(0)
     changed = bytearray(data)
     for at in rng.integers(_codes(data), len(data) - 2, count).tolist():
@@ -66,7 +66,7 @@ def flipped(data: bytes, count: int) -> bytes:
 
 
 def _again(sound: bytes, encoding: str, **options: Any) -> bytes:
-    """Encode the same picture with Pillow."""
+    """Return the picture of a JPEG encoded again by Pillow."""
     stream = io.BytesIO()
     with Image.open(io.BytesIO(sound)) as opened:
         opened.save(stream, encoding, **options)
@@ -80,7 +80,7 @@ def _codes(data: bytes) -> int:
 
 
 def _cut(data: bytes, share: float) -> bytes:
-    """Return the first share of the bytes; for a JPEG, the share is counted after its header."""
+    """Return a file truncated to a share of its bytes; for a JPEG, to a share of the bytes after its header."""
     first = _codes(data) if data[:2] == b"\xff\xd8" else 0
     return data[: first + int((len(data) - first) * share)]
 
@@ -90,7 +90,7 @@ def _overwritten(data: bytes, at: int, new: bytes) -> bytes:
 
 
 def _random_half(data: bytes) -> bytes:
-    """Replace the second half of a JPEG's scan by random bytes without markers."""
+    """Return a JPEG whose scan has random bytes without markers as its second half."""
     middle = (_codes(data) + len(data)) // 2
     rng = np.random.default_rng(0)
     noise = rng.integers(0, 255, len(data) - 2 - middle, dtype=np.uint8)  # never 255

@@ -1,4 +1,4 @@
-"""The contenders of steps: our loader, DALI's own pipeline, and the training step of ResNet-50 that they feed."""
+"""Make what the steps measure: our loader, DALI's own pipeline, and the ResNet-50 training step that they feed."""
 
 import itertools
 from collections.abc import Callable, Generator, Iterator
@@ -33,8 +33,8 @@ def loader_for(scale: Scale, data: Path, decoder: Decoder, **options: Any) -> Lo
     """Return our loader with the settings of a training, over photographs that are repeated for a long epoch.
 
     Args:
-        scale: Device and sizes.
-        data: A folder of images.
+        scale: Device and sizes of the visit or rehearsal.
+        data: Path of a folder of images.
         decoder: See `Loader`; a rehearsal uses "cpu" instead of "cuda".
         options: Arguments of `Loader`, by plain names, that override the usual ones.
     """

@@ -1,4 +1,4 @@
-"""Step: compare the CUDA JPEG decoder's pixels with the CPU decoder's, and its rates with torchvision's."""
+"""Step that compares the CUDA JPEG decoder's pixels with the CPU decoder's, and its rates with torchvision's."""
 
 import time
 from collections import deque
@@ -43,7 +43,7 @@ _CALLS = 20
 
 
 class JpegBatch:
-    """A batch of one view, rendered on canvases that are first filled with a colour that no picture has.
+    """A batch of JPEGs with one view, rendered on canvases that are first filled with a colour that no picture has.
 
     Args:
         encoded: JPEGs.
@@ -53,8 +53,8 @@ class JpegBatch:
 
     Attributes:
         files: The JPEGs with their seek points.
-        wanted: Their crops with the canvases.
-        crops: The same crops, as recipes draw them.
+        wanted: The crops of the JPEGs with their canvases, for the kernels.
+        crops: These crops as recipes draw them.
         canvases: uint8 [height, width, 3] each, on the device.
     """
 
@@ -87,7 +87,7 @@ class JpegBatch:
         return len(self.encoded)
 
     def plan(self, planner: Planner) -> LaunchPlan:
-        """Run the host's part."""
+        """Run the host's part of decoding, and return the plan of the launch."""
         return planner.plan(self.files, self.wanted)
 
     def render(self, kernels: Kernels) -> NDArray[np.int32]:
@@ -99,7 +99,7 @@ class JpegBatch:
         return statuses
 
     def difference(self, number: int) -> tuple[int, int]:
-        """Compare a canvas with the result of OpenCV and torch on the CPU.
+        """Compare the canvas with index `number` with the result of OpenCV and torch on the CPU.
 
         Returns:
             The largest difference and, as a control, the largest difference to the negative image.
@@ -116,7 +116,7 @@ class JpegBatch:
 
 
 def _seek_points(encoded: Sequence[bytes], every: int) -> list[SeekPoints | None]:
-    """Find the seek points of baseline JPEGs; None for other files."""
+    """Return the seek points of each baseline JPEG; None for other files, and for all files if `every` is 0."""
     if not every:
         return [None] * len(encoded)
     with ThreadPoolExecutor(usable_cores()) as pool:
@@ -125,7 +125,7 @@ def _seek_points(encoded: Sequence[bytes], every: int) -> list[SeekPoints | None
 
 
 def cuda_jpeg(scale: Scale, data: Path, rows: Rows) -> None:
-    """Check pixels first; then measure full photographs, crops, and larger photographs."""
+    """Run the step: check pixels, then measure full photographs, crops, and larger photographs."""
     began = time.perf_counter()
     kernels: Kernels = gpu_kernels(scale.device) if scale.on_gpu else CpuKernels()
     with rows.measure("compiling the kernels", "s") as row:
@@ -164,7 +164,7 @@ def _pictures(data: Path, restart: int) -> Iterator[bytes]:
 
 
 def _check(rows: Rows, name: str, batch: JpegBatch, kernels: Kernels) -> None:
-    """Compare every canvas; the largest difference must be 0."""
+    """Compare every canvas with the CPU's result, and write a row; the largest difference must be 0."""
     with rows.check(name) as row:
         statuses = batch.render(kernels)
         assert not statuses.any(), f"statuses {sorted(set(statuses.tolist()))}"

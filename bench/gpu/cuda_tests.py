@@ -1,4 +1,4 @@
-"""Steps: run the tests that need CUDA, starting with those that failed in the last visit; write outcomes by node id.
+"""Steps that run the tests that need CUDA, first those that failed in the last visit, and write their outcomes.
 
 This module is also the pytest plugin that writes the rows of the step: ``pytest -p bench.gpu.cuda_tests``.
 """
@@ -40,7 +40,7 @@ def failed_before(scale: "Scale", _data: Path, rows: Rows) -> None:
 
 
 def others(scale: "Scale", _data: Path, rows: Rows) -> None:
-    """Run the other files with tests that need CUDA."""
+    """Run the test files that need CUDA, except files with tests that `failed_before` runs."""
     skipped = {name.partition("::")[0] for name in failed_in_results() or FAILED_ON_H200}
     skipped.add("tests/test_docstrings.py")  # needs the libraries of all formats
     files = {
@@ -62,7 +62,7 @@ def failed_in_results() -> list[str]:
 
 
 def _run(scale: "Scale", rows: Rows, wanted: Sequence[str]) -> None:
-    """Run tests in one process after another: if a process crashes, the next one continues after the test that crashed."""
+    """Run tests in a process; if it crashes, start another one that continues after the test that crashed."""
     command = [sys.executable, "-X", "faulthandler", "-m", "pytest", "-q", "-m", "needs_cuda"]
     command += ["-p", "bench.gpu.cuda_tests", "--tb=short", "--continue-on-collection-errors"]
     # JAX would allocate most of the memory. In a rehearsal without a GPU all tests are skipped.
@@ -87,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Reporter:
-    """Writes a row for each test."""
+    """A pytest plugin that writes a row for each test."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows

@@ -1,4 +1,4 @@
-"""Step: the time of the fused engine on host and device per batch, as a share of a training step; and that of Kornia."""
+"""Step that measures the time of the engines fused and kornia per batch, on host and device."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Steps: loaders by decoder and number of threads, alone and with a training step of ResNet-50; and DALI's own pipeline."""
+"""Steps that measure loaders and DALI's own pipeline, alone and with a training step of ResNet-50."""
 
 import itertools
 import resource
@@ -39,10 +39,10 @@ class Case:
     """A loader to measure.
 
     Attributes:
-        decoder: Its decoder.
-        threads: `num_threads`; None lets the loader choose.
+        decoder: The loader's decoder.
+        threads: The loader's `num_threads`; None lets the loader choose.
         options: Further arguments of `Loader`.
-        has_step: Whether it is also measured with the training step.
+        has_step: Whether the loader is also measured with the training step.
         data: "photographs" (as given), or "500x375" (crops of one size).
     """
 
@@ -54,7 +54,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """First part of the names of its rows."""
+        """First part of the names of the case's rows."""
         threads = "threads auto" if self.threads is None else f"{self.threads} threads"
         further = [f"{name} {value}" for name, value in self.options.items()]
         return ", ".join([f"{self.decoder}+fused", threads, *further, self.data])
@@ -167,7 +167,7 @@ def _train(
     batches: Iterator[torch.Tensor],
     seconds: float,
 ) -> Turn:
-    """Take one turn of training."""
+    """Train for some seconds, and return the measured turn (batches and time)."""
     return take_turn(
         partial(next, batches),
         seconds=seconds if scale.on_gpu else scale.seconds,

@@ -1,4 +1,4 @@
-"""Step: memory over 200 training steps: without a loader, with DALI alone, and with our loaders."""
+"""Step that measures memory over 200 training steps: without a loader, with DALI alone, and with our loaders."""
 
 import os
 import time
@@ -63,7 +63,7 @@ def _watch(
     name: str,
     take: Callable[[], torch.Tensor],
 ) -> None:
-    """Train on batches, then write a row per kind of memory: the growth from the first half to the second."""
+    """Train on batches, then write a row per kind of memory with its growth from the first half to the second."""
     looks: list[dict[str, float]] = []
     with rows.check(f"{name}: {_STEPS} steps") as row:
         last = time.perf_counter() + _SECONDS_MAX
@@ -81,7 +81,7 @@ def _watch(
 
 
 def judge_growth(row: Row, series: Sequence[float], allowed: float) -> None:
-    """Fill in a row; the control is the same series with a leak of eight times the allowed growth."""
+    """Fill in a row with the growth of a series; as a control, a leak of eight times the allowed growth must fail."""
     row.facts |= {"first": round(series[0]), "last": round(series[-1]), "peak": round(max(series))}
     leak = [value + 8 * allowed * n / len(series) for n, value in enumerate(series)]
     row.judge(_growth(series), allowed, control=_growth(leak), unit="MiB")

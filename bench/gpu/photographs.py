@@ -1,4 +1,4 @@
-"""Photographs of given sizes: real ones, mirrored at their edges until they fill the frame."""
+"""Make photographs of given sizes from real ones, mirrored at their edges until they fill the frame."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -34,8 +34,8 @@ def cut_photographs(
     Args:
         data: A folder of JPEGs.
         size: Height and width.
-        count: Number of photographs.
-        seed: Determines where they are cut out.
+        count: Count of photographs.
+        seed: Seed of the positions of the crops.
     """
     paths = find_jpegs(data)
     rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ def encode(
     restart: int = 0,
     orientation: int = 0,
 ) -> bytes:
-    """Encode a baseline JPEG.
+    """Return an image as a baseline JPEG.
 
     Args:
         image: uint8 [height, width, 3].
@@ -90,7 +90,7 @@ def encode(
 
 @contextmanager
 def temporary_files(contents: Sequence[bytes]) -> Iterator[Path]:
-    """Write JPEGs, named by their order, to a folder that is deleted afterwards."""
+    """Return a context manager that writes JPEGs, named by their order, to a temporary folder and yields its path."""
     with TemporaryDirectory(prefix="gpu-aug-") as folder:
         for number, content in enumerate(contents):
             (Path(folder) / f"{number:05d}.jpg").write_bytes(content)

@@ -1,4 +1,4 @@
-"""Steps: losses do not depend on whether the loop waits for the device, uses another stream, or replays a captured graph.
+"""Steps that check that losses do not depend on waits for the device, on streams, or on captured graphs.
 
 Another step uses a trace of driver calls to check whether the training loop's thread waits for the device.
 """
@@ -33,7 +33,10 @@ _SUFFIXES = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 
 
 def races(scale: Scale, data: Path, rows: Rows) -> None:
-    """Compare losses without waiting with those of a loop that waits after each batch, for each decoder."""
+    """For each decoder, check that losses without synchronising equal those of a loop that synchronises.
+
+    That loop synchronises after each batch.
+    """
     count = 500 if scale.on_gpu else 6
     with temporary_files(photographs(data, (96, 128), 64)) as folder:
         for decoder in decoders(scale):
@@ -42,7 +45,7 @@ def races(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def streams(scale: Scale, data: Path, rows: Rows) -> None:
-    """Run the loop on a separate stream, and capture graphs while batches are in flight, for each decoder."""
+    """For each decoder, check a loop on a separate stream, and one that captures graphs while batches are in flight."""
     count = 100 if scale.on_gpu else 4
     stream: Any = torch.cuda.Stream(scale.device) if scale.on_gpu else None  # type: ignore[no-untyped-call]
     with temporary_files(photographs(data, (96, 128), 64)) as folder:
@@ -57,9 +60,10 @@ def streams(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _judge(row: Row, run: Callable[..., list[float]], count: int, stream: Any = None) -> None:
-    """Fill in the number of different losses in two loops that do not wait, on a stream if one is given.
+    """Fill in a row: in how many steps two loops that do not synchronise differ in the loss.
 
-    The control is the first losses with another seed.
+    If a stream is given, the loops run on it. As a control, the losses of the first loop are compared with those of
+    another seed.
     """
     expected = run(waits=True, count=count)
     other = run(waits=True, count=count // 20 + 2, seed=1)
@@ -74,7 +78,7 @@ def _judge(row: Row, run: Callable[..., list[float]], count: int, stream: Any = 
 def losses(
     scale: Scale, folder: Path, decoder: Decoder, *, waits: bool, count: int, seed: int = 0
 ) -> list[float]:
-    """Return the losses of a small learning model, in a loop that constantly frees and allocates memory."""
+    """Return the losses of training a small model in a loop that constantly frees and allocates memory."""
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(3 * 49, 64, dtype=torch.float64, generator=generator) / 10
     weights = weights.to(scale.device)
@@ -105,7 +109,8 @@ def captured(scale: Scale, folder: Path, decoder: Decoder, mode: str) -> tuple[i
     "thread_local" mode it does not.
 
     Returns:
-        The number of results that differ from the same model without a graph, and the number for the previous batch.
+        How many results differ from those of the model without a graph, and, as a control, how many differ from those
+        of the model on the previous batch.
     """
     differing = control = 0
     with loader_for(scale, folder, decoder, batch_size=16) as loader:
@@ -127,7 +132,10 @@ def captured(scale: Scale, folder: Path, decoder: Decoder, mode: str) -> tuple[i
 def capture(
     work: Callable[[], torch.Tensor], scale: Scale, mode: str
 ) -> tuple[Callable[[], None], Callable[[], torch.Tensor]]:
-    """Capture a graph; return functions that replay it and that return its result. Without a GPU, the latter does the work."""
+    """Capture a graph; return a function that replays it, and one that returns its result.
+
+    Without a GPU, the first function does nothing, and the second does the work.
+    """
     if not scale.on_gpu:
         return lambda: None, work
     graph: Any = torch.cuda.CUDAGraph()
@@ -141,13 +149,13 @@ def _answer(images: torch.Tensor) -> torch.Tensor:
 
 
 def _differing(found: list[float], expected: list[float]) -> list[int]:
-    """Return the steps whose losses differ, among those that both have."""
+    """Return the indices of the steps whose losses differ, among the steps that both lists have."""
     pairs = zip(found, expected, strict=False)
     return [step for step, (one, other) in enumerate(pairs) if one != other]
 
 
 def waits(scale: Scale, data: Path, rows: Rows) -> None:
-    """Look for blocking calls, for each decoder."""
+    """For each decoder, check that the thread of the training loop makes no call that waits for the device."""
     for decoder in decoders(scale):
         with loader_for(scale, data, decoder) as loader:
             batches = endless(loader)

@@ -23,14 +23,14 @@ _NEEDED = ("command", "time", "commit", "versions", "machine", "settings", "step
 
 @dataclass(frozen=True)
 class Aim:
-    """A number to reach.
+    """A value that a measurement should reach.
 
     Attributes:
-        name: Description of the number.
+        name: Description of the value.
         row: The row with the value, as "step: row".
-        bound: "at least" or "below".
-        number: The bound.
-        per: A row by whose value the value is divided; "" compares the value itself.
+        bound: "at least" or "below": how the value is compared with `number`.
+        number: The value to reach.
+        per: The row by whose value the measured value is divided; "" if it is not divided.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Aim:
     per: str = ""
 
     def reached(self, values: Mapping[str, float]) -> float | None:
-        """Return the value, or None if a row is missing."""
+        """Return the value that was measured for this aim, or None if its row is missing."""
         value, unit = values.get(self.row), values.get(self.per) if self.per else 1.0
         return value / unit if value is not None and unit else None
 

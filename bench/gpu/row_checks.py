@@ -42,10 +42,10 @@ CASES: Sequence[tuple[Decoder, Mapping[str, Any], int]] = (
     ("dali", {"hw_decoder_load": 0.65}, 30_000),
     ("cuda", {}, 60_000),
 )
-"""Decoder, its options, and the number of rows to compare; the last case makes up the rest to `ROWS`."""
+"""Decoder, its options, and the count of rows to compare; the last case compares the rest up to `ROWS`."""
 
 ROWS = 110_000
-"""Total number of rows to compare: 100,000 and a reserve."""
+"""Total count of rows to compare: 100,000 and a reserve."""
 
 WRONG = 3.0
 """Mean difference of a row, of 255, from which it counts as another picture: DALI's rounding causes 0.05, another
@@ -71,7 +71,7 @@ _MATRIX = 8192  # a matrix product of this size takes 2 ms on an H100
 
 @dataclass
 class Run:
-    """The output of a loader for a folder.
+    """The images and bad samples that a loader returned for a folder.
 
     Attributes:
         images: [3, height, width] on the CPU, by sample index.
@@ -107,7 +107,7 @@ def load(
     recipe: Recipe = _TRAINING,
     dtype: torch.dtype = torch.float32,
 ) -> Run:
-    """Load a folder as one batch, in its order, without bad samples."""
+    """Load a folder as one batch, in the folder's order, and return its images and bad samples."""
     dataset = open_dataset(folder)
     options: dict[str, Any] = {"shuffle": "none", "last_batch": "partial", "dtype": dtype}
     options |= {"on_bad_sample": "skip", "max_bad_samples": 10**6, "engine": "fused"}
@@ -127,7 +127,7 @@ def judge(actual: Run, expected: Run, sound: Run, damaged: set[int], row: Row) -
         expected: Result of the CPU for the same folder.
         sound: Result of the device for the same folder without damage.
         damaged: The indices of the broken files.
-        row: The row.
+        row: The row of results, written.
 
     Raises:
         AssertionError: A verdict differs from the CPU's, a sample is missing, or an undamaged picture differs.
@@ -169,7 +169,7 @@ def under_load(scale: Scale, data: Path, rows: Rows) -> None:
             with rows.check(f"{title}, saturated", rows=0) as row, _saturated(scale):
                 if number == len(CASES):
                     wanted = max(wanted, ROWS - total)
-                # Number of wrong rows, of rows that differ from the next sample, and the largest mean difference: on the
+                # Count of wrong rows, of rows that differ from the next sample, and the largest mean difference: on the
                 # device, so that the loop waits for no batch.
                 counts = torch.zeros(3, device=scale.device)
                 compare = partial(_compare, expected, counts)
@@ -198,7 +198,7 @@ def under_load(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _compare(expected: torch.Tensor, counts: torch.Tensor, batch: Batch) -> None:
-    """Add the wrong rows of a batch to the counts; the control compares each row with the next sample."""
+    """Add to `counts` the wrong rows of a batch and, as a control, the rows that differ from the next sample."""
     samples = (batch.indices % len(expected)).to(expected.device)
     gaps = _gaps(batch.images, expected[samples])
     counts[0] += (gaps > WRONG).sum()
@@ -217,7 +217,7 @@ def _files(data: Path, per_size: int) -> list[bytes]:
 
 
 def _gaps(images: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Return the mean difference of each row, of 255."""
+    """Return for each row the mean difference between image and expected image, on the scale of 0 to 255."""
     return (images.to(torch.int16) - expected.to(torch.int16)).abs().float().mean((1, 2, 3))
 
 

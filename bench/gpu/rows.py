@@ -1,4 +1,4 @@
-"""The results of a step: rows with the same columns, written one by one, so that a crash loses only later rows."""
+"""Store the results of a step as rows with equal columns, written one by one, so that a crash loses only later rows."""
 
 import json
 import time
@@ -21,13 +21,13 @@ class Row:
     """One check or measurement.
 
     Attributes:
-        name: Unique within the step.
+        name: Name of the check or measurement, unique within the step.
         value: The largest difference of a check, or the median of a measurement's runs.
         unit: The unit of the value.
         verdict: "right" or "wrong" for a check, "open" if nothing was compared; "measured" for a measurement; "failed"
             after an error or a crash.
-        facts: Further values by name: "allowed" and "control" of a check, "runs" of a measurement, "error", "percent of
-            NVDEC" ...
+        facts: Further values by name, such as "allowed" and "control" of a check, "runs" of a measurement, "error", or
+            "percent of NVDEC".
     """
 
     name: str
@@ -37,7 +37,7 @@ class Row:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def judge(self, value: float, allowed: float, control: float, unit: str = "") -> None:
-        """Require that a difference is allowed, and that a wrong result would fail.
+        """Require that a difference is within the allowed one, and that the check would notice a wrong result.
 
         Args:
             value: Difference between the result and the expected result.
@@ -56,7 +56,7 @@ class Row:
         )
 
     def put_runs(self, runs: Sequence[float]) -> None:
-        """Store single runs; their median becomes the value."""
+        """Store the values of single runs; their median becomes the row's value."""
         self.value = round(median(runs), 4)
         self.facts["runs"] = [round(run, 4) for run in runs]
 
@@ -79,11 +79,14 @@ class Rows:
         self._write()
 
     def check(self, name: str, **facts: Any) -> AbstractContextManager[Row]:
-        """Fill in a row: "right" if the block sets a value, "wrong" if it raises AssertionError, "failed" for other errors."""
+        """Write a row from a with block.
+
+        The row is "right" if the block sets a value, "wrong" if it raises AssertionError, "failed" for other errors.
+        """
         return self._row(Row(name, facts=facts), "right")
 
     def measure(self, name: str, unit: str = "images/s") -> AbstractContextManager[Row]:
-        """Fill in a row of a measurement; any exception in the block makes it "failed"."""
+        """Write a row of a measurement from a with block; an exception in the block makes the row "failed"."""
         return self._row(Row(name, unit=unit), "measured")
 
     def leave_out(self, name: str, reason: str) -> None:
@@ -139,7 +142,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """Return a text with the numbers of right and measured rows, and the names of the others."""
+    """Return a text with the counts of right and of measured rows, and the names of all other rows."""
     named: dict[str, list[str]] = {}
     for row in rows:
         named.setdefault(row.verdict, []).append(row.name)

@@ -1,4 +1,4 @@
-"""Step: our kernels under compute-sanitizer, which runs ``python -m bench.gpu.sanitizer PART``."""
+"""Step that checks our kernels with compute-sanitizer, which runs ``python -m bench.gpu.sanitizer PART``."""
 
 import os
 import shutil
@@ -71,13 +71,13 @@ def _tool(name: str) -> list[str]:
 
 
 def judge(part: str, status: int, text: str, row: Row) -> None:
-    """Fill in a row: whether a tool found errors.
+    """Fill in a row with whether a tool found errors.
 
     Args:
-        part: Part of the program.
-        status: The exit status.
-        text: The printed text.
-        row: The row.
+        part: The part of the program that the tool has checked, "batch" or "planted".
+        status: Exit status of the tool.
+        text: The text that tool and program have printed.
+        row: The row of results, written.
 
     Raises:
         AssertionError: Our kernels have errors, the planted error is not found, or tool or program died before the end.
@@ -107,7 +107,7 @@ def program(
 
 
 def run_batch(scale: Scale, folder: Path) -> None:
-    """Take two batches that use every kernel of the JPEG decoder, and both of the fused engine."""
+    """Take two batches that use every kernel of the JPEG decoder, and both kernels of the fused engine."""
     jitter = ColorJitter(0.4, 0.4, 0.4, 0.1)  # contrast needs the mean, which sum_gray computes
     recipe = Recipe([RandomResizedCrop(64), HorizontalFlip(), jitter, Normalize()])
     with loader_for(scale, folder, "cuda", recipe=recipe, batch_size=8, num_threads=2) as loader:

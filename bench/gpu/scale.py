@@ -1,4 +1,4 @@
-"""Sizes and durations of the steps of a visit, and their measuring functions."""
+"""Define sizes and durations of the steps of a visit (a run on a GPU machine), and measure for these steps."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from gpu_aug.compiled.clock import clock
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes and durations.
+    """Sizes and durations of the measurements, for a visit or for a rehearsal on the CPU.
 
     Attributes:
         device: The device of all work.
         batch_size: Images per batch by default.
         side: Height and width of augmented images.
-        seconds: Length of one turn of a measurement.
-        pictures: For each size of photographs, their number and the batch size for decoding.
+        seconds: Length in seconds of one turn (timed interval) of a measurement.
+        pictures: For each size of photographs, the count of photographs and the batch size for decoding.
     """
 
     device: torch.device
@@ -33,7 +33,7 @@ class Scale:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether this is a visit, not a rehearsal."""
+        """Whether this is a visit to a GPU machine, not a rehearsal on the CPU."""
         return self.device.type == "cuda"
 
 
@@ -65,13 +65,13 @@ def measure_rate(
     """Fill in a row with items per second, and the utilisation of the GPU's engines.
 
     Args:
-        row: The row.
-        call: Makes one batch.
+        row: The row of results, written.
+        call: A function that makes one batch.
         scale: The device and the duration.
-        count: Number of items of a batch.
-        discard: Batches to take first: at least as many as are prepared ahead, so that these are not counted.
-        seconds: Length of a turn on a GPU; None uses the scale's.
-        turns: Number of consecutive turns.
+        count: A function that returns the count of items of a batch.
+        discard: How many batches to take before timing starts: at least as many as are prepared ahead.
+        seconds: Length of a turn (timed interval) on a GPU; None uses `scale.seconds`.
+        turns: Count of consecutive turns.
     """
     if seconds is None or not scale.on_gpu:
         seconds = scale.seconds
@@ -87,7 +87,7 @@ def measure_rate(
 
 
 def host_us(call: Callable[[], Any], scale: Scale, calls: int) -> list[float]:
-    """Return the microseconds until each of some calls returned, with the device idle before the call.
+    """Return for each of some calls the microseconds until it returned; the device is idle before each call.
 
     Does not use `take_turn`, which reads all processes at both ends of a turn, so that such short calls would find cold caches.
     """

@@ -1,4 +1,4 @@
-"""The steps of a visit by part, in order. Each step runs in its own process with a time limit.
+"""List the steps of a visit by part, and run them in order, each in its own process with a time limit.
 
 So a crash or a hang affects that step alone. ``python -m bench.gpu.steps NAME --data folder --out file`` runs one step.
 """
@@ -32,13 +32,13 @@ _REHEARSAL_SECONDS_MAX = 120.0  # time limit of a step; it takes 10 s on two idl
 
 @dataclass(frozen=True)
 class Step:
-    """The definition of a step.
+    """The definition of a step of a visit: a check or a measurement.
 
     Attributes:
-        promise: What the step shows or measures.
-        function: "module.function" in this package.
-        seconds: Its duration on an H100 with 16 cores, including the start of its process (8 s).
-        part: Its part; "" for a step that only runs by name.
+        promise: A sentence about what the step shows or measures.
+        function: Name of the step's function, "module.function" in this package.
+        seconds: Duration of the step in seconds on an H100 with 16 cores, including the start of its process (8 s).
+        part: The part of the visit to which the step belongs; "" for a step that only runs by name.
     """
 
     promise: str
@@ -68,13 +68,13 @@ STEPS = {
 
 @dataclass(frozen=True)
 class Command:
-    """The command of a step.
+    """The command that runs a step in a process of its own.
 
     Attributes:
         name: Name of the step.
         arguments: Arguments of the Python interpreter.
-        seconds: Estimate: the step only starts if this much time is left.
-        seconds_max: The step is ended after this time.
+        seconds: Estimated duration in seconds; the step only starts if this much time is left.
+        seconds_max: Time limit in seconds, after which the step is ended.
     """
 
     name: str
@@ -139,9 +139,9 @@ class Outcome:
     Attributes:
         name: The step's name.
         end: "done", or the error: "exit 1", "SIGSEGV", "over its 40 s", "not run: ...".
-        seconds: Its duration.
-        rows: Its rows.
-        log: Its printed text.
+        seconds: Duration of the step in seconds.
+        rows: The rows that the step has written.
+        log: The text that the step has printed.
     """
 
     name: str
@@ -157,11 +157,11 @@ class Outcome:
 
     @property
     def headline(self) -> str:
-        """A summary of its rows, or the last line that it printed if it has none."""
+        """A summary of the step's rows or, if it has written none, the last line that it printed."""
         return headline(self.rows) or "".join(self.log.strip().splitlines()[-1:])
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON values."""
+        """Return the outcome as values for JSON."""
         return {
             "name": self.name,
             "ok": self.good,

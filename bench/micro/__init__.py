@@ -1,1 +1,1 @@
-"""Small benchmarks of single parts: operations, decoders, the loader's overhead, and the growth of its cost."""
+"""Measure single parts in small benchmarks: operations, decoders, the loader's overhead, and how its cost grows."""

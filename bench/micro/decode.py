@@ -1,4 +1,4 @@
-"""Decoders on each kind of file: the full image, a smaller one, and a crop; on one thread."""
+"""Measure decoders on each kind of file, on one thread: the full image, the image at a smaller size, and a crop."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ _NUM_FILES = 32  # files of each kind: enough to be typical, but a round stays s
 
 @dataclass(frozen=True)
 class Files:
-    """Images of one kind.
+    """Encoded images of one kind, such as "progressive jpeg".
 
     Attributes:
-        files: Their bytes.
+        files: The bytes of each file.
         sizes: int64 [n, 2]: height and width of the upright images.
         crops: int64 [n, 4]: top, left, height and width of one crop per image.
     """
@@ -46,7 +46,7 @@ class Files:
 
     @property
     def views(self) -> list[Pixels]:
-        """The bytes as arrays."""
+        """The bytes of each file as an array, without a copy."""
         return [np.frombuffer(data, np.uint8) for data in self.files]
 
     def areas(self, *, is_crop: bool) -> list[list[int]]:
@@ -121,7 +121,8 @@ def with_ours(
         files: JPEGs.
         shrink: Factor by which images are shrunk.
         is_crop: Whether to decode crops instead of full images.
-        is_known: Whether the files were read before. Then seek points are known, and only the codes that the crop needs are read.
+        is_known: Whether the files were read before; if so, seek points are known, and only the codes that the crop
+            needs are read.
     """
     from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
     from dali_pipes.jpeg.seek_points import EVERY, find_seek_points
@@ -145,7 +146,7 @@ def with_ours(
 
 
 def with_opencv(files: Files, *, shrink: int = 1, is_crop: bool = False) -> Work:
-    """Return a call of OpenCV; crops are cut out of the decoded image."""
+    """Return a call of OpenCV on all files; crops are taken from the fully decoded image."""
     import cv2
 
     flag = getattr(cv2, f"IMREAD_REDUCED_COLOR_{shrink}") if shrink > 1 else cv2.IMREAD_COLOR_RGB
@@ -158,7 +159,7 @@ def with_opencv(files: Files, *, shrink: int = 1, is_crop: bool = False) -> Work
 
 
 def with_pillow(files: Files, *, shrink: int = 1) -> Work:
-    """Return a call of Pillow, which does not apply the EXIF orientation."""
+    """Return a call of Pillow on all files, which does not apply the EXIF orientation."""
     from PIL import Image
 
     def decode(data: bytes) -> Pixels:
@@ -171,7 +172,7 @@ def with_pillow(files: Files, *, shrink: int = 1) -> Work:
 
 
 def with_simplejpeg(files: Files) -> Work:
-    """Return a call of libjpeg-turbo through simplejpeg, which does not apply the EXIF orientation."""
+    """Return a call of libjpeg-turbo on all files through simplejpeg, which does not apply the EXIF orientation."""
     import simplejpeg
 
     return lambda: [simplejpeg.decode_jpeg(data, "RGB") for data in files.files]

@@ -41,7 +41,7 @@ _THREAD_CLOCK = 3  # CLOCK_THREAD_CPUTIME_ID of Linux
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """CPU seconds that all threads held the GIL, and the number of releases."""
+    """For how many CPU seconds all threads together held the GIL, and how often they released it."""
 
     seconds: float
     releases: int
@@ -51,7 +51,7 @@ class Held:
 
 
 class LockClock:
-    """Measures the GIL from its creation on, for the rest of the process.
+    """Measures how long threads hold the GIL, from its creation on, for the rest of the process.
 
     The process must have a single Python thread at that time, and must end with `os._exit`. The work of a thread after
     its last time of taking the GIL is not counted. A build of Python that inlines the two functions into its own
@@ -101,12 +101,13 @@ def lock_process(
     """Run functions in a new process that has a `LockClock`, for the duration of the block.
 
     Args:
-        make: A context manager in a module; it is called in that process with the clock and the arguments, and yields
-            functions by name.
+        make: A function of a module that returns a context manager; it is called in the new process with the clock and
+            the arguments, and the context manager yields functions by name.
         arguments: Arguments that can be pickled.
 
     Yields:
-        By name, a function that calls the one in the process and returns its result or raises its error.
+        For each name, a function that calls the function of this name in the process, and returns its result or raises
+        its error.
 
     Raises:
         BenchError: The process ended without a result; or as for `LockClock`.

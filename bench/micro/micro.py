@@ -1,4 +1,4 @@
-"""`gpu-aug bench micro`: run and show the small benchmarks by name."""
+"""Run the small benchmarks by name and show their results, for `gpu-aug bench micro`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -43,13 +43,13 @@ def micro_and_show(
     Args:
         name: One of BENCHMARKS.
         source: Photographs, as for `readers.open_dataset`; None uses those that scikit-image ships.
-        seconds: Measured time per contestant, over all rounds.
-        rounds: Turns of each contestant.
+        seconds: Measured time per contestant in seconds, over all rounds.
+        rounds: Count of rounds; in each, every contestant is measured once.
         quick: Whether to run one short turn with tiny inputs.
-        json_path: A file that also gets the result; None for none.
+        json_path: A file that also gets the result; None writes no file.
 
     Raises:
-        readers.ReadersError: There is nothing to read.
+        readers.ReadersError: The source cannot be opened or has no samples.
         BenchError: The benchmark is unknown, a number is not positive, or nothing decodes.
     """
     check_writable(json_path)

@@ -1,4 +1,4 @@
-"""Single operations in four libraries, and chains of operations on one image at a time."""
+"""Measure single operations in four libraries, and chains of operations on one image at a time."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def kornia_work(op: Op, pictures: Pictures) -> Work:
 
 
 def our_work(op: Op, pictures: Pictures) -> Work:
-    """Return a call that draws for each image and runs our engine, with uint8 output or, after normalising, float32."""
+    """Return a call that draws for each image and runs our engine; it returns uint8 or, if it normalises, float32."""
     recipe, (num, *size, _) = Recipe([op.ours]), pictures.shape
     engine = ga.compile_engine("auto", recipe, device=torch.device("cpu"))
     dtype = torch.float32 if isinstance(op.ours, ga.Normalize) else torch.uint8
@@ -98,9 +98,9 @@ class Chain:
 
     Attributes:
         name: Name in the table.
-        ours: Makes our operations, given the side of the output in pixels.
-        albumentations: Makes those of Albumentations, given the module and the side.
-        torchvision: Makes those of torchvision, given transforms.v2 and the side.
+        ours: A function that makes our operations, given the side of the output in pixels.
+        albumentations: A function that makes the operations of Albumentations, given its module and the side.
+        torchvision: A function that makes the operations of torchvision, given transforms.v2 and the side.
     """
 
     name: str
@@ -142,7 +142,7 @@ CHAINS = (
 
 
 def chain_works(chain: Chain, picture: Pictures) -> dict[str, Callable[[], Work]]:
-    """Return functions that make a call of a chain on one image, by library and type of image."""
+    """Return, by library and type of image, a function that makes a call of a chain on one image."""
     import albumentations
     from PIL import Image
     from torchvision.transforms import v2

@@ -1,4 +1,4 @@
-"""Common operations, written for four libraries and applied to every image."""
+"""List common operations, each written for four libraries and applied to every image."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Op:
-    """One operation.
+    """One operation, written for four libraries.
 
     Attributes:
         name: Name in the table.
         ours: The operation of this package.
-        torchvision: Makes it from torchvision.transforms.v2.
-        albumentations: Makes it from albumentations.
-        kornia: Makes it from kornia.augmentation.
+        torchvision: A function that makes the operation, given torchvision.transforms.v2.
+        albumentations: A function that makes the operation, given the module albumentations.
+        kornia: A function that makes the operation, given kornia.augmentation.
     """
 
     name: str

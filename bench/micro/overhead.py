@@ -1,4 +1,4 @@
-"""The loader's work besides decoding and augmenting, and how long it holds the GIL, on a machine without a GPU."""
+"""Measure the loader's work besides decoding and augmenting, and how long it holds the GIL, without a GPU."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ _CORES = 12.7  # speedup of compiled code by the 16 cores of an H100's host
 
 @dataclass(frozen=True, slots=True)
 class CountedTurn(Turn):
-    """A turn with an additional count.
+    """A turn (timed interval of a contestant) with an additional count.
 
     Attributes:
         count: Voluntary context switches, or releases of the GIL.
@@ -49,7 +49,7 @@ class Sizes:
     """Sizes of the measurement.
 
     Attributes:
-        files: Number of stored photographs.
+        files: Count of stored photographs.
         epoch: Images per epoch.
         epoch_without_kernels: Images per epoch with decoder="cuda", which is twenty times as fast.
         batch: Images per batch.
@@ -65,7 +65,7 @@ QUICK = Sizes(8, 16, 16, 4)
 
 
 def rows(task: Task) -> Iterator[Row]:
-    """Yield for each storage format a row of the time with the GIL, and a row of epochs."""
+    """Yield for each storage format a row about the time that the GIL is held, and a row about epochs."""
     sizes = QUICK if task.quick else Sizes()
     store(task.source, task.folder, sizes.files)
     for form in ("folder", "tar"):
@@ -79,7 +79,7 @@ def rows(task: Task) -> Iterator[Row]:
 
 @contextmanager
 def _epoch_contestants(data: str, sizes: Sizes) -> Iterator[dict[str, Contestant]]:
-    """Yield loaders whose turns take the wall-clock time of their epochs."""
+    """Yield, by name, the loaders that are compared by the wall-clock time of full epochs."""
 
     def read() -> tuple[float, int]:
         return clock(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
@@ -99,12 +99,13 @@ def _epoch_contestants(data: str, sizes: Sizes) -> Iterator[dict[str, Contestant
 
 
 def _take_epochs(loader: Loader, read: Callable[[], tuple[float, int]], seconds: float) -> Turn:
-    """Run epochs, each from the start of its first thread to the end of its last.
+    """Run epochs and return their time, each from the start of its first thread to the end of its last.
 
     Args:
         loader: The loader.
-        read: Returns the seconds and the count so far; a turn has the sums over its epochs, without the time between them.
-        seconds: Wall-clock length of the turn.
+        read: A function that returns the seconds and the count so far; the result has their sums over all epochs,
+            without the time between epochs.
+        seconds: Wall-clock time in seconds for all epochs.
     """
     elapsed, counted = 0.0, 0
 
@@ -122,7 +123,7 @@ def _take_epochs(loader: Loader, read: Callable[[], tuple[float, int]], seconds:
 
 @contextmanager
 def lock_contestants(lock: LockClock, data: str, sizes: Sizes) -> Iterator[dict[str, Contestant]]:
-    """Yield loaders with many threads, whose turns take the time that they hold the GIL; for `lock_process`."""
+    """Yield, by name, the loaders with many threads that are compared by the time that they hold the GIL."""
 
     def read() -> tuple[float, int]:
         held = lock.read()
@@ -170,7 +171,7 @@ def store(source: str, folder: Path, num_files: int) -> None:
     """Store baseline JPEGs of a source in a folder and as tar shards, each in a folder named after its format.
 
     Raises:
-        BenchError: There are no baseline JPEGs.
+        BenchError: The source has no baseline JPEGs.
     """
     dataset = open_dataset(source)
     order = np.random.default_rng(0).permutation(len(dataset)).tolist()

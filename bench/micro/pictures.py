@@ -1,4 +1,4 @@
-"""Decoded photographs of one size, for measurements after the decoder."""
+"""Make decoded photographs of one size, for measurements of what follows decoding."""
 
 import numpy as np
 import torch
@@ -12,18 +12,18 @@ from readers import Sample, open_dataset, read_header
 
 
 def load_pictures(source: str, count: int, side: int) -> NDArray[np.uint8]:
-    """Decode photographs, cut random crops, and resize them to one size.
+    """Return random crops of decoded photographs, resized to one size.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        count: Number of pictures; if there are fewer photographs, they are repeated with other crops.
+        count: Count of pictures; if there are fewer photographs, they are repeated with other crops.
         side: Height and width in pixels.
 
     Returns:
         uint8 [count, side, side, 3].
 
     Raises:
-        readers.ReadersError: There is nothing to read.
+        readers.ReadersError: The source cannot be opened or has no samples.
         BenchError: Nothing in the source decodes.
     """
     samples, _ = require_sound(source, open_dataset(source), most=count)

@@ -1,4 +1,4 @@
-"""A model of threads that share a GIL and some cores: predicts images per second on other machines."""
+"""Predict images per second on other machines, by a model of threads that share a GIL and some cores."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Work:
     Attributes:
         free_seconds: CPU time without the GIL.
         held_seconds: CPU time with the GIL.
-        releases: Number of releases of the GIL.
+        releases: How often the GIL is released.
     """
 
     free_seconds: float
@@ -32,8 +32,8 @@ def predict_rate(work: Work, *, num_threads: int, cores: float) -> float:
 
     Args:
         work: The work for one image.
-        num_threads: 1 or more.
-        cores: Effective number of cores: the speedup of work without a GIL, such as 12.7 for 16 cores.
+        num_threads: Count of threads, at least 1.
+        cores: Effective count of cores: the speedup of work without a GIL, such as 12.7 for 16 cores.
     """
     weight, total, left = 1.0, 1.0, 0.0
     for waiting in range(num_threads):

@@ -1,4 +1,4 @@
-"""The operations of a recipe, and the cost of each on an engine."""
+"""List the operations of a recipe, and measure the cost of each on an engine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,7 +53,10 @@ def _nested(operation: Operation, depth: int, *, decodes: bool = False) -> Itera
 
 
 def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
-    """Return milliseconds per image on one CPU core, weighted by the operation's probability; or why there is no number."""
+    """Return the cost of an operation as text: milliseconds per image on one CPU core, or why it is unknown.
+
+    The time is multiplied by the operation's probability.
+    """
     try:
         alone = seconds_of(engine, Recipe([CenterCrop(size), operation]))
     except EngineError:
@@ -64,7 +67,7 @@ def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
 
 
 def seconds_of(engine: str, recipe: Recipe) -> float:
-    """Return the seconds per image of the batch stage on noise: the minimum over some turns on one thread.
+    """Return the seconds per image that a recipe's batch stage takes on noise, the minimum of a few runs on one thread.
 
     Args:
         engine: Name of the engine.

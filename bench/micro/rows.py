@@ -1,4 +1,4 @@
-"""Rows of contestants that do the same work: measuring, printing and writing of all small benchmarks."""
+"""Measure, print and write the rows of all small benchmarks; a row compares contestants that do equal work."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from bench.output.text import print_plain, result_table
 from bench.timing import Measurement, Turn, measure_in_turns, ratio, take_turn
 
 Contestant = Callable[[float], Turn]
-"""Works for some seconds and returns its turn."""
+"""A function that works for the given seconds and returns what it did (a turn)."""
 
 Measured = Mapping[str, Measurement]
 
@@ -22,12 +22,12 @@ _ONE_CALL = 1e-9
 
 @dataclass(frozen=True)
 class Task:
-    """The input of a benchmark.
+    """The input of a small benchmark.
 
     Attributes:
         source: Photographs, as for `readers.open_dataset`.
         folder: An empty folder for files.
-        quick: Whether to use tiny inputs, which only show that it works.
+        quick: Whether to use tiny inputs, which only show that the benchmark works.
     """
 
     source: str
@@ -37,12 +37,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Row:
-    """Contestants that do the same work.
+    """Contestants that do equal work, which are compared in one row.
 
     Attributes:
-        name: The work.
+        name: Description of the work.
         contestants: The contestants by name; the first one that works here is the reference.
-        facts: Returns figures that are derived from the measurements, by name.
+        facts: A function that returns figures by name, derived from the measurements.
     """
 
     name: str
@@ -55,9 +55,9 @@ class RowResult:
     """The measurements of a row.
 
     Attributes:
-        name: The work.
+        name: Description of the work.
         measured: Measurements by contestant.
-        absent: By contestant, why it has no measurement.
+        absent: For each contestant without a measurement, the reason.
         facts: Further figures by name.
     """
 
@@ -73,7 +73,7 @@ class RowResult:
         return {name: ratio(own, reference).median for name, own in self.measured.items()}
 
     def to_dict(self) -> dict[str, object]:
-        """Convert to JSON values: rates are items per second."""
+        """Return the result as values for JSON; rates are items per second."""
         speeds = self.speeds
         contestants = {
             name: {**own.to_dict(digits=3), "speed": round(speeds[name], 3)}
@@ -88,9 +88,9 @@ def contestants_of(
     """Return contestants that call a function repeatedly.
 
     Args:
-        makes: By name, a function that prepares and returns the call; it runs in the contestant's first turn, so a
-            contestant whose library is missing is absent.
-        items: Number of images per call.
+        makes: For each name, a function that prepares and returns the function to measure. It runs when the contestant
+            is first measured, so a contestant whose library is missing is absent.
+        items: Count of images per call.
     """
 
     def repeat(make_once: Callable[[], Callable[[], object]], seconds: float) -> Turn:
@@ -102,13 +102,13 @@ def contestants_of(
 def measure_row(
     row: Row, *, seconds: float, rounds: int, progress: Callable[[str], object]
 ) -> RowResult:
-    """Let the contestants of a row take turns, after one uncounted call of each.
+    """Measure the contestants of a row alternately in several rounds, after one uncounted call of each.
 
     Args:
-        row: The work.
-        seconds: Measured time per contestant, over all rounds.
-        rounds: Turns of each contestant.
-        progress: Called with a line of text before every turn.
+        row: The row with its contestants.
+        seconds: Measured time per contestant in seconds, over all rounds.
+        rounds: Count of rounds; in each, every contestant is measured once.
+        progress: Called with a line of text before each measurement of a contestant.
     """
     absent: dict[str, str] = {}
     measured = measure_in_turns(
@@ -151,7 +151,7 @@ def show_rows(title: str, meaning: str, results: Iterable[RowResult], console: C
 
 
 def _short(value: float) -> str:
-    """Return a number with three digits, or without decimals."""
+    """Return a number as text with three digits, or without decimals if it is larger."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

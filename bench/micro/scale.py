@@ -1,4 +1,4 @@
-"""The growth of the loader's cost with threads, image size, batch size and dataset length."""
+"""Measure how the loader's cost grows with threads, image size, batch size and dataset length."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -55,7 +55,7 @@ def rows(task: Task) -> Iterator[Row]:
 
 
 def _take_batches(dataset: Dataset, seconds: float, **options: int) -> Turn:
-    """Take a turn with a new loader; an old one would continue to work between its turns."""
+    """Take batches of a new loader for some seconds; an older loader would continue to work between measurements."""
     with _loader(dataset, **options) as loader:
         return take_turn(
             partial(next, iter(loader)),
@@ -86,11 +86,11 @@ def _loader(dataset: Dataset, *, batch_size: int = 64, num_threads: int | None =
 
 
 def resized(samples: list[Sample], megapixels: float, folder: Path) -> Dataset:
-    """Resize photographs to a number of pixels, write them as JPEG, and open them, repeated.
+    """Resize photographs, write them as JPEG, and return a dataset of these files, repeated.
 
     Args:
         samples: Sound samples; the first few are used.
-        megapixels: Millions of pixels of each; the aspect ratio is kept.
+        megapixels: Millions of pixels of each resized photograph; the aspect ratio is kept.
         folder: Receives the files.
     """
     files = folder / "photographs"  # a class folder, so that they have labels

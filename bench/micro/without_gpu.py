@@ -1,4 +1,4 @@
-"""Loaders that do the host's work for a GPU, on a machine without one: only pixels and launches are missing."""
+"""Make loaders that do the host's work for a GPU on a machine without a GPU: pixels and launches are left out."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -89,21 +89,21 @@ class _NoLaunch:
 
 
 class _GpuFeed(Feed):
-    """The pipeline of a loader on a GPU, running on the CPU."""
+    """DALI's pipeline of a loader on a GPU, which runs on the CPU here."""
 
     def __init__(self, options: FeedOptions) -> None:
         super().__init__(replace(options, device="mixed", canvases=True))
 
 
 def _no_pixels(encoded: Any, _start: Any, _shape: Any, **_options: Any) -> Any:
-    """Return three bytes of each file as an image of one pixel."""
+    """Return a graph node for three bytes of each file as an image of one pixel."""
     from nvidia.dali import fn
 
     return fn.reshape(fn.slice(encoded, 0, 3, axes=[0]), shape=[1, 1, 3])
 
 
 def _black(image: Any, *pairs: Any, antialias: bool) -> Any:
-    """Return a canvas filled with that pixel, with the size in the last pair; the graph needs the other pairs, too."""
+    """Return a graph node for a canvas filled with the pixel of `image`; the last of `pairs` is the canvas's size."""
     from nvidia.dali import fn
 
     del antialias

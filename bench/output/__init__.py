@@ -1,1 +1,1 @@
-"""Output of commands and measurements: text, tables, progress, results, errors."""
+"""Show the output of commands and measurements: text, tables, progress, results, errors."""

@@ -36,7 +36,7 @@ def recipe_from(text: str) -> Recipe | Views:
     """Return a preset by name, or a recipe from a file.
 
     Raises:
-        gpu_aug.RecipeError: The text is neither, or the file is invalid.
+        gpu_aug.RecipeError: The text is neither a preset nor a file, or the file is invalid.
     """
     return load_recipe(text) if _is_file(text) else Recipe.preset(text)
 
@@ -47,10 +47,10 @@ def _is_file(text: str) -> bool:
 
 
 def schedule_from(text: str) -> Schedule:
-    """Return a preset by name, or the contents of a file: a recipe, views, or recipes by epoch.
+    """Return as a schedule a preset, given by name, or the recipe, views or recipes by epoch in a file.
 
     Raises:
-        gpu_aug.RecipeError: The text is neither, or the file is invalid.
+        gpu_aug.RecipeError: The text is neither a preset nor a file, or the file is invalid.
     """
     if _is_file(text):
         return load_schedule(text)
@@ -109,10 +109,10 @@ def check_different(**paths: Path | None) -> None:
     """Raise before a long run if two of its results would be written to the same file.
 
     Args:
-        paths: The paths by the names of their options, without dashes.
+        paths: For each option's name, without dashes, the path that it was given.
 
     Raises:
-        BenchError: Two of them are the same file.
+        BenchError: Two of the paths lead to one file.
     """
     names: dict[Path, str] = {}
     for name, path in paths.items():

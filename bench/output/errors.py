@@ -1,4 +1,4 @@
-"""Errors that a user of the command line can act on, in one sentence each."""
+"""Show errors on which a user of the command line can act, in one sentence each."""
 
 import logging
 import re
@@ -13,7 +13,7 @@ _SPLIT = re.compile(r"open_dataset\(\.\.\., split='(\w+)'\)")  # the Python form
 
 
 class BenchError(Exception):
-    """A request to a command that cannot be done; the message is one sentence."""
+    """A command cannot do what was requested; the message is one sentence."""
 
 
 def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None = None) -> None:
@@ -21,8 +21,8 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
 
     An error that the packages raise on purpose becomes one red sentence and exit code 2. Any other error is a defect
     and keeps its traceback. With --debug, which is removed from the arguments at any position, every error keeps its
-    traceback. A warning of the packages, raised or logged, becomes one yellow sentence. Ctrl-C gives exit code 130,
-    which typer does.
+    traceback. A warning of the packages, raised or logged, becomes one yellow sentence. Ctrl-C gives exit code 130, set
+    by typer.
 
     Args:
         command: Called with the arguments without --debug.
@@ -69,7 +69,7 @@ def _show_warning(
 
 
 class _Teller(logging.Handler):
-    """Prints log records, each text once."""
+    """A logging handler that prints each text once."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Progress bars for long tasks."""
+"""Show progress bars for long tasks."""
 
 from typing import Self
 
@@ -18,7 +18,7 @@ class Bar:
     """A progress bar that appears with the first call; without a terminal it shows nothing.
 
     Args:
-        console: The console to show it on.
+        console: The console on which the bar is shown.
         columns: The columns of the bar.
         after: A bar that is removed when this one appears, because a terminal shows one bar at a time.
     """
@@ -52,11 +52,11 @@ def bytes_bar() -> Bar:
 
 
 def samples_bar(console: Console | None = None, after: Bar | None = None) -> Bar:
-    """Return a bar that shows numbers of samples and the remaining time.
+    """Return a bar that shows counts of samples and the remaining time.
 
     Args:
         console: The console; None is standard output.
-        after: Another bar, which is removed when this one appears.
+        after: Another bar, which is removed when the new bar appears.
     """
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Bar(console or Console(), *columns, after=after)

@@ -1,4 +1,4 @@
-"""Results as JSON files."""
+"""Write results as JSON files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ def document(
     rows: Sequence[Mapping[str, object]],
     **more: object,
 ) -> dict[str, object]:
-    """Return a JSON result: the common fields and the rows."""
+    """Return a result as values for JSON: the fields that all results have, `more` fields, and the rows."""
     return {
         "command": command,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

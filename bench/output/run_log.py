@@ -1,4 +1,4 @@
-"""The log of a run: complete lines of JSON, so that the log of a killed run can be read."""
+"""Write the log of a run as complete lines of JSON, so that the log of a killed run can be read."""
 
 import json
 import threading
@@ -96,10 +96,10 @@ class RunLogWriter:
 
 
 class Coverage:
-    """The samples of a dataset that an epoch has handed over.
+    """Counts which samples of a dataset an epoch has handed over.
 
     Args:
-        length: Number of samples in the dataset.
+        length: Count of samples in the dataset.
     """
 
     def __init__(self, length: int) -> None:
@@ -116,7 +116,7 @@ class Coverage:
         self._rows += len(indices)
 
     def to_dict(self) -> dict[str, int]:
-        """Return the epoch, its number of different samples, the number of samples in the dataset, and the number of repeated rows."""
+        """Return the epoch, and the counts of its different samples, of the dataset's samples, and of repeated rows."""
         different = int(self._seen.sum())
         return {
             "epoch": self._epoch,

@@ -1,4 +1,4 @@
-"""Text, lines and tables that several commands print."""
+"""Print text, lines and tables for several commands."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ def printable(name: str) -> str:
 
 
 def name_some(names: Sequence[str], num_others: int) -> str:
-    """Return some names and the number of others, such as "a, b and 3 others"."""
+    """Return a text with some names and the count of others, such as "a, b and 3 others"."""
     others = f" and {counted(num_others, 'other')}" if num_others > 0 else ""
     return ", ".join(map(printable, names)) + others
 
@@ -73,7 +73,7 @@ def print_written(console: Console, path: Path) -> None:
 
 
 def print_left_out(source: str, dataset: Dataset | TarStream) -> None:
-    """Print which images are in a folder of videos, or videos in a folder of images: they are not samples."""
+    """Print which files are not samples: images in a folder of videos, or videos in a folder of images."""
     others: Sequence[str] = files_left_out(source, dataset)
     if others:
         some = name_some(others[:_MOST_OTHERS], len(others) - _MOST_OTHERS)

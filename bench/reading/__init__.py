@@ -1,1 +1,1 @@
-"""Shuffled reads of encoded samples: our readers compared with the formats' own libraries."""
+"""Compare our readers with the formats' own libraries in shuffled reads of encoded samples."""

@@ -1,4 +1,4 @@
-"""Write the same samples in every format, each with the format's own library."""
+"""Write copies of some samples in every format, each with the format's own library."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -11,14 +11,14 @@ _PER_SHARD = 4096
 
 
 class Image(NamedTuple):
-    """A sample to write."""
+    """An encoded image with its class, to be written as a sample."""
 
     data: bytes
     label: int
 
 
 def files(images: Sequence[Image], folder: Path) -> None:
-    """Write class folders."""
+    """Write the images as files in class folders."""
     for number, image in enumerate(images):
         path = folder / f"{image.label:04d}" / f"{number:08d}.jpg"
         path.parent.mkdir(exist_ok=True)
@@ -151,7 +151,7 @@ COPIES: dict[str, Callable[[Sequence[Image], Path], None]] = {
 
 
 def main(name: str, source: str, folder: str) -> None:
-    """``python -m bench.reading.copies NAME FILES FOLDER``: make a copy of the output of `files`."""
+    """Copy the output of `files` to another format, for ``python -m bench.reading.copies NAME FILES FOLDER``."""
     paths = sorted(Path(source).rglob("*.jpg"), key=lambda path: path.name)
     images = [Image(path.read_bytes(), int(path.parent.name)) for path in paths]
     COPIES[name](images, Path(folder))

@@ -1,4 +1,4 @@
-"""Shuffled reads of the same samples from every format: our readers compared with the formats' own libraries.
+"""Compare our readers with the formats' own libraries in shuffled reads of equal samples from every format.
 
 Every reader is a separate process, so that none shares memory, threads or the GIL with another.
 """
@@ -43,7 +43,7 @@ _ENVIRONMENT = {
     "PYTHONPATH": str(Path(bench.__file__).parent.parent),
     "PYTHONWARNINGS": "ignore",
 }
-# Peer whose environment writes the copy.
+# For each format, the peer (loader of another project) whose environment writes the copy.
 _WRITERS = {"mds": "mosaic-streaming", "litdata": "litdata"}
 
 
@@ -52,12 +52,13 @@ class ReadSettings:
     """Settings of the measurement.
 
     Attributes:
-        seconds: Measured time per reader, warm, summed over all rounds.
-        rounds: Turns of each reader.
-        cold_rounds: Turns after the files were dropped from the page cache, each in a new process.
+        seconds: Measured time per reader in seconds with the files in the page cache, summed over all rounds.
+        rounds: Count of rounds; in each, every reader is measured once.
+        cold_rounds: Count of further rounds, in which files are first dropped from the page cache and readers are new
+            processes.
         batch_size: Samples per batch.
-        num_threads: Threads or worker processes; None uses the number of cores.
-        size_bytes: Size of the samples taken from the data, which are repeated if it has fewer.
+        num_threads: Count of threads or worker processes; None uses the count of cores.
+        size_bytes: Size in bytes of the samples taken from the data; samples are repeated if the data is smaller.
         only: Formats that take part; empty for all.
     """
 
@@ -71,7 +72,7 @@ class ReadSettings:
 
 
 def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None) -> Result:
-    """Measure, print the table and write it to a file.
+    """Measure all readers, print the table, write it to a file and return the result.
 
     Raises:
         BenchError: The data has fewer samples than two batches, or a number is not positive.
@@ -134,12 +135,12 @@ def _measure(source: str, settings: ReadSettings, folder: Path, progress: Progre
 
 
 class Reader(FarProcess):
-    """A process that reads one copy in one way.
+    """A process that reads a copy of the samples with one library.
 
     Args:
-        entry: The way of reading, and the environment that runs it.
+        entry: The copy's format, the way of reading, and the environment that runs it.
         copy: Path of the copy that it reads.
-        settings: Number of threads and batch size.
+        settings: The settings of the measurement, with threads and batch size.
     """
 
     def __init__(self, entry: Entry, copy: Path, settings: ReadSettings) -> None:
@@ -152,11 +153,11 @@ class Reader(FarProcess):
         )
 
     def take_warm_turn(self, seconds: float) -> Turn:
-        """Read for some seconds, after the batches that were ready."""
+        """Read for some seconds and return what was read, without the batches that were ready before."""
         return self._take_turn(seconds, self._num_ahead, None)
 
     def take_cold_turn(self, seconds: float, num_samples: int) -> Turn:
-        """Empty the page cache, then read for some seconds, but each sample of the copy at most once."""
+        """Empty the page cache, then read for some seconds, each sample at most once, and return what was read."""
         self._take_turn(0.0, 0, 1)  # after this, the process has opened the copy
         _drop_from_cache(self._copy)
         rest = num_samples - (self._num_ahead + 2) * self._batch_size
@@ -168,7 +169,7 @@ class Reader(FarProcess):
 
 
 def _take_cold_turn(start: Callable[[], Reader], num_samples: int, seconds: float) -> Turn:
-    """Take one turn of a new process: pages that an older process has mapped stay in the page cache."""
+    """Measure a new process with an empty page cache: pages that an older process has mapped would stay in it."""
     with closing(start()) as reader:
         return reader.take_cold_turn(seconds, num_samples)
 

@@ -1,4 +1,4 @@
-"""Results of reading: rates and ratios per reader and format, and their table."""
+"""Define the results of reading: rates and ratios per reader and format, and their table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Entry:
-    """A reader of a format.
+    """A reader that is measured: a way of reading a format.
 
     Attributes:
-        copy: Format of the copy that it reads, see `bench.reading.copies.COPIES`.
-        way: Its way of reading, see `bench.reading.ways.WAYS`.
-        peer: Peer whose environment runs it; "" for this environment.
+        copy: Format of the copy that the reader reads, a key of `bench.reading.copies.COPIES`.
+        way: The way of reading, a key of `bench.reading.ways.WAYS`.
+        peer: The peer (loader of another project) whose environment runs the reader; "" for this environment.
     """
 
     copy: str
@@ -29,7 +29,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Name in the results."""
+        """Name of the reader in the results."""
         return f"gpu-aug, {self.copy}" if self.way == "ours" else f"{self.way} ({self.copy})"
 
 
@@ -62,11 +62,11 @@ class Result:
     """The measurements.
 
     Attributes:
-        samples: Number of samples in every copy.
-        num_bytes: Size of these samples.
-        warm: The turns of each reader with the data in the page cache.
-        cold: The turns of each reader without it.
-        absent: Why a reader did not take part, by reader.
+        samples: Count of samples in every copy.
+        num_bytes: Size of these samples in bytes.
+        warm: By reader, the measurements with the data in the page cache.
+        cold: By reader, the measurements with an empty page cache.
+        absent: By reader, the reason why it did not take part.
     """
 
     samples: int
@@ -76,11 +76,11 @@ class Result:
     absent: dict[str, str] = field(default_factory=dict)
 
     def leave_out(self, name: str, error: Exception) -> None:
-        """Record why a reader takes no further part."""
+        """Record an error as the reason why a reader takes no further part."""
         self.absent[name] = str(error)[:_REASON_CHARACTERS]
 
     def to_dict(self) -> dict[str, object]:
-        """Convert to JSON values: by reader, samples and bytes per second of every turn, and the ratios of ours."""
+        """Return values for JSON: by reader, the samples and bytes per second of each round, and our ratios."""
 
         def runs_of(measured: Mapping[str, Measurement]) -> dict[str, list[tuple[float, float]]]:
             return {
@@ -97,7 +97,7 @@ class Result:
 
 
 def ratios_of(measured: Mapping[str, Measurement]) -> dict[str, dict[str, float | str | None]]:
-    """Return how many times as fast as others each of our readers is: the median over rounds.
+    """Return for each of our readers how many times as fast as other readers it is, the median over rounds.
 
     Returns:
         For each of our readers "own", the ratio to the fastest other reader of the same format; "fastest_own", its

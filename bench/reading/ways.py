@@ -32,12 +32,12 @@ _NUM_AHEAD = 2  # batches per thread or worker process
 
 @dataclass(frozen=True)
 class Task:
-    """The task of every reader.
+    """The task of a reader: what to read, and how.
 
     Attributes:
         source: The copy of the data in one format: a folder or a file.
         batch_size: Samples per batch.
-        num_threads: Threads or worker processes.
+        num_threads: Count of threads or worker processes.
         seed: Seed of the order.
     """
 
@@ -48,14 +48,14 @@ class Task:
 
 
 def touch(batch: Batch) -> Batch:
-    """Read a byte of every page, so that a view costs as much as its storage."""
+    """Read a byte of every page of a batch, so that lazily mapped data is really read; return the batch."""
     for payload in batch:
         np.frombuffer(payload, np.uint8)[::4096].sum()
     return batch
 
 
 def ours(task: Task) -> Iterator[Batch]:
-    """Read with open_dataset, Order, and fetch in threads."""
+    """Yield batches read with our own readers: `open_dataset`, an order, and `fetch` in threads."""
     from readers import Order, Sample, open_dataset
 
     dataset = open_dataset(task.source)
@@ -78,7 +78,7 @@ def ours(task: Task) -> Iterator[Batch]:
 
 
 def _ahead(work: Callable[[Any], Batch], asked: Iterator[Any], num_threads: int) -> Iterator[Batch]:
-    """Work in threads, a few batches ahead, and yield the results in order."""
+    """Call a function in threads for each item of `asked`, a few items ahead, and yield the results in order."""
     with ThreadPoolExecutor(num_threads) as pool:
         under_way: deque[Future[Batch]] = deque()
         for one in asked:
@@ -97,12 +97,12 @@ def torch_files(task: Task) -> Iterator[Batch]:
 
 
 def _contents(paths: Sequence[Path]) -> Batch:
-    """Read the files of a batch; a worker process calls it."""
+    """Return the contents of the files of a batch; a worker process calls this function."""
     return [path.read_bytes() for path in paths]
 
 
 def webdataset(task: Task) -> Iterator[Batch]:
-    """Read with wds.WebDataset and WebLoader, shards shuffled, with a buffer of 1000."""
+    """Yield batches read with wds.WebDataset and WebLoader, shards shuffled, with a buffer of 1000."""
     import webdataset as wds
 
     shards = sorted(str(path) for path in task.source.glob("*.tar"))
@@ -124,7 +124,7 @@ def _image_of(sample: dict[str, bytes]) -> bytes:
 
 
 def pyarrow_take(task: Task) -> Iterator[Batch]:
-    """Read with pyarrow.dataset(...).take(indices, columns), in pyarrow's own threads."""
+    """Yield batches read with pyarrow.dataset(...).take(indices, columns), in pyarrow's own threads."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -136,7 +136,7 @@ def pyarrow_take(task: Task) -> Iterator[Batch]:
 
 
 def hf_datasets(task: Task) -> Iterator[Batch]:
-    """Read with datasets.load_from_disk(...)[indices], with undecoded images."""
+    """Yield batches read with datasets.load_from_disk(...)[indices], with undecoded images."""
     import datasets
 
     dataset = datasets.load_from_disk(str(task.source))
@@ -145,7 +145,7 @@ def hf_datasets(task: Task) -> Iterator[Batch]:
 
 
 def lmdb_get(task: Task) -> Iterator[Batch]:
-    """Read with lmdb: one transaction per batch, one get per key."""
+    """Yield batches read with lmdb: one transaction per batch, one get per key."""
     import lmdb
 
     found = lmdb.open(str(task.source), readonly=True, lock=False, readahead=False)
@@ -157,7 +157,7 @@ def lmdb_get(task: Task) -> Iterator[Batch]:
 
 
 def h5py_index(task: Task) -> Iterator[Batch]:
-    """Read with h5py: dataset[index] per sample."""
+    """Yield batches read with h5py: dataset[index] per sample."""
     import h5py
 
     with h5py.File(task.source, "r") as file:
@@ -167,7 +167,7 @@ def h5py_index(task: Task) -> Iterator[Batch]:
 
 
 def tfrecord_loader(task: Task) -> Iterator[Batch]:
-    """Read with tfrecord.tfrecord_loader over the files, records from a shuffle queue of 1000."""
+    """Yield batches read with tfrecord.tfrecord_loader over the files, records from a shuffle queue of 1000."""
     import tfrecord
 
     shuffle = random.Random(task.seed)
@@ -189,7 +189,7 @@ def tfrecord_loader(task: Task) -> Iterator[Batch]:
 
 
 def array_record(task: Task) -> Iterator[Batch]:
-    """Read with ArrayRecordDataSource.__getitems__, in its own threads; records are the images."""
+    """Yield batches read with ArrayRecordDataSource.__getitems__, in its own threads; records are the images."""
     from array_record.python.array_record_data_source import ArrayRecordDataSource
 
     source = ArrayRecordDataSource(sorted(map(str, task.source.glob("*.array_record"))))
@@ -198,7 +198,7 @@ def array_record(task: Task) -> Iterator[Batch]:
 
 
 def grain_array_record(task: Task) -> Iterator[Batch]:
-    """Read with grain.MapDataset over ArrayRecord, shuffled, in threads."""
+    """Yield batches read with grain.MapDataset over ArrayRecord, shuffled, in threads."""
     import grain
 
     source = grain.sources.ArrayRecordDataSource(
@@ -222,7 +222,7 @@ def grain_array_record(task: Task) -> Iterator[Batch]:
 
 
 def mosaic(task: Task) -> Iterator[Batch]:
-    """Read with streaming.StreamingDataset (py1e) in torch's DataLoader, in worker processes."""
+    """Yield batches read with streaming.StreamingDataset (py1e) in torch's DataLoader, in worker processes."""
     from streaming import StreamingDataset
     from torch.utils.data import DataLoader
 
@@ -237,7 +237,7 @@ def _images(samples: Sequence[dict[str, Any]]) -> Batch:
 
 
 def litdata(task: Task) -> Iterator[Batch]:
-    """Read with litdata.StreamingDataset (local chunks made by optimize), in worker processes."""
+    """Yield batches read with litdata.StreamingDataset (local chunks made by optimize), in worker processes."""
     import litdata as ld
 
     dataset = ld.StreamingDataset(str(task.source), shuffle=True, drop_last=True, seed=task.seed)
@@ -280,7 +280,7 @@ WAYS: dict[str, Callable[[Task], Iterator[Batch]]] = {
 
 
 def main(way: str, source: str, batch_size: str, num_threads: str) -> None:
-    """Take turns of one way, as requested, until the input ends."""
+    """Read in one way for as long as each request says, answer it, and continue until the input ends."""
     batches = WAYS[way](Task(Path(source), int(batch_size), int(num_threads), seed=0))
 
     def answer(asked: dict[str, Any]) -> dict[str, Any]:

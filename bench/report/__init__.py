@@ -1,1 +1,1 @@
-"""One self-contained HTML page about a run or about data."""
+"""Write one self-contained HTML page about a run or about data."""

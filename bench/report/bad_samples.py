@@ -1,4 +1,4 @@
-"""Bad samples of a run or of data: their keys, the reasons, and what can be decoded of them."""
+"""Show bad samples of a run or of data: their keys, the reasons, and what can be decoded of them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _MOST_LETTERS = 300  # largest length of a reason
 
 
 def bad_of_log(records: Sequence[Object]) -> dict[BadSample, tuple[str, int]]:
-    """Return the bad samples of a run, with the place where each was first met and the number of times."""
+    """Return the bad samples of a run; for each, where it was first met, and how often it was met."""
     met: dict[tuple[int, str], list[Object]] = {}
     for record in records:
         sample = int(number_of(record, "index")), str(record.get("key", ""))
@@ -42,9 +42,9 @@ def bad_values(
 
     Args:
         given: The samples, without duplicates.
-        num_bad: Number of all bad samples; `given` may only have the first of them.
-        dataset: The dataset with their pictures; None for no pictures.
-        met: For a run, the place where each was first met and the number of times; empty for data.
+        num_bad: Count of all bad samples; `given` may only have the first of these.
+        dataset: The dataset from which pictures of the samples are drawn; None shows no pictures.
+        met: For a run, where each sample was first met, and how often it was met; empty for data.
     """
     bad = [replace(one, reason=_shortened(one.reason)) for one in given]
     pictures = bad_pictures(dataset, bad) if dataset is not None else []

@@ -1,4 +1,4 @@
-"""Charts of a page, drawn by matplotlib as SVG; the same numbers give the same bytes."""
+"""Draw the charts of a page with matplotlib as SVG; equal values give equal bytes."""
 
 import base64
 import io
@@ -38,7 +38,7 @@ _LOCK = threading.Lock()  # matplotlib's settings are global to the process
 
 @dataclass
 class Chart:
-    """A drawing: `source` is a data URI of an SVG file; screen readers read its `title`."""
+    """A drawing: `source` is a data URI of an SVG file, and `title` is the text for screen readers."""
 
     title: str
     source: str = ""
@@ -75,7 +75,7 @@ def time_chart(
     band: tuple[ArrayLike, ArrayLike] | None = None,
     epochs: Sequence[tuple[float, int]] = (),
 ) -> Chart:
-    """Draw numbers over time.
+    """Return a chart of values over time.
 
     Args:
         title: Shown above the chart.
@@ -83,7 +83,7 @@ def time_chart(
         curves: The mean of each interval, [N], by name; shares are stacked.
         unit: The unit of the curves.
         band: The lowest and the highest value in each interval, [N] each; without it the curves are shares, 0 to 1.
-        epochs: Start in seconds and number of each epoch to mark.
+        epochs: Start in seconds and index of each epoch to mark.
     """
     with _drawing(title, 2.8, "time since the start", unit) as (axes, chart):
         if band is not None and not np.array_equal(*band):
@@ -110,7 +110,7 @@ def time_chart(
 
 
 def size_chart(title: str, shapes: Mapping[tuple[int, int], int]) -> Chart:
-    """Draw a dot for each height and width; `shapes` counts images by (height, width) in pixels."""
+    """Return a chart with a dot for each image size; `shapes` counts images by (height, width) in pixels."""
     heights, widths = np.array(list(shapes)).T
     counts = np.array(list(shapes.values()))
     with _drawing(title, 4.0, "width in pixels", "height in pixels") as (axes, chart):

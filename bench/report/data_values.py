@@ -1,4 +1,4 @@
-"""The values that `templates/data.html` shows about data, computed from an inspection."""
+"""Compute from an inspection the values that `templates/data.html` shows about data."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ def _format_rows(found: Inspection) -> Rows:
 
 
 def _percentiles(name: str, spread: Spread, words: Any = count) -> tuple[object, ...]:
-    """Return a row: smallest, 5 %, median, 95 %, largest."""
+    """Return a row of a table: name, smallest value, 5 %, median, 95 % and largest value."""
     inner = [
         Number(f"{spread.about}{words(spread.percentile(percent))}") for percent in (5, 50, 95)
     ]
@@ -103,7 +103,7 @@ def _percentiles(name: str, spread: Spread, words: Any = count) -> tuple[object,
 
 
 def _kinds(numbers: Mapping[str, int]) -> Rows:
-    """Return the most common kinds, and all others together."""
+    """Return rows for the most common kinds with their counts, and a row for all others together."""
     total = sum(numbers.values())
     ranked = Counter(numbers).most_common()
     named = [*ranked[:_MOST_ROWS], ("others", sum(many for _, many in ranked[_MOST_ROWS:]))]
@@ -141,7 +141,7 @@ def _video_rows(found: Inspection) -> dict[str, Any]:
 def _classes(
     thing: str, found: Inspection, numbers: Counter[int], *, is_all: bool
 ) -> dict[str, Any] | None:
-    """Return the number of samples or boxes per class, and how unequal they are; None without any."""
+    """Return the counts of samples or boxes per class, and how unequal these are; None if nothing was counted."""
     names = found.dataset.class_names
     ranked = [
         (f"{label} {names[label]}" if label < len(names) else str(label), many)

@@ -17,7 +17,7 @@ MOST_INTERVALS = 400
 intervals."""
 
 MOST_BAD = 10_000
-"""Largest number of bad samples that are stored; further ones are counted."""
+"""Largest count of bad samples that are stored; further ones are only counted."""
 
 _MOST_EPOCHS = 10_000
 _LARGEST = 1e100  # differences and ratios of smaller numbers are finite
@@ -44,7 +44,11 @@ class Timeline:
     highest: NDArray[np.float64]
 
     def gained_per_second(self, *names: str) -> NDArray[np.float64]:
-        """Return the growth per second of a count, given by nested names from the outside; never less than 0."""
+        """Return for each interval by how much a count grew per second, at least 0.
+
+        Args:
+            names: The names that lead to the count in nested objects, from the outside.
+        """
         values = [number_of(one, *names) for one in self.counts]
         return np.maximum(np.diff(values), 0) / np.diff(self.edges)
 
@@ -54,16 +58,16 @@ class RunLog:
     """The log of a run.
 
     Attributes:
-        path: The file.
-        start: Its first line: data, recipe, settings, versions, machine.
-        last: The last counts of the run in the log; empty if it has none.
-        epochs: Time in seconds at which each epoch was first seen, and its number.
+        path: Path of the log.
+        start: The first line of the log: data, recipe, settings, versions, machine.
+        last: The last counts of the run in the log; empty if the log has no counts.
+        epochs: For each epoch, the time in seconds at which it was first seen, and the epoch.
         bad: Lines about bad samples, at most `MOST_BAD`.
-        num_bad: Number of all lines about bad samples.
-        end: Its last line; None if the run was killed or is still running.
+        num_bad: Count of all lines about bad samples.
+        end: The last line of the log; None if the run was killed or is still running.
         is_torn: Whether the last line is incomplete.
-        unreadable: Numbers of lines that are not JSON objects.
-        num_others: Number of lines of unknown kinds.
+        unreadable: Line numbers of the lines that are not JSON objects.
+        num_others: Count of lines of unknown kinds.
     """
 
     path: Path
@@ -88,7 +92,7 @@ class RunLog:
         return self._times[-1]
 
     def add(self, line: Object) -> None:
-        """Add one line."""
+        """Add one line of the log, as a JSON object."""
         kind = line.get("kind")
         if kind == "stats":
             self._add_stats(line)
@@ -119,7 +123,7 @@ class RunLog:
             self._lines_each *= 2
 
     def timeline(self) -> Timeline:
-        """Return the counts over time; the log must have some."""
+        """Return the counts over time; the log must have at least one line with counts."""
         times, num = np.array(self._times), len(self._times) - 1
         ends = [*range(0, num, self._lines_each), num]
         rates = np.maximum(np.diff(self._samples), 0) / np.diff(times)
@@ -142,7 +146,7 @@ def number_of(counts: Object, *names: str) -> float:
 
 
 def object_of(counts: Object, name: str) -> Object:
-    """Return an object inside an object; empty if it is missing."""
+    """Return the JSON object with a name inside another one; an empty one if it is missing."""
     value = counts.get(name)
     return value if isinstance(value, Mapping) else {}
 
@@ -166,7 +170,7 @@ def read_log(path: Path) -> RunLog:
     """Read a log in one pass.
 
     Raises:
-        BenchError: It cannot be read, or its first line is not a complete line about a run.
+        BenchError: The log cannot be read, or its first line is not a complete line about a run.
     """
     try:
         with path.open("rb") as file:

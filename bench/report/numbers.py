@@ -16,7 +16,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 class Number(str):
-    """A number as text; tables right-align it."""
+    """The text of a number, which tables right-align."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ def seconds(number: float) -> Number:
 
 
 def share(part: float, total: float) -> Number:
-    """Format a percentage, never rounded up to 100 % or down to 0 %."""
+    """Format `part` of `total` as a percentage, never rounded up to 100 % or down to 0 %."""
     if total <= 0:
         return Number(NONE)
     if part in (0, total):

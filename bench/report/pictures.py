@@ -1,4 +1,4 @@
-"""Pictures of the samples of a dataset: some typical ones, and bad ones."""
+"""Draw pictures of the samples of a dataset: some typical samples, and bad samples."""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
@@ -21,10 +21,10 @@ from readers.sample import mask_number
 from readers.video.frame_folder import FrameFolderDataset
 
 MOST_SHOWN = 12
-"""Number of pictures that show the contents of a dataset."""
+"""Count of pictures that show the contents of a dataset."""
 
 MOST_BAD_SHOWN = 48
-"""Largest number of bad samples with a picture."""
+"""Largest count of bad samples with a picture."""
 
 # Kinds that cost little to read; masks are decoded only when they are drawn.
 _CHEAP_KINDS = ("boxes", "keypoints")
@@ -47,10 +47,10 @@ class Views:
     """Pictures and counts of some samples of a dataset.
 
     Attributes:
-        shown: Samples with a picture.
-        num_counted: Number of samples whose targets were counted.
-        targets: Number of these samples with boxes, keypoints or masks.
-        objects: Total number of their boxes, keypoints and masks.
+        shown: The pictures of the samples that are shown.
+        num_counted: Count of samples whose targets were counted.
+        targets: By kind (boxes, keypoints or masks), how many of these samples have any.
+        objects: By kind, the total count of boxes, keypoints or masks.
     """
 
     shown: list[Card] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Views:
 
 
 def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> Views:
-    """Look at samples spread evenly over a dataset; for a stream, at none.
+    """Return pictures and counts of samples spread evenly over a dataset; empty for a stream.
 
     Args:
         dataset: The dataset.
@@ -84,7 +84,7 @@ def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> V
 
 
 def bad_pictures(dataset: Dataset | TarStream, bad: Sequence[BadSample]) -> list[Thumbnail]:
-    """Draw the first bad samples, as far as they can be decoded.
+    """Return pictures of the first bad samples, as far as these can be decoded.
 
     Args:
         dataset: The dataset.
@@ -174,7 +174,7 @@ def _count(views: Views, sample: Sample, targets: Targets) -> None:
 
 
 def _size_of(sample: Sample) -> list[str]:
-    """Return the size, encoding process and format of an image, if it has one that can be read."""
+    """Return texts with the size, encoding process and format of a sample's image; empty if it cannot be read."""
     if sample.image is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""The values that `templates/run.html` shows about a run, computed from its log."""
+"""Compute from the log of a run the values that `templates/run.html` shows about it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -64,7 +64,7 @@ def _charts(log: RunLog) -> list[Chart]:
 
 
 def _waiting(line: Timeline) -> dict[str, Any]:
-    """Return the share of each interval that the loop waited, by stage, with totals in the names."""
+    """Return for each stage the share of each interval that the loop waited for it, by a name that has the total."""
     last = line.counts[-1]
     late = {name: number_of(last, "late", name) for name in object_of(last, "late")}
     total = sum(late.values())
@@ -128,7 +128,7 @@ def _wait_rows(stages: Mapping[str, Object]) -> Rows:
 
 
 def _coverage_rows(coverage: Object) -> Rows:
-    """Return the number of different samples that the last epoch had, and that it lacked."""
+    """Return rows with how many different samples the last epoch had, and how many it lacked."""
     of, came = number_of(coverage, "of"), number_of(coverage, "samples")
     numbers = {
         "came": came,

@@ -1,4 +1,4 @@
-"""Small pictures in a page: of images, also damaged ones as far as they can be decoded, and of videos."""
+"""Draw the small pictures of a page: of videos, and of images, even damaged ones as far as they can be decoded."""
 
 import base64
 import io
@@ -31,13 +31,13 @@ _LOCK = threading.Lock()  # Pillow's settings are global to the process
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """A small picture, or the reason why there is none.
+    """A small picture, or the reason why it could not be drawn.
 
     Attributes:
         source: A data URI of a WebP file; "" without a picture.
-        height: In pixels.
-        width: In pixels.
-        fault: Why there is no picture; "" with a picture.
+        height: Height of the picture in pixels.
+        width: Width of the picture in pixels.
+        fault: The reason why the picture is missing; "" with a picture.
     """
 
     source: str = ""
@@ -47,16 +47,16 @@ class Thumbnail:
 
     @property
     def scale(self) -> int:
-        """Factor by which the page enlarges it, so that each pixel of a tiny picture is visible."""
+        """Factor by which the page enlarges the picture, so that each pixel of a tiny picture is visible."""
         return max(1, _SMALL // max(self.height, self.width, 1))
 
 
 def thumbnail_of_file(data: Payload, draw: Callable[[Picture], Picture] | None = None) -> Thumbnail:
-    """Shrink an encoded image. Missing parts of a damaged image are gray or black, as Pillow leaves them.
+    """Return a thumbnail of an encoded image; missing parts of a damaged image are gray or black.
 
     Args:
         data: The encoded bytes.
-        draw: Draws on the full picture, uint8 [height, width, 3], before it is shrunk.
+        draw: A function that draws on the full picture, uint8 [height, width, 3], before it is shrunk.
     """
     try:
         header = read_header(data)
@@ -77,7 +77,7 @@ def thumbnail_of_file(data: Payload, draw: Callable[[Picture], Picture] | None =
 
 
 def first_frame(dataset: Dataset | TarStream, sample: Sample) -> Thumbnail:
-    """Draw the first frame of a video; for a robot's sample, its own frame from the first camera.
+    """Return a thumbnail of a video's first frame or, for a robot's sample, of its own frame from the first camera.
 
     Args:
         dataset: The dataset of the sample.
@@ -107,7 +107,7 @@ def first_frame(dataset: Dataset | TarStream, sample: Sample) -> Thumbnail:
 
 
 def _shrunk(image: Image.Image) -> Thumbnail:
-    """Shrink an RGB picture."""
+    """Return a thumbnail of an RGB picture."""
     image.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
     image.save(buffer, "webp", quality=_QUALITY, method=4)

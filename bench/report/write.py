@@ -37,10 +37,10 @@ class Asked:
 
     Attributes:
         verify: Whether to read and decode all samples.
-        log_only: For a log: whether to leave its data alone.
-        how: Options of `readers.open_dataset`.
-        allow_pipe: Whether data may be a command, which is run.
-        workers: Number of threads; None uses all cores.
+        log_only: Whether to show only the log of a run, without inspecting the data.
+        how: Keyword arguments of `readers.open_dataset`.
+        allow_pipe: Whether the data may be given as a command, which is then run.
+        workers: Count of threads; None uses all cores.
     """
 
     verify: bool = False
@@ -80,12 +80,12 @@ def write_report(source: str, out: Path, asked: Asked) -> None:
 
 
 def run_page(log: RunLog, found: Inspection | None, why_no_data: str = "") -> str:
-    """Return a page about a run, and about its data if that was inspected.
+    """Return the HTML of a page about a run, and about its data if the data was inspected.
 
     Args:
         log: The log of the run.
-        found: The result of an inspection of its data; None if it was not inspected.
-        why_no_data: Why the data was not inspected.
+        found: The result of an inspection of the run's data; None if the data was not inspected.
+        why_no_data: The reason why the data was not inspected; "" if it was.
     """
     bad = bad_of_log(log.bad)
     dataset = found.dataset if found else None
@@ -101,7 +101,7 @@ def run_page(log: RunLog, found: Inspection | None, why_no_data: str = "") -> st
 
 
 def data_page(source: str, found: Inspection) -> str:
-    """Return a page about data."""
+    """Return the HTML of a page about data."""
     return _render(f"Data: {source}", "", {"log": None, **data_values(source, found)})
 
 

@@ -1,4 +1,4 @@
-"""The timing of everything in this package: contestants take turns, and ratios are computed within a round."""
+"""Time everything in this package: contestants run alternately in rounds, and ratios are computed within a round."""
 
 from bench.timing.turns import (
     Measurement,

@@ -1,4 +1,4 @@
-"""The only timer. Contestants take turns in every round, so that noise of the machine affects all of them equally."""
+"""Measure contestants alternately, each for some seconds (a turn) in every round, so noise affects all."""
 
 import gc
 import sys
@@ -26,14 +26,14 @@ def clock() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The work of a contestant in one turn. Time for compiling our own functions is excluded.
+    """What a contestant did in one turn, a timed interval. Time for compiling our own functions is excluded.
 
     Attributes:
-        items: Number of images, clips, samples or calls.
-        seconds: Length of the turn, to the end of the last batch.
+        items: Count of images, clips, samples or calls.
+        seconds: Length of the turn in seconds, to the end of the last batch.
         cpu_seconds: CPU time of the contestant's processes during the turn; NaN if unknown.
         wait_seconds: The part of `seconds` in which the consumer waited for a batch.
-        num_bytes: Number of bytes read; 0 if not counted.
+        num_bytes: Count of bytes that were read; 0 if not counted.
     """
 
     items: int
@@ -50,7 +50,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The turns of one contestant, one per round, in order."""
+    """The measurements of one contestant: its turns (timed intervals), one per round, in order."""
 
     turns: tuple[Turn, ...]
 
@@ -82,7 +82,7 @@ class Measurement:
         return sum(turn.wait_seconds for turn in self.turns) / max(seconds, 1e-9)
 
     def to_dict(self, scale: float = 1.0, digits: int = 1) -> dict[str, object]:
-        """Convert to JSON values: median, min, max and runs of the rates, and CPU milliseconds per item.
+        """Return as values for JSON the median, min, max and runs of the rates, and the CPU milliseconds per item.
 
         Args:
             scale: Factor on the rates, for example the frames of a clip.
@@ -102,7 +102,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times faster one contestant is than another, for each round in which both had a turn."""
+    """How many times as fast one contestant is as another, for each round in which both were measured."""
 
     runs: tuple[float, ...]
 
@@ -112,12 +112,15 @@ class Ratio:
         return median(self.runs)
 
     def to_dict(self) -> dict[str, object]:
-        """Convert to JSON values: median and runs."""
+        """Return the median and the ratio of each round as values for JSON."""
         return {"median": round(self.median, 3), "runs": [round(run, 3) for run in self.runs]}
 
 
 def ratio(one: Measurement, other: Measurement) -> Ratio:
-    """Return the ratio of the rates within each round; its turns are seconds apart, so a slow minute of the machine cancels out."""
+    """Return how many times as fast one contestant is as another, in each round.
+
+    The turns of a round are seconds apart, so a slow minute of the machine cancels out.
+    """
     pairs = zip(one.rates, other.rates, strict=True)
     return Ratio(tuple(mine / max(theirs, 1e-9) for mine, theirs in pairs))
 
@@ -132,16 +135,17 @@ def take_turn(
     work: Callable[[Any], object] | None = None,
     finish: Callable[[], None] = lambda: None,
 ) -> Turn:
-    """Call a function repeatedly for some time, at least once, and count its items.
+    """Call a function repeatedly for some time, at least once, and return what was measured.
 
     Args:
-        call: Makes one batch.
-        seconds: Length of the turn; it ends with the first batch after that.
-        discard: Calls before the clock starts: as many as the contestant prepared during the turns of others.
+        call: The function, which makes one batch.
+        seconds: Length of the turn in seconds; it ends with the first batch after this time.
+        discard: Count of calls before the clock starts: as many as the batches that were prepared before the turn.
         items_max: The turn ends earlier after this many items.
-        count: Returns the number of items of a batch.
+        count: A function that returns the count of items of a batch.
         work: The consumer's work on each batch, such as a training step; it does not count as waiting.
-        finish: Waits until everything that was handed over is computed, such as `synchronise` of a device.
+        finish: A function that waits until everything that was handed over is computed, such as `synchronise` of a
+            device.
     """
     for _ in range(discard):
         call()
@@ -170,16 +174,16 @@ def measure_in_turns(
     after_turn: Callable[[str, Turn], object] = lambda _name, _turn: None,
     on_failure: Callable[[str, Exception], object] | None = None,
 ) -> dict[str, Measurement]:
-    """Give each contestant one turn in every round.
+    """Measure contestants alternately: each works for some seconds (a turn) in every round.
 
     The order is rotated by one in each round, so that no contestant always follows the same one.
 
     Args:
-        contestants: By name, a function that works for the given seconds and returns its turn (see `take_turn`).
-        seconds: Length of one turn.
-        rounds: Number of turns of each contestant.
-        warm_up: Length of an uncounted turn of each before the first round; 0 for none.
-        progress: Called with a line of text before every turn.
+        contestants: For each name, a function that works for the given seconds and returns its turn (see `take_turn`).
+        seconds: Length of one turn in seconds.
+        rounds: Count of rounds, which is the count of turns of each contestant.
+        warm_up: Length in seconds of an uncounted turn of each contestant before the first round; 0 leaves it out.
+        progress: Called with a line of text before every turn of a contestant.
         after_turn: Called after every turn, for example to wait until the contestant's queue is full again.
         on_failure: Called with the name and the error of a contestant that raised; it takes no further turns and has no
             result. With None the error is raised.

@@ -82,7 +82,7 @@ class Busy:
 
 
 def mean_of(looks: Sequence[Busy]) -> dict[str, int]:
-    """Return the averages of the numbers in `found` over several blocks."""
+    """Return for each name in `found` the average of its values over several blocks."""
     found: dict[str, list[int]] = {}
     for look in looks:
         for name, value in look.found.items():
@@ -120,7 +120,7 @@ def _cpu_seconds_of_children() -> float:
 
 
 def _ticks() -> tuple[int, int]:
-    """Return the ticks of all cores since the machine started, total and idle; (0, 0) if unknown."""
+    """Return the clock ticks of all cores since the machine started, in total and idle; (0, 0) if unknown."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0, 0

@@ -1,4 +1,4 @@
-"""Settings of a loader to try. None of them changes the samples, their order or their draws."""
+"""Choose the settings of a loader to try, none of which changes the samples, their order or their draws."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Situation:
     """The behaviour of the loader with the user's settings.
 
     Attributes:
-        num_threads: Number of threads that read, decode and augment.
-        prefetch: Number of batches that it, or each helper process, makes ahead.
-        num_helpers: Number of helper processes.
+        num_threads: Count of threads that read, decode and augment.
+        prefetch: Count of batches that the loader, or each helper process, makes ahead.
+        num_helpers: Count of helper processes.
         device: Type of the device: "cpu" or "cuda".
         decoder: Name of the decoder.
         engine: Name of the engine.
@@ -42,12 +42,12 @@ class Situation:
     shares: Mapping[str, float]
 
     def is_worth(self, stage: str) -> bool:
-        """Return whether a faster stage could matter. On a GPU its share is unknown, because only the host's part is timed."""
+        """Return whether making a stage faster could matter: its share is large, or on a GPU unknown."""
         return self.device != "cpu" or self.shares.get(stage, 0.0) >= _LEAST_SHARE
 
 
 def name_of(settings: Settings) -> str:
-    """Return settings as Python code.
+    """Return settings as Python code, which serves as their name.
 
     Example:
         >>> name_of({"num_threads": 4, "decoder": "cpu"})
@@ -59,7 +59,7 @@ def name_of(settings: Settings) -> str:
 def find_candidates(now: Situation) -> list[Settings]:
     """Return the settings to try, the most promising first.
 
-    `dtype` and `channels_last` are not among them, because the model determines both.
+    `dtype` and `channels_last` are not tried, because the model determines both.
 
     Example:
         >>> now = Situation(2, 3, 0, "cpu", "cpu", "fused", frozenset({"prefetch"}), {})
@@ -70,7 +70,7 @@ def find_candidates(now: Situation) -> list[Settings]:
 
 
 def is_settled(settings: Settings, kept: Settings) -> bool:
-    """Return whether settings are numbers smaller than kept ones.
+    """Return whether settings need no trial, because they are smaller values of settings that were kept.
 
     Example:
         >>> is_settled({"num_threads": 4}, {"num_threads": 8, "prefetch": 4})

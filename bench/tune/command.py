@@ -1,4 +1,4 @@
-"""``gpu-aug tune``: parse arguments, show progress, print and write the result."""
+"""Run ``gpu-aug tune``: parse arguments, show progress, print and write the result."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -39,16 +39,16 @@ def tune_and_show(
     aim: Mapping[str, Any],
     json_path: Path | None,
 ) -> None:
-    """Tune a loader over a source, print the result and write it to a file; see `loader_arguments`.
+    """Tune a loader over a source, print the result and write it to a file.
 
     Args:
-        data: As for `readers.open_dataset`.
+        data: A source as for `readers.open_dataset`.
         recipe: A preset or a file; None uses the default preset.
         asked: Arguments of the loader.
         clips: How clips are taken from videos.
         source: How the data is opened.
-        aim: step_ms, images_per_second and seconds for `bench.tune.tune`.
-        json_path: A file that also gets the result; None for none.
+        aim: The arguments step_ms, images_per_second and seconds of `bench.tune.tune`.
+        json_path: A file that also gets the result; None writes no file.
 
     Raises:
         BenchError: An argument is not allowed; other errors come from the packages themselves.
@@ -76,11 +76,11 @@ def tune_and_show(
 def _command(
     source: str, given: Mapping[str, Any], how: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> str:
-    """Return a `gpu-aug run` command with the chosen settings; "" if one of them has no option.
+    """Return a `gpu-aug run` command with the chosen settings; "" if a setting has no option.
 
     Args:
-        source: The data.
-        given: Options by name; None for those that were not given.
+        source: The data, as the user gave it.
+        given: The user's options by name; None for options that were not given.
         how: Keyword arguments of `readers.open_dataset`.
         changes: Arguments of Loader to change.
     """
@@ -109,7 +109,7 @@ def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
     Args:
         tuning: The result of tuning.
         console: The console to print on.
-        command: A command with the chosen settings; "" for none.
+        command: A command with the chosen settings, to print; "" prints none.
     """
     _show_limit(tuning, tuning.given, "What limits with your settings", console)
     for name, reason in tuning.not_measured.items():

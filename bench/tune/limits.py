@@ -1,4 +1,4 @@
-"""Find the stage that limits a loader, from its statistics and from trials of stages alone; and what helps."""
+"""Find the stage that limits a loader, from its statistics and from trials of single stages, and what helps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -46,8 +46,8 @@ class Limit:
     Attributes:
         stage: "read", "decode", "augment", "copy" or "training step".
         wait_share: Share of the time that the consumer waited for a batch, 0 to 1.
-        shares: Shares of the waiting time by the stage that threads worked on, and "idle".
-        core_share: Share of their work in which threads had a core, 0 to 1.
+        shares: For each stage, the share of the waiting time in which threads worked on it; "idle" for no work.
+        core_share: Share of the threads' working time in which they had a core, 0 to 1.
     """
 
     stage: str
@@ -74,8 +74,8 @@ def find_limit(record: Sequence[tuple[Turn, Stats]], alone: Mapping[str, Measure
     """Find the stage that limits a loader.
 
     Args:
-        record: At least one turn of the loader, each with its statistics.
-        alone: Trials of stages by READING, DECODING and LOADING, as far as they were measured.
+        record: Turns (timed intervals) of the loader, at least one, each with the loader's statistics.
+        alone: Measurements of single stages by the names READING, DECODING and LOADING, as far as available.
     """
     # The statistics count the wait for an epoch's first batch as its start, so a short turn may have no other waiting.
     wait_share = Measurement(tuple(turn for turn, _ in record)).wait_share
@@ -97,7 +97,7 @@ def find_limit(record: Sequence[tuple[Turn, Stats]], alone: Mapping[str, Measure
 
 
 def _dearest(alone: Mapping[str, Measurement]) -> str:
-    """Return the stage that adds most to the seconds per sample."""
+    """Return the stage that adds most to the seconds per sample, by comparing the measurements."""
     read = alone[READING].seconds_per_item if READING in alone else 0.0
     decoded, loaded = alone[DECODING].seconds_per_item, alone[LOADING].seconds_per_item
     added = {"read": read, "decode": decoded - read, "augment": loaded - decoded}
@@ -105,7 +105,7 @@ def _dearest(alone: Mapping[str, Measurement]) -> str:
 
 
 def further_help(limit: Limit, *, device: str, clips: bool, is_packed: bool) -> list[str]:
-    """Return sentences about what helps besides settings; none of it was tried.
+    """Return sentences about untried measures, other than settings, that help against the bottleneck.
 
     Args:
         limit: The bottleneck of the loader.
@@ -146,11 +146,11 @@ def further_help(limit: Limit, *, device: str, clips: bool, is_packed: bool) -> 
 
 @dataclass(frozen=True)
 class Stages:
-    """The measurements of one set of settings.
+    """The measurements of a loader with one set of settings, and of its stages alone.
 
     Attributes:
-        measured: Measurements by READING, DECODING, LOADING and WITH_STEP, as far as they apply.
-        failed: Why a stage was not measured, by name.
+        measured: Measurements by the names READING, DECODING, LOADING and WITH_STEP, as far as they apply.
+        failed: For each name that was not measured, the reason.
         bytes_per_sample: Mean encoded size; 0 if reading was not measured.
         limit: The bottleneck of the loader.
     """
@@ -173,14 +173,14 @@ def measure_stages(
     make: Callable[..., Loader],
     pace: Pace,
 ) -> Stages:
-    """Measure a loader, in turns with its first stages alone.
+    """Measure a loader and, alternately with it, its first stages alone.
 
     Args:
         trial: The loader. All of its turns until the end of this call are used to find its limit.
         dataset: The data.
-        recipe: As for Loader.
-        make: Makes a loader with further settings, and with another `recipe`.
-        pace: The length of turns. Each contestant has at least one turn, even if no time is left.
+        recipe: The recipe, as for Loader.
+        make: A function that makes a loader with further settings, and with another `recipe`.
+        pace: The time for measurements. Each stage is measured at least once, even if no time is left.
 
     Raises:
         Exception: Any error that the loader itself raises.

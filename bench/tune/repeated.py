@@ -1,4 +1,4 @@
-"""Measure data that was read before: later epochs, a cache that holds everything, stored seek points."""
+"""Measure a loader over data that was read before: later epochs, a full cache, stored seek points."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -34,14 +34,14 @@ def measure_repeated(
     rate: float,
     pace: Pace,
 ) -> Tried | None:
-    """Measure a loader over some samples that it has read before, in turns with the loader over all data.
+    """Measure a loader over some samples that it has read before, alternately with the loader over all data.
 
     Args:
         base: The loader over all data.
         dataset: The data.
-        make: Makes a loader over a part of the data.
+        make: A function that makes a loader over a part of the data.
         rate: Samples per second of `base`.
-        pace: The length of turns.
+        pace: The time for measurements.
 
     Returns:
         The measurement; None if the data is too small for it.
@@ -63,11 +63,11 @@ def measure_repeated(
 def help_of_repeated(
     tried: Tried, limit: Limit, source: str | None, total_bytes: float
 ) -> list[str]:
-    """Return a sentence with the consequence for the user; empty if there is no clear gain.
+    """Return a sentence about what the user can do to profit from repeated reading; empty without a clear gain.
 
     Args:
         tried: The result of `measure_repeated`.
-        limit: The bottleneck.
+        limit: The bottleneck of the loader.
         source: Path or URL of the data.
         total_bytes: Approximate size of all samples in bytes.
     """

@@ -1,4 +1,4 @@
-"""The result of tuning."""
+"""Define the result of tuning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,16 +20,16 @@ class Tuning:
     Attributes:
         settings: Arguments of the Loader that the user gave.
         unit: "images" or "clips".
-        step_rate: Largest number of samples per second of the training step; None if none is simulated.
-        given: Stages and limit with the user's settings, measured before the search, which starts from them.
+        step_rate: Largest count of samples per second that the training step can take; None if no step is simulated.
+        given: Stages and limit with the user's settings, measured before the search, which starts from these settings.
         found: The result of the search.
-        own: All turns of the user's settings, with the training step.
+        own: All turns (timed intervals) of the user's settings, with the training step.
         recommended: Stages and limit with the recommended settings, measured after the search; None if nothing helps, or
             the search was interrupted.
         repeated: Samples that were read before, compared with all data; None if not measured.
-        not_measured: Why a trial of stages or `repeated` could not be made, by name.
+        not_measured: For each measurement of stages, or of `repeated`, that could not be made, the reason by its name.
         help: Sentences about what helps besides settings.
-        seconds: Total duration.
+        seconds: Total duration in seconds.
         is_interrupted: Whether the search was interrupted.
     """
 
@@ -48,7 +48,7 @@ class Tuning:
 
     @property
     def stages(self) -> Stages:
-        """Stages and limit with the recommended settings; with the user's settings if those were not measured."""
+        """Stages and limit with the recommended settings or, if these were not measured, with the user's settings."""
         return self.recommended or self.given
 
     @property
@@ -63,7 +63,7 @@ class Tuning:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Settings to change; empty if nothing helps."""
+        """The settings that the user should change, with their new values; empty if nothing helps."""
         return self.found.changes
 
     @property
@@ -73,7 +73,7 @@ class Tuning:
 
     @property
     def result(self) -> tuple[Measurement, Measurement]:
-        """The user's settings and the chosen ones: the last trial of both, or twice all turns of the user's if nothing helps."""
+        """The measurements of the user's settings and of the chosen ones; equal ones if nothing helps."""
         if not self.changes:
             return self.own, self.own
         return self.last_trial.before, self.last_trial.after
@@ -92,7 +92,7 @@ class Tuning:
         return f"loader = Loader(dataset, recipe, {name_of(given)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON values."""
+        """Return the result as values for JSON."""
         found = self.found
         return {
             "unit": self.unit,

@@ -1,4 +1,4 @@
-"""Search better settings: one change at a time, in turns with the best settings so far."""
+"""Search better settings: one change at a time, measured alternately with the best settings so far."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,14 +27,14 @@ class Candidate(Protocol):
     """A loader with some settings, such as a `bench.tune.trial.Trial`."""
 
     def turn(self, seconds: float) -> Turn:
-        """Take a turn in `Pace.measure`."""
+        """Work for some seconds, and return what was measured; `Pace.measure` calls this."""
 
     def close(self) -> None:
         """Release threads, processes and memory."""
 
 
 def is_gain(found: Ratio) -> bool:
-    """Return whether a ratio is clearly above 1: its median by 5 %, and at least somewhat in all rounds but one of eight.
+    """Return whether a gain is clear: the median is above 1.05, and at most one in eight rounds is not above 1.
 
     Example:
         >>> is_gain(Ratio((1.2, 1.3, 1.1, 1.25, 1.2))), is_gain(Ratio((1.2, 1.3, 0.9, 1.25, 1.2)))
@@ -50,8 +50,8 @@ class Tried:
 
     Attributes:
         settings: The changed settings.
-        before: The best settings until then.
-        after: The same settings with the change, in the same rounds.
+        before: Measurement of the best settings before the change.
+        after: Measurement of these settings with the change, made in the rounds of `before`.
         is_kept: Whether the change was clearly faster, and so is part of later trials.
     """
 
@@ -62,17 +62,17 @@ class Tried:
 
     @classmethod
     def of(cls, settings: Settings, measured: Mapping[str, Measurement]) -> "Tried":
-        """Return the judged measurements with the names BEFORE and AFTER: the change is kept if `is_gain`."""
+        """Return a change with its measurements, named BEFORE and AFTER; it is kept if `is_gain` of their ratio."""
         before, after = measured[BEFORE], measured[AFTER]
         return cls(settings, before, after, is_gain(ratio(after, before)))
 
     @property
     def gain(self) -> Ratio:
-        """How many times as fast it was, within rounds."""
+        """How many times as fast the loader was with the change as before, within rounds."""
         return ratio(self.after, self.before)
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON values."""
+        """Return the change and its measurements as values for JSON."""
         return {
             "settings": dict(self.settings),
             "before": self.before.to_dict(),
@@ -85,14 +85,14 @@ class Tried:
 
 @dataclass
 class Found:
-    """The result of a search. It is filled during the search, so that an interrupted search has partial results.
+    """The result of a search, which is filled while the search runs, so that an interrupted search has partial results.
 
     Attributes:
-        changes: Kept settings.
-        tried: Measured changes, in order.
-        failed: Why settings could not be tried, by their name.
+        changes: The settings that were kept.
+        tried: The measured changes, in order.
+        failed: For the name of each setting that could not be tried, the reason.
         left_out: Names of settings for which no time was left.
-        check: The chosen settings and the user's own, measured again; None if nothing was kept.
+        check: A second measurement of the chosen settings and of the user's own; None if no change was kept.
     """
 
     changes: dict[str, Any] = field(default_factory=dict)
@@ -104,12 +104,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Search:
-    """The search procedure.
+    """Searches better settings.
 
     Attributes:
-        open: Starts a loader with settings on top of the user's.
-        pace: Length of turns, and remaining time.
-        has_step: Whether a training step is simulated. If so, the search ends when it does not wait any more.
+        open: A function that starts a loader with settings that are added to the user's.
+        pace: The time for measurements, and the time that is left.
+        has_step: Whether a training step is simulated. If so, the search ends when the step does not wait for batches
+            any more.
         at_end: Called with the loader with the confirmed changes, before it is closed.
     """
 
@@ -122,7 +123,7 @@ class Search:
         """Try settings one by one, and check the kept ones at the end.
 
         Args:
-            base: The user's settings.
+            base: The loader with the user's settings.
             candidates: The settings to try, the most promising first. The first one is tried even if no time is left.
             found: Receives the results.
 

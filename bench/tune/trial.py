@@ -1,4 +1,4 @@
-"""The contestants of trials (a loader with a simulated training step, or reading alone), and the time for them."""
+"""Run trials: of a loader with a simulated training step, or of reading alone, within a limited time."""
 
 import time
 from collections import deque
@@ -23,20 +23,21 @@ _PAGE_BYTES = 4096
 
 
 Contestant = Callable[[float], Turn]
-"""Works for some seconds, then waits until its threads are idle, so that the next contestant has the machine to
-itself."""
+"""A function that works for some seconds, then waits until its threads are idle, so that the next contestant has the
+machine to itself."""
 
 
 @dataclass
 class Pace:
-    """The time for trials.
+    """The time for trials: the length of measurements, and when everything should be over.
 
     Attributes:
-        turn_seconds: Length of a turn.
+        turn_seconds: Length in seconds of a turn (timed interval of one contestant).
         turn_cost_seconds: Recent duration of a turn, including emptying and filling queues.
         until: Time at which everything should be over, by `clock`.
         progress: Called with a line of text before every turn.
-        clock: Returns the time in seconds. The default clock stops while functions are compiled, once per machine.
+        clock: A function that returns the time in seconds. The default clock stops while functions are compiled, once
+            per machine.
     """
 
     turn_seconds: float
@@ -47,7 +48,7 @@ class Pace:
 
     @property
     def turns_left(self) -> int:
-        """Number of turns that fit into the remaining time; negative if it is over."""
+        """Count of turns that fit into the remaining time; negative if the time is over."""
         return int((self.until - self.clock()) / max(self.turn_cost_seconds, 1e-9))
 
     def measure(
@@ -57,11 +58,11 @@ class Pace:
         what: str,
         on_failure: Callable[[str, Exception], object] | None = None,
     ) -> dict[str, Measurement]:
-        """Give each contestant a turn in every round.
+        """Measure contestants alternately: each gets a turn (timed interval) in every round.
 
         Args:
-            contestants: By name.
-            rounds: Number of turns of each contestant.
+            contestants: The contestants by name.
+            rounds: Count of rounds, which is the count of turns of each contestant.
             what: Description of the measurement, for `progress`.
             on_failure: Called with the name and the error of a contestant that raised; None raises the error.
         """
@@ -78,10 +79,11 @@ class Pace:
 
 
 def reason_of(error: Exception) -> str:
-    """Return an error as one line.
+    """Return the text of an error as one line.
 
     Raises:
-        dali_pipes.BadSampleError: The error is one, because a bad sample does not depend on the tried settings.
+        dali_pipes.BadSampleError: `error` itself, if it is a BadSampleError: a bad sample does not depend on the tried
+            settings.
     """
     if isinstance(error, BadSampleError):
         raise error
@@ -95,13 +97,13 @@ class Trial:
     queue is full again, so that the loader takes no time from others.
 
     Args:
-        loader: As given, like `step_seconds`.
-        step_seconds: Length of a training step; 0 takes batches as fast as possible.
-        epoch: First epoch.
+        loader: The loader to measure.
+        step_seconds: Length of a training step in seconds; 0 takes batches as fast as possible.
+        epoch: The epoch with which the trial begins.
 
     Attributes:
-        loader: As given; so is `step_seconds`.
-        record: Each turn with the training step, with the loader's statistics.
+        loader: The loader to measure; `step_seconds` is stored, too.
+        record: Each turn (timed interval) with the training step, and the loader's statistics for it.
 
     Raises:
         dali_pipes.LoaderError: The loader is invalid; other errors of the packages are possible.
@@ -123,15 +125,15 @@ class Trial:
 
     @property
     def num_ahead(self) -> int:
-        """Number of batches that the loader makes ahead."""
+        """Count of batches that the loader makes ahead."""
         return max(self.loader.stats("run").queue.capacity, 1)
 
     def turn(self, seconds: float) -> Turn:
-        """Take batches, with a training step after each."""
+        """Take batches for some seconds, with a training step after each, and return what was measured."""
         return self._turn(seconds, self.step_seconds)
 
     def free_turn(self, seconds: float) -> Turn:
-        """Take batches as fast as possible."""
+        """Take batches for some seconds as fast as possible, and return what was measured."""
         return self._turn(seconds, 0.0)
 
     def _turn(self, seconds: float, step_seconds: float) -> Turn:
@@ -171,12 +173,12 @@ class Trial:
 
 
 class Reading:
-    """Reads encoded samples at random with some threads, and drops them.
+    """Reads encoded samples in random order with some threads, and drops them.
 
     Args:
         dataset: The data.
-        request: Number of samples per read, like a loader's batch.
-        in_flight: Number of reads in progress at once.
+        request: Count of samples per read, like a loader's batch.
+        in_flight: Count of reads in progress at once.
         seed: Seed of the random indices.
     """
 
@@ -194,7 +196,7 @@ class Reading:
         return self._num_bytes / max(self._num_samples, 1)
 
     def turn(self, seconds: float) -> Turn:
-        """Read for some seconds."""
+        """Read for some seconds, and return what was measured."""
         while len(self._under_way) < self._in_flight:
             self._begin()
         turn = take_turn(
@@ -212,7 +214,7 @@ class Reading:
         self._under_way.append(self._pool.submit(self._read, rows))
 
     def _read(self, rows: Any) -> int:
-        """Read rows, int64 [n]; return the number of their bytes. Bad samples count 0."""
+        """Read the samples with indices int64 [n], and return the count of their bytes; a bad sample counts 0."""
         samples = [one for one in self._dataset.fetch(rows) if isinstance(one, Sample)]
         payloads = [payload for sample in samples for payload in sample.fields.values()]
         for payload in payloads:  # touch every page, because views of mapped files are read lazily

@@ -49,7 +49,7 @@ class _Task:
     def loader(
         self, more: Settings, dataset: Dataset | None = None, recipe: AnyRecipe | None = None
     ) -> Loader:
-        """Make a loader with further settings, over a part of the data or with another recipe."""
+        """Return a loader with further settings, optionally over a part of the data or with another recipe."""
         kept = {name: value for name, value in self.settings.items() if name != _OF_THE_RUN}
         with warnings.catch_warnings():
             # The loader with the user's settings has given the warnings already.
@@ -60,7 +60,7 @@ class _Task:
             )
 
     def measure_stages(self, trial: Trial, more: Settings, pace: Pace) -> Stages:
-        """Measure the loader of a trial with further settings, and its stages."""
+        """Return the measurements of a trial's loader, which has these further settings, and of its stages."""
 
         def make(stage: Settings, recipe: AnyRecipe) -> Loader:
             return self.loader({**more, **stage}, recipe=recipe)
@@ -68,10 +68,10 @@ class _Task:
         return measure_stages(trial, self.dataset, self.recipe, make, pace)
 
     def trial(self, more: Settings, number: int) -> Trial:
-        """Start the trial with a number: a loader with further settings.
+        """Start and return the trial with index `number`: a loader with further settings.
 
-        Each trial reads the samples of a different epoch, so that none profits from the page cache of another. Epochs
-        of a schedule have different recipes, so there all trials use the same epoch.
+        Each trial reads the samples of a different epoch, so that no trial profits from the page cache of another one.
+        Epochs of a schedule have different recipes, so there all trials use the same epoch.
         """
         epoch = 0 if isinstance(self.recipe, Schedule) else number
         return Trial(self.loader(more), step_seconds=self.step_seconds, epoch=epoch)
@@ -89,7 +89,7 @@ def tune(
     on_progress: Progress = lambda _text, _share: None,
     **settings: Any,
 ) -> Tuning:
-    """Try settings of a loader in short trials, in turns with the best so far, and find its bottleneck.
+    """Try settings of a loader in short trials, alternately with the best settings so far, and find its bottleneck.
 
     The bottleneck is measured twice: before the search with the user's settings, to choose what to try; and after it
     with the recommended settings. `Tuning.limit` and the further help are about the latter.
@@ -98,13 +98,13 @@ def tune(
 
     Args:
         dataset: The dataset, also `Clips`.
-        recipe: As for Loader.
-        batch_size: As for Loader.
+        recipe: The recipe, as for Loader.
+        batch_size: Samples per batch, as for Loader.
         source: Path, pattern or URL of the data, for advice about storage.
         step_ms: Length of a training step in milliseconds. The consumer of a trial sleeps that long after each batch.
         images_per_second: Speed of the training, instead of `step_ms`; in clips if samples are clips.
-        seconds: Approximate total duration.
-        on_progress: Called with a description of the present work.
+        seconds: Approximate total duration in seconds.
+        on_progress: Called with a description of the present work, and the share of the time that has passed, 0 to 1.
         settings: Further arguments of Loader.
 
     Returns:
@@ -112,7 +112,7 @@ def tune(
 
     Raises:
         BenchError: An argument is not allowed.
-        dali_pipes.LoaderError: As for Loader, like the errors of gpu_aug.
+        dali_pipes.LoaderError: The loader is invalid; the errors of gpu_aug are raised, too.
         dali_pipes.BadSampleError: A sample is bad, and the settings do not say how to handle it.
         KeyboardInterrupt: Ctrl-C before anything was measured.
 

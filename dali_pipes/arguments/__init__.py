@@ -1,1 +1,1 @@
-"""The arguments of a loader: their checks, their explanation, and the choices of "auto"."""
+"""Check the arguments of a loader, choose values for "auto", and explain the choices."""

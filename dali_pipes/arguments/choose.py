@@ -1,4 +1,4 @@
-"""Choose the device, decoder and engine of a loader: the meaning of "auto" on this machine, with reasons."""
+"""Choose the device, decoder and engine of a loader where the user gave "auto", with the reasons of the choices."""
 
 import importlib.util
 import os
@@ -51,9 +51,9 @@ def choose(
     """Replace every "auto" by the fastest choice on this machine.
 
     Args:
-        device: As for Loader.
-        decoder: As for Loader.
-        engine: As for Loader.
+        device: The user's choice of the device, as for Loader.
+        decoder: The user's choice of the decoder, as for Loader.
+        engine: The user's choice of the engine, as for Loader.
         images: The images of a sample.
         clips: The clips of the dataset; None if samples are images.
 
@@ -75,7 +75,7 @@ def choose(
 
 
 def available_decoders() -> dict[str, str]:
-    """Return for each decoder name why it cannot be used on this machine, or "" if it can. Imports no decoder.
+    """Return for each decoder's name why this machine cannot use it, or "" if it can; no decoder is imported.
 
     Example:
         >>> "cpu" in available_decoders()
@@ -122,7 +122,7 @@ def _numbered(device: torch.device) -> torch.device:
 
 
 def _present_device() -> int:
-    """Return the index of torch's current device; before torch.cuda.set_device, torchrun's LOCAL_RANK."""
+    """Return the index of torch's current GPU, or torchrun's LOCAL_RANK if torch.cuda.set_device was not called yet."""
     current, local = torch.cuda.current_device(), os.environ.get("LOCAL_RANK", "")
     if current == 0 and local.isdecimal() and int(local) < torch.cuda.device_count():
         return int(local)

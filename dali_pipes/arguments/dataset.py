@@ -1,4 +1,4 @@
-"""Checks of the dataset: its type, the contents of its first samples, and advice how to convert other objects."""
+"""Check the dataset (its type, the contents of its first samples), and advise how to convert other objects."""
 
 import os
 from typing import Any
@@ -22,7 +22,7 @@ from readers.video.frame_folder import FrameFolderDataset
 
 _FROM_TORCH = "dali_pipes.integrations.torch_dataset.from_torch"
 
-# The first part of a module name -> how to convert objects of its classes to a dataset.
+# The first part of a class's module name -> how to convert objects of the class to a dataset.
 _ADVICE = {
     "webdataset": "give dali_pipes.integrations.webdataset.from_webdataset(dataset), or open its tars with open_dataset",
     "datasets.": "give dali_pipes.integrations.hf_datasets.from_huggingface(dataset) of one split, or open the folder of "
@@ -58,7 +58,7 @@ def require_no_videos(dataset: object) -> None:
     No sample is read, because storage may be slow or fail. Each dataset of a mixture is checked.
 
     Raises:
-        LoaderError: There are videos; the message shows the call to write.
+        LoaderError: Samples are videos; the message shows the call to write.
     """
     for part in getattr(dataset, "datasets", (dataset,)):
         if _has_videos(part):
@@ -68,12 +68,13 @@ def require_no_videos(dataset: object) -> None:
 def require_there(
     dataset: Dataset, fields: FieldReader, images: ImageFields, maps: MapReader
 ) -> None:
-    """Raise if all of the first samples lack a field, image or map; a single sample without it is a bad sample.
+    """Raise if each of the first samples lacks a field, image or map that the loader reads.
 
-    Each dataset of a mixture is checked.
+    If only some samples lack it, these are bad samples, and nothing is raised here. Each dataset of a mixture is
+    checked.
 
     Raises:
-        LoaderError: The message names the fields that exist.
+        LoaderError: All of the first samples lack it; the message names the fields that exist.
     """
     if is_stream(dataset) or not (fields or images.fields or maps):
         return
@@ -96,7 +97,7 @@ def _has_videos(dataset: object) -> bool:
 
 
 def _find_fault(sample: Sample, fields: FieldReader, images: ImageFields, maps: MapReader) -> str:
-    """Return why a sample lacks one of the fields, images or maps; "" if it has them all."""
+    """Return which of the fields, images and maps a sample lacks, as a sentence; "" if it has them all."""
     try:
         fields.read(sample)
         for _, field in images.fields:

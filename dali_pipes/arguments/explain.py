@@ -1,4 +1,4 @@
-"""The text of `Loader.explain`, and the repr of a loader."""
+"""Make the text of `Loader.explain`, and the repr of a loader."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -22,7 +22,13 @@ from readers.video.info import peculiarity_lines
 
 
 def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
-    """Return the repr of a loader; `steps` are the steps in use, None before the first use."""
+    """Return the repr of a loader.
+
+    Args:
+        setup: The configuration of the loader.
+        steps: The steps of an epoch on this rank; None before the loader's first use.
+        epoch: The current epoch.
+    """
     options, choice, order = setup.options, setup.choice, setup.fetcher.order
     batch_size, last_batch = options.batch_size, options.last_batch
     if steps is not None:
@@ -35,12 +41,12 @@ def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
 
 
 def explain(setup: Setup, steps: AnySteps, machines: Sequence[str] = ()) -> Iterator[str]:
-    """Yield one line for each choice, stage and setting.
+    """Yield the lines of `Loader.explain`: one for each choice, stage and setting.
 
     Args:
         setup: The configuration of the loader.
         steps: The steps of an epoch on this rank.
-        machines: The machines of the Ray workers that have started.
+        machines: The names of the machines on which Ray workers have started.
     """
     yield from setup.choice.reasons
     yield from _samples(setup)
@@ -58,7 +64,7 @@ def explain(setup: Setup, steps: AnySteps, machines: Sequence[str] = ()) -> Iter
 
 
 def _samples(setup: Setup) -> Iterator[str]:
-    """Describe views, clips, and images that are not RGB of 8 bits."""
+    """Yield lines about views, clips, and images that are not RGB of 8 bits."""
     views, clips, images = setup.views, setup.fetcher.clips, setup.fetcher.images
     if len(views) > 1:
         yield (
@@ -76,7 +82,7 @@ def _samples(setup: Setup) -> Iterator[str]:
 
 
 def _recipes(setup: Setup) -> Iterator[str]:
-    """Describe the stages of each recipe; if a function makes them for many sizes, only the first size."""
+    """Yield lines about the stages of each recipe; if a function makes one recipe per size, only of the first size."""
     variants = setup.fetcher.variants
     schedule = variants.schedules[0]
     sizes = ""
@@ -103,7 +109,7 @@ def _stages(view: View) -> Iterator[str]:
 
 
 def _values(setup: Setup, steps: AnySteps) -> Iterator[str]:
-    """Describe labels, targets and maps."""
+    """Yield lines about labels, targets and maps."""
     fetcher = setup.fetcher
     if steps.group > 1:
         shape = [steps.batch_size, setup.num_classes]
@@ -122,7 +128,7 @@ def _values(setup: Setup, steps: AnySteps) -> Iterator[str]:
 
 
 def _order(setup: Setup, steps: AnySteps) -> Iterator[str]:
-    """Describe the choice of a step's size, and the order of the samples."""
+    """Yield lines about the image size of each step, and about the order of the samples."""
     fetcher = setup.fetcher
     sizes, unit = fetcher.variants.sizes, "image" if fetcher.clips is None else "clip"
     if isinstance(sizes, MultiScale):
@@ -152,7 +158,7 @@ def _order(setup: Setup, steps: AnySteps) -> Iterator[str]:
 
 
 def _decoding(setup: Setup) -> str:
-    """Describe the decoder, and how exact it is."""
+    """Return a text about the decoder, and how far its pixels may differ from other decoders."""
     execution, choice, clips = setup.options.execution, setup.choice, setup.fetcher.clips
     decoded = "images decoded exactly"
     if clips is not None:
@@ -164,7 +170,7 @@ def _decoding(setup: Setup) -> str:
 
 
 def _frames(choice: Choice, clips: ClipSource) -> str:
-    """Describe the decoder of the frames of clips."""
+    """Return a text about the decoder of the frames of clips."""
     with suppress(VideoError):  # if the first video cannot be read, it is not a folder of frames
         if clips.parts(0)[0].info.codec == FRAMES_CODEC:
             return "files of their own, decoded as images on the CPU"
@@ -174,7 +180,7 @@ def _frames(choice: Choice, clips: ClipSource) -> str:
 
 
 def _threads(setup: Setup, machines: Sequence[str]) -> str:
-    """Describe the threads and processes that make the batches, and the number of batches ahead."""
+    """Return a text about the threads and processes that make the batches, and how many batches they make ahead."""
     options, count = setup.options, setup.threads_of_all
     threads = f"threads: {count}"
     if options.num_threads is None and options.workers is None and count < usable_cores():

@@ -1,4 +1,4 @@
-"""Choose the number of helper processes of a loader, with the reason."""
+"""Choose how many helper processes a loader starts, and state the reason."""
 
 import multiprocessing
 import os
@@ -23,11 +23,11 @@ _CORES_PER_PROCESS = 16
 
 @dataclass(frozen=True, slots=True)
 class HelperChoice:
-    """The number of helper processes that make the batches.
+    """How many helper processes make the batches, and why.
 
     Attributes:
-        count: Number of processes; 0 uses threads of the training process.
-        reason: The reason for the choice of "auto", shown by `Loader.explain`; "" if the user chose.
+        count: Count of processes; 0 means threads of the training process.
+        reason: Why "auto" chose this count, as `Loader.explain` shows it; "" if the user chose the count.
     """
 
     count: int
@@ -41,14 +41,14 @@ def choose_helpers(
     fetcher: Fetcher,
     views: Sequence[Sequence[View]],
 ) -> HelperChoice:
-    """Return the number of helper processes.
+    """Return how many helper processes to start, with the reason.
 
     Args:
-        asked: As for Execution(helper_process=...).
-        num_threads: Number of threads of all processes together.
+        asked: The user's choice, as for Execution(helper_process=...).
+        num_threads: Count of threads of all processes together.
         choice: The chosen decoder and device.
         fetcher: The fetcher; each process would get a pickled copy.
-        views: The views for each recipe of the run.
+        views: For each recipe of the run, its views.
 
     Raises:
         LoaderError: Several processes are requested for a stream.
@@ -77,7 +77,7 @@ def choose_helpers(
 
 
 def _obstacle(choice: Choice, fetcher: Fetcher, views: Sequence[Sequence[View]]) -> str:
-    """Return why "auto" starts no processes; "" if it starts some."""
+    """Return the reason why "auto" starts no helper processes; "" if nothing prevents them."""
     begins_with_one_size = all(
         view.recipe.decode_size is not None for of_recipe in views for view in of_recipe
     )
@@ -106,7 +106,7 @@ def _obstacle(choice: Choice, fetcher: Fetcher, views: Sequence[Sequence[View]])
 
 
 def _obstacle_to_sending(fetcher: Fetcher) -> str:
-    """Return why the dataset and the recipe cannot be sent to a process; "" if they can."""
+    """Return the reason why the dataset or the recipe cannot be sent to a process; "" if both can be."""
     try:
         data = bytes(pickle_parts(fetcher)[0])
     except Exception as error:  # noqa: BLE001 - each class is pickled in ways of its own

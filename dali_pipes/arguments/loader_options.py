@@ -53,7 +53,7 @@ class Options:
 
     @property
     def user_pipeline(self) -> DaliDecoder | None:
-        """The pipeline of `from_dali`, if it is the decoder; else None."""
+        """The user's DALI pipeline, if `decoder` is the result of `from_dali`; else None."""
         return self.decoder if isinstance(self.decoder, DaliDecoder) else None
 
     def bad_sample_limit(self, length: int) -> int:
@@ -63,10 +63,10 @@ class Options:
         return self.max_bad_samples
 
     def check(self) -> None:
-        """Raise if arguments are invalid for every dataset on every machine.
+        """Check the arguments as far as possible without the dataset and without this machine's properties.
 
         Raises:
-            LoaderError: The message says what is allowed.
+            LoaderError: An argument is invalid; the message says what is allowed.
         """
         require_sizes(self.buckets, self.sizes)
         require_dataset(self.dataset)
@@ -107,7 +107,10 @@ class Options:
 def require_fits_samples(
     options: Options, images: ImageFields, variants: Variants, clips: ClipSource | None
 ) -> None:
-    """Raise if the arguments do not fit the samples: videos without clips, clips, or other images than RGB of 8 bits."""
+    """Raise if arguments do not apply to the samples: to clips, or to images that are not RGB of 8 bits.
+
+    Also raise if the samples are videos that are not wrapped in Clips.
+    """
     if clips is not None:
         _require_images_of_clips(options, images)
     elif options.images.fields is None:
@@ -128,7 +131,7 @@ def require_fits_samples(
 
 
 def _require_images_of_clips(options: Options, images: ImageFields) -> None:
-    """Raise for arguments about images that do not apply to clips."""
+    """Raise if an argument was given that applies to images only, although the samples are clips."""
     targets = options.images.targets
     refuse(
         (

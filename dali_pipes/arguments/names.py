@@ -1,4 +1,4 @@
-"""Advice for unknown keywords and attributes of a loader: where they moved, similar names, names in other libraries."""
+"""Advise on unknown keywords and attributes of a loader, by old names, similar names, and names of other libraries."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
@@ -80,7 +80,7 @@ def _is_moved(name: str, value: object) -> bool:
 
 
 def spelled(settings: Mapping[str, Any]) -> str:
-    """Return settings with plain names as the keywords of a Loader, as Python code.
+    """Return Python code of a Loader's keywords for settings that are given by plain names, such as "prefetch".
 
     Example:
         >>> spelled({"seed": 1, "prefetch": 4, "cache": "device"})
@@ -108,7 +108,11 @@ def _changed_fields(value: Any) -> list[str]:
 
 
 def with_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords of a Loader with further settings, given by plain names such as "prefetch" and "seed".
+    """Return the keywords of a Loader, with further settings put into the value objects that hold them.
+
+    Args:
+        keywords: Keywords of a Loader, such as ``execution=Execution(...)``.
+        settings: Settings by plain name, such as "prefetch" (a field of Execution) and "seed".
 
     Raises:
         LoaderError: A value is not allowed.
@@ -130,7 +134,7 @@ def with_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> d
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return ``": use ..."`` with a similar name, or "" if there is none."""
+    """Return ``": use ..."`` with the known name that is most similar to `name`, or "" if none is similar."""
     near = name if name in _ELSEWHERE else closest(name, [*known, *_ELSEWHERE, *_MOVED])
     if near in _MOVED and near not in known:
         return f": use {spelled({near: ...})}"
@@ -138,12 +142,12 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def is_known(owner: type, name: str) -> bool:
-    """Return whether a class has such an attribute or argument."""
+    """Return whether a class has an attribute or a constructor argument of this name."""
     return hasattr(owner, name) or name in signature(owner).parameters or name in _MOVED
 
 
 def refuse_attribute(loader: Any, name: str, value: Any) -> NoReturn:
-    """Raise on setting an attribute, because that would have no effect.
+    """Raise the error for an attempt to set an attribute of a loader, because that would have no effect.
 
     Raises:
         AttributeError: Always; the message says what to do instead.

@@ -98,7 +98,9 @@ class ImageOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """How a loader makes its batches: ``Loader(execution=Execution(...))``. Samples, order and draws do not depend on it.
+    """How a loader makes its batches: ``Loader(execution=Execution(...))``.
+
+    Which samples a batch has, their order and their draws do not depend on these arguments.
 
     Args:
         exact: Whether the fused engine resamples once per warp, as the other engines always do. Otherwise it resamples
@@ -113,10 +115,10 @@ class Execution:
         cache: With decoder="cuda", "device" keeps the encoded bytes of JPEGs on the GPU, so that later epochs do not
             upload them again; files are added as long as more GPU memory is free than the cache takes. A file that
             changes is uploaded again. `Loader.close` frees the memory, except for bytes that running loops still read.
-        prefetch: Number of batches prepared ahead, by each helper process if there are any; with DALI up to two more
+        prefetch: Count of batches prepared ahead (with helper processes, by each of them); with DALI up to two more
             are in the other stages. "auto" uses as many as keep all threads busy, at least 2, but at most 1 GiB of
             images and files. A pipeline of `from_dali` uses its own prefetch_queue_depth.
-        helper_process: Number of separate processes that read, decode and, on a CPU, augment, with `num_threads`
+        helper_process: Count of separate processes that read, decode and, on a CPU, augment, with `num_threads`
             threads together; process k % count makes step k. The training process takes finished batches from shared
             memory, so Python code in the training loop does not slow the loader down, and each process has its own GIL.
             False or 0 uses threads of the training process; True starts one process for every 16 cores, at least one.
@@ -162,7 +164,7 @@ class Execution:
 
     @property
     def fewest_ahead(self) -> int:
-        """Number of steps prepared ahead if that number cannot change during a loop."""
+        """Count of steps prepared ahead at least: with prefetch="auto", the count may grow during a loop."""
         return 2 if self.prefetch == "auto" else self.prefetch
 
     @property
@@ -171,10 +173,10 @@ class Execution:
         return self.decode == "fast"
 
     def require_decoder(self, decoder: Any) -> None:
-        """Raise for settings that a decoder does not support.
+        """Raise if a setting is given that a decoder does not support.
 
         Raises:
-            LoaderError: The message names the decoder that supports the setting.
+            LoaderError: The decoder does not support it; the message names a decoder that does.
         """
         refuse(
             (
@@ -243,8 +245,8 @@ class BlockShuffle:
     """``shuffle="block"`` with a different window: ``Loader(shuffle=BlockShuffle(window=1024))``.
 
     Args:
-        window: Number of samples in the open blocks together; "block" alone uses 4096, or 16 blocks if that is more.
-            For a stream: samples in its shuffle buffer; "block" alone uses 4096.
+        window: Count of samples in all open blocks together; "block" alone uses 4096, or 16 blocks if that is more.
+            For a stream: size of the shuffle buffer in samples; "block" alone uses 4096.
 
     Raises:
         LoaderError: The window is not an integer of 1 or more.

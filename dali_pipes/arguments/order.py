@@ -1,4 +1,4 @@
-"""The order of the samples and the steps of an epoch: shuffle, buckets, sizes and batch size."""
+"""Make the order of the samples and the steps of an epoch from the shuffle, buckets, sizes and batch size."""
 
 import warnings
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ def require_sizes(buckets: Any, sizes: Any) -> None:
 
 
 def require_batch_size(batch_size: Any, buckets: Buckets | None) -> None:
-    """Raise if a batch size is not positive, or batch sizes by size do not match the buckets."""
+    """Raise if a batch size is not positive, or if a dictionary of batch sizes does not match the buckets' sizes."""
     if buckets is None and isinstance(batch_size, Mapping):
         raise LoaderError(
             "batch_size is a dictionary, and there are no buckets; give an integer, or buckets=Buckets(...)"
@@ -94,18 +94,20 @@ def order_in_buckets(
     shuffle: ShuffleChoice,
     field: str | None = None,
 ) -> BucketOrder:
-    """Return the order of samples in buckets; sizes that no column holds are read from the headers, once.
+    """Return the order of samples in buckets.
+
+    Image sizes that no column of the dataset holds are read from the images' headers, once.
 
     Args:
         dataset: Any dataset of images.
-        order: Its order without buckets.
-        buckets: The sizes.
+        order: The order of the dataset's samples without buckets.
+        buckets: The image sizes of the buckets.
         seed: Seed of the order.
-        shuffle: As for Loader.
+        shuffle: The shuffle, as for Loader.
         field: The field of the first image, if the loader was given one; else None.
 
     Raises:
-        LoaderError: The dataset or the shuffle has its own order.
+        LoaderError: The dataset or the shuffle has an order of its own, which buckets would change.
     """
     if not isinstance(order, Order):
         raise LoaderError(
@@ -121,7 +123,7 @@ def order_in_buckets(
     codes = np.empty(len(sizes), np.uint8)
     for start in range(0, len(sizes), _SORTED_AT_ONCE):
         piece = sizes[start : start + _SORTED_AT_ONCE].astype(np.int64)
-        # An image without a size is a bad sample in any bucket; the smallest size is a valid number for it.
+        # An image whose size cannot be read is a bad sample in any bucket; the smallest size is a valid stand-in.
         piece[(piece == 0).any(axis=1)] = 1
         codes[start : start + _SORTED_AT_ONCE] = buckets.of(piece)
     return BucketOrder(buckets, codes, seed, shuffle)
@@ -163,7 +165,7 @@ def make_steps(
 
 
 def warn_of_small_buckets(steps: object, *, stacklevel: int) -> None:
-    """Warn of buckets that do not fill a step, so that their samples are never used."""
+    """Warn if buckets have too few samples to fill a step, so that these samples are never used."""
     if not isinstance(steps, BucketSteps) or steps.last_batch != "drop":
         return
     order, world_size = steps.order, steps.world_size

@@ -19,12 +19,13 @@ _GIVE = "give Loader(rank=..., world_size=...)"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One of the processes that share the steps.
+    """The rank of a process, and the number of processes that share the steps.
 
     Attributes:
-        rank: 0 <= rank < world_size.
-        world_size: Number of processes.
-        source: Where the numbers come from, for people; with "default" the process is rank 0 of 1.
+        rank: Rank of the process, 0 <= rank < world_size.
+        world_size: Count of processes.
+        source: Where rank and world size were found, as text for messages; "default" if nothing states them and the
+            process is rank 0 of 1.
     """
 
     rank: int
@@ -46,13 +47,13 @@ class Ranks:
     Args:
         rank: The rank; or a one-dimensional DeviceMesh of torch, whose processes share each step, without `world_size`;
             or None to use the process group and the environment.
-        world_size: The number of processes, or None.
+        world_size: The count of processes; None to use the process group and the environment.
 
     Attributes:
-        writes: Whether this process writes the files of its rank: in a mesh, several processes may have the same rank.
+        writes: Whether this process writes the files of its rank: in a mesh, several processes may have one rank.
 
     Raises:
-        LoaderError: Only one of them is given, or they are invalid.
+        LoaderError: Only one of rank and world size is given, or they are invalid.
     """
 
     def __init__(self, rank: int | DeviceMesh | None, world_size: int | None) -> None:
@@ -62,7 +63,7 @@ class Ranks:
         if hasattr(rank, "get_local_rank"):  # duck typing: any kind of mesh
             mesh: Any = rank
             self._given = _of_mesh(mesh, world_size)
-            # Processes that differ in other dimensions have the same samples; those in the mesh of process 0 write.
+            # Processes that differ in other dimensions of the root mesh have equal samples; only those in the mesh of process 0 write.
             self.writes = bool((mesh.mesh == 0).any())
             # torch has no public name for the root mesh.
             root = getattr(mesh, "_get_root_mesh", None)
@@ -71,7 +72,7 @@ class Ranks:
             self._given = _of_numbers(rank, world_size)
 
     def warn_of_files(self, *paths: object, stacklevel: int) -> None:
-        """Warn of files that no process writes, because the mesh does not contain process 0.
+        """Warn that these files will not be written by this process's mesh, because it does not contain process 0.
 
         The text does not say which processes have separate samples: separately created meshes cannot be distinguished.
         """
@@ -94,17 +95,18 @@ class Ranks:
         return self._given or _group() or _ray_train() or _environment() or _ALONE
 
     def guess(self) -> Process:
-        """Return rank and world size at this moment; 0 of 1 if `now` raises.
+        """Return rank and world size at this moment, or rank 0 of 1 if `now` raises.
 
-        A process group may be started before the loader's first use; if there is none by then, `settle` raises the error.
+        A process group may still be started before the loader's first use; if it is not, `settle` raises the error.
         """
         return self._given or found_process() or _ALONE
 
     def expected(self) -> Process:
-        """Return the fixed rank and world size, or else those of this moment, without fixing them.
+        """Return the fixed rank and world size or, before they are fixed, those of this moment.
 
         Raises:
-            LoaderError: As for `settle` and `now`.
+            LoaderError: A process group or the environment contradicts the fixed numbers, or the environment has only
+                one of rank and world size, or invalid ones.
         """
         return self.now() if self._settled is None else self.settle()
 
@@ -136,7 +138,7 @@ class Ranks:
 
 
 def _group() -> Process | None:
-    """Return rank and world size of torch's default process group; None without one."""
+    """Return rank and world size of torch's default process group; None if no group is initialised."""
     group = torch.distributed
     if not (group.is_available() and group.is_initialized()):
         return None
@@ -144,7 +146,7 @@ def _group() -> Process | None:
 
 
 def _ray_train() -> Process | None:
-    """Return rank and world size from Ray Train if this is one of its workers; else None."""
+    """Return rank and world size from Ray Train if this process is a Ray Train worker; else None."""
     train = sys.modules.get("ray.train")
     if train is None:
         return None
@@ -211,7 +213,7 @@ def _environment() -> Process | None:
 
 
 def found_process() -> Process | None:
-    """Return rank and world size of the process group or the environment; None if missing or incomplete."""
+    """Return rank and world size from the process group or the environment; None if neither states both."""
     try:
         return _group() or _ray_train() or _environment()
     except LoaderError:
@@ -219,7 +221,7 @@ def found_process() -> Process | None:
 
 
 def _warn_of_others(given: Process) -> None:
-    """Warn if the processes cannot share the epoch evenly; a world size that divides their number is normal."""
+    """Warn if the given world size does not divide the number of launched processes, so that they cannot share evenly."""
     found = found_process()
     if found is not None and found.world_size % given.world_size:
         warnings.warn(

@@ -30,7 +30,7 @@ _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
 
 def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> None:
-    """Raise if recipes do not support such images, if the dtype cannot hold the result, or if views have different labels.
+    """Check that the recipes support the stored images and the dtype of the batch, and that views agree on labels.
 
     Args:
         variants: All recipes of the run.
@@ -74,17 +74,17 @@ def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> Non
 
 
 def find_num_classes(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
-    """Return the number of classes of mixed labels; None if nothing is mixed or samples have no labels.
+    """Return the count of classes, which mixed labels need; None if nothing is mixed or samples have no labels.
 
-    For labels that are vectors, it is their length.
+    For labels that are vectors, the result is their length.
 
     Args:
-        recipes: The run's recipes that make labels.
+        recipes: The run's recipes whose mixing determines the labels.
         dataset: The dataset, which knows its class names.
 
     Raises:
-        LoaderError: Samples with labels are mixed, and the number of classes is unknown or contradictory; or label
-            vectors have a different length, or several lengths.
+        LoaderError: Samples with labels are mixed, and the count of classes is unknown or contradictory; or label
+            vectors have several lengths, or a length other than the count of classes.
     """
     mixing = [recipe for recipe in recipes if recipe.group > 1]
     if not mixing:
@@ -117,10 +117,10 @@ def find_num_classes(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
 
 
 def _require_unlabelled(recipe: Recipe, dataset: Dataset) -> None:
-    """Raise if labels would be mixed without a number of classes; warn if the data seems to have no labels.
+    """Raise if a few samples have labels, which cannot be mixed without a count of classes; warn if none has a label.
 
     Raises:
-        LoaderError: The data has labels, as far as a few samples show.
+        LoaderError: A sample has a label.
     """
     samples = [] if is_stream(dataset) else list(probed_samples(dataset, _NUM_PROBED))
     if not samples or any(class_number(sample.label) != -1 for sample in samples):
@@ -135,7 +135,7 @@ def _require_unlabelled(recipe: Recipe, dataset: Dataset) -> None:
 
 
 def no_class_count(recipe: Recipe) -> LoaderError:
-    """Return the error for mixed labels with an unknown number of classes."""
+    """Return the error for labels that are mixed although the count of classes is unknown."""
     name = _mixing_name(recipe)
     return LoaderError(
         f"{name} mixes labels, and neither the recipe nor the dataset says how many classes there are; "
@@ -148,15 +148,15 @@ def _mixing_name(recipe: Recipe) -> str:
 
 
 def _may_have_targets(sample: Sample) -> bool:
-    """Return whether a sample may have boxes or masks, which have their own labels."""
+    """Return whether a sample may have boxes or masks, which have labels of their own."""
     return any(name == "json" or mask_number(name) is not None for name in sample.fields)
 
 
 def require_evaluation_options(last_batch: str, options: Mapping[str, Any]) -> None:
-    """Raise for options that would leave samples out of an evaluation, or repeat some.
+    """Raise if an option would leave samples out of an evaluation, or repeat samples.
 
     Raises:
-        LoaderError: The message says what to leave out.
+        LoaderError: An option does so; the message names the option to remove.
     """
     refuse(
         (
@@ -180,7 +180,7 @@ def check_evaluation(dataset: Dataset, order: AnyOrder, variants: Variants) -> N
     """Raise if an evaluation would repeat samples or change recipes; warn if it draws at random.
 
     Raises:
-        LoaderError: The dataset has its own order, like a weighted mixture, or sizes or recipes change.
+        LoaderError: The dataset has its own order, like a weighted mixture, or image sizes or recipes change.
     """
     stream = order.stream if isinstance(order, StreamOrder) else None
     refuse(
@@ -219,14 +219,17 @@ def check_evaluation(dataset: Dataset, order: AnyOrder, variants: Variants) -> N
 
 
 def random_steps(recipes: Sequence[Recipe]) -> list[Operation]:
-    """Return the operations that draw random numbers, including those with empty ranges."""
+    """Return the operations that draw random numbers, even if their ranges allow only one value."""
     return [step for recipe in recipes for step in recipe.operations if any(step.slots)]
 
 
 def warn_of_training(
     dataset: Dataset, variants: Variants, order: AnyOrder, steps: AnySteps, *, stacklevel: int
 ) -> None:
-    """Warn if a recipe without random operations is shuffled and samples are left out, as in training."""
+    """Warn if a loader looks like an evaluation with training options.
+
+    That is so if the recipe has no random operation, but samples are shuffled and some are left out.
+    """
     is_meant = (
         isinstance(order, StreamOrder)
         or isinstance(dataset, Clips)

@@ -1,4 +1,4 @@
-"""Setup: the parts of a loader, made from its checked arguments."""
+"""Make the parts of a loader (its Setup) from its checked arguments."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -40,12 +40,12 @@ class Setup:
 
     Attributes:
         options: The loader's arguments.
-        choice: The choices for "auto".
-        fetcher: The first stage.
-        variants: The views, with their engines, for each recipe of the run.
-        num_threads: Number of decoding and augmenting threads of each process that makes batches.
-        num_classes: Number of classes of mixed labels; None if it is not needed.
-        helpers: Number of helper processes, with the reason.
+        choice: Device, decoder and engine, with every "auto" replaced.
+        fetcher: The first stage, which reads samples and draws their parameters.
+        variants: For each recipe of the run, its views with their engines.
+        num_threads: Count of decoding and augmenting threads of each process that makes batches.
+        num_classes: Count of classes, if labels are mixed; None if it is not needed.
+        helpers: How many helper processes make the batches, with the reason.
     """
 
     options: Options
@@ -63,7 +63,7 @@ class Setup:
 
     @property
     def steps_read_ahead(self) -> int:
-        """Number of steps that threads read and plan ahead of a decoding GPU; each takes a thread about 10 ms."""
+        """Count of steps that threads read and plan ahead of a decoding GPU; a step takes a thread about 10 ms."""
         prefetch = self.options.execution.prefetch
         if prefetch != "auto":
             return prefetch
@@ -71,7 +71,7 @@ class Setup:
 
     @property
     def threads_of_all(self) -> int:
-        """Number of decoding and augmenting threads of all workers, or of this machine if there are none."""
+        """Count of decoding and augmenting threads of all Ray workers; without Ray workers, of this machine."""
         if (workers := self.options.workers) is not None:
             return workers.count * workers.num_threads
         return self.num_threads * max(1, self.helpers.count)
@@ -136,7 +136,7 @@ def make_setup(options: Options) -> Setup:
 def make_views(
     options: Options, fetcher: Fetcher, engine: EngineName, device: torch.device
 ) -> tuple[tuple[View, ...], ...]:
-    """Compile all views of each recipe of the run for a device."""
+    """Return for each recipe of the run its views, compiled for a device."""
     execution, images = options.execution, fetcher.images
     memory_format = torch.channels_last if execution.channels_last else torch.contiguous_format
     return tuple(
@@ -161,7 +161,7 @@ def make_views(
 def _make_fetcher(
     options: Options, images: ImageFields, variants: Variants, *, is_clips: bool
 ) -> Fetcher:
-    """Make the fetcher, with the order, fields, targets and maps of the samples."""
+    """Return the fetcher, which knows the order of the samples and reads their fields, targets and maps."""
     dataset = options.dataset
     fields = as_reader(options.fields, getattr(dataset, "field_types", None))
     maps = options.images.map_reader()
@@ -198,7 +198,7 @@ def _make_fetcher(
 
 
 def _require_different_names(images: ImageFields, fields: FieldReader, maps: MapReader) -> None:
-    """Raise if two entries of a batch would have the same name."""
+    """Raise if two entries of a batch would share a name."""
     names = [*images.names, *fields.fields, *(name for name, _ in maps.maps)]
     for name in names:
         if names.count(name) > 1:

@@ -1,4 +1,4 @@
-"""Checks of single values: numbers, booleans and choices. Each error names the value and the allowed values.
+"""Check single values: numbers, booleans and choices. Each error names the value and the allowed values.
 
 `Options.check` of dali_pipes.arguments.loader_options uses them for the arguments of a Loader.
 """
@@ -16,7 +16,7 @@ def refuse(*faults: tuple[bool, str]) -> None:
         faults: Pairs: whether the fault applies, and the message.
 
     Raises:
-        LoaderError: A fault applies.
+        LoaderError: A fault applies; the text is the message of the first such fault.
     """
     for is_there, text in faults:
         if is_there:

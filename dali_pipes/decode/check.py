@@ -1,4 +1,4 @@
-"""Checks that decode images and videos; `readers.prepare.inspect` runs them."""
+"""Check images and videos by decoding them; `readers.prepare.inspect` runs these checks."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from readers.sample import Payload
 from readers.video import VideoInfo
 
 _DAMAGED = (OF_SCANS - {GOOD}) | {ODD_SCANS, UNFINISHED}
-"""Statuses that mean damage. Other bad statuses only mean that our decoder does not support the file."""
+"""Statuses that mean a damaged file. All others except GOOD only mean that our decoder does not support the file."""
 # DECODE_SECONDS, a loader's time limit per clip, is granted for this many frames.
 _FRAMES_OF_A_CLIP = 100
 
@@ -22,7 +22,7 @@ def check_image(data: Payload, size: tuple[int, int]) -> str:
 
     Args:
         data: The encoded bytes.
-        size: Height and width in the header.
+        size: Height and width that the image's header states.
     """
     try:
         decode(data, size)
@@ -41,14 +41,14 @@ def check_damage(data: Payload) -> str:
 
 
 def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> str:
-    """Decode frames as the loader does and return the error message, or "" if they decode.
+    """Decode frames of a video as the loader does and return the error message, or "" if they decode.
 
     The loader's checks find damage that FFmpeg does not report.
 
     Args:
-        data: The full file.
+        data: Bytes of the full file.
         info: Metadata of the video.
-        frames: int64 [n], numbers of frames in presentation order.
+        frames: int64 [n], indices of the frames to decode, counted in presentation order.
     """
     from dali_pipes.video.codec import ClipDeadline
     from dali_pipes.video.decode import DECODE_SECONDS, read_frames

@@ -29,14 +29,14 @@ _KINDS = {number: f"JPEG ({reason})" for number, reason in enumerate(REASONS)}
 def render_encoded(
     fetcher: Fetcher, renderer: JpegRenderer, fetched: Fetched, canvases: Canvases, start: int
 ) -> Decoded:
-    """Decode images and render their canvases; see threads.Render.
+    """Decode images, read their targets and render their canvases; see threads.Render.
 
     Args:
         fetcher: Replaces bad samples.
         renderer: Renders the sound JPEGs of the step.
         fetched: Rows of the step.
         canvases: The canvases of these rows.
-        start: Number in the step of the first row.
+        start: Index in the step of the first row.
     """
     statuses = renderer.render(start, start + len(fetched), canvases)
     is_rendered = statuses == GOOD
@@ -46,7 +46,7 @@ def render_encoded(
 
 
 def _kinds_of_others(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:
-    """Return the names of the kinds of images that our JPEG decoder did not decode."""
+    """Return for each image that our JPEG decoder did not decode the name of its kind, for the statistics."""
     kinds = []
     for row in np.flatnonzero((statuses != GOOD) & fetched.has_sample).tolist():
         # A file that was damaged after it was indexed: the other decoder reports it.
@@ -63,7 +63,7 @@ def render_parts(
     canvases: Canvases,
     start: int,
 ) -> Decoded:
-    """Render canvases from each row's decoded `needed_part`; rows without a part are decoded here."""
+    """Render canvases from the decoded part of each image, `needed_part`; images without a part are decoded here."""
     origins, _ = needed_part(fetched.draws)
     is_rendered = np.zeros(len(fetched), bool)
     for row in np.flatnonzero(fetched.has_sample).tolist():
@@ -116,9 +116,9 @@ def render_row(
     Args:
         fetcher: Replaces bad samples.
         fetched: The step.
-        fetched_row: Number of the row in `fetched`.
+        fetched_row: Index of the row in `fetched`.
         canvases: The canvases; those of a row without a sample become black.
-        canvas_row: Number of the row in `canvases`.
+        canvas_row: Index of the row in `canvases`.
 
     Returns:
         `fetched` itself, or a one-row step with the substitute if the sample is bad; and the targets of the row.
@@ -138,7 +138,7 @@ def render_row(
 
 
 def _decode_images(images: ImageFields, fetched: Fetched, row: int) -> list[NDArray[Any]]:
-    """Decode all images of a row, which must have the same size.
+    """Decode all images of a row's sample, which must have one size.
 
     Returns:
         One array [height, width, channels] per image, uint8 or float32; see decode_stored.
@@ -189,11 +189,11 @@ def render_views(
     Args:
         image: [height, width, channels], the image or a part of it.
         fetched: The step with the row's draws.
-        of_row: Number of the row in `fetched`.
+        of_row: Index of the row in `fetched`.
         canvases: The canvases to write.
-        row: Number of the row in `canvases`.
+        row: Index of the row in `canvases`.
         origin: Top and left of the part in the full image, in pixels.
-        number: Number of the image in the sample.
+        number: Index of the image among the images of the sample.
     """
     pixels = torch.from_numpy(image)
     outs = canvases.of(row, fetched.draws, of_row, number)

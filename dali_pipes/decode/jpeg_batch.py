@@ -1,4 +1,4 @@
-"""Render the canvases of many JPEGs in one call of compiled code; files that it does not support are left to other decoders.
+"""Render the canvases of many JPEGs in one call of compiled code; other decoders take files that it does not support.
 
 The files of a step are looked up once, together; then threads render the rows in parts.
 """
@@ -65,7 +65,7 @@ class JpegRenderer:
         Args:
             start: The first row.
             stop: The row after the last one.
-            canvases: The canvases of these rows.
+            canvases: The canvases of these rows; written.
 
         Returns:
             int32 [stop - start], a status of `dali_pipes.jpeg.status` for each row; its canvases are rendered if it is GOOD.
@@ -145,7 +145,7 @@ class JpegRenderer:
         room: NDArray[np.void],
         statuses: NDArray[np.int32],
     ) -> None:
-        """Store the results of new files, except statuses that come from the header alone."""
+        """Store the statuses and seek points of new files, except statuses that come from the header alone."""
         assert self._store is not None
         kept = (files["judge"] == 1) & (files["noted"] >= 0) & np.isin(statuses, _OF_SCANS)
         first = (files["seek_points"] - room.__array_interface__["data"][0]) // SEEK_POINT.itemsize
@@ -172,10 +172,10 @@ def list_files(
     """Return records of encoded images, with their seek points and restart intervals.
 
     Args:
-        dtype: ENCODED or a dtype with the same fields; additional fields are zero.
+        dtype: ENCODED, or a dtype with at least its fields; additional fields are zero.
         spans: int64 [n, 2], address and length in bytes of each file.
         restarts: See `Fetched.restarts`.
-        known: KNOWN [n]; None if nothing is known.
+        known: KNOWN [n], the statuses and seek points of the files; None if they are not known.
 
     Returns:
         The records; and int64 [...], the offsets in their files at which restart intervals begin.
@@ -195,7 +195,7 @@ def list_files(
 
 
 def parts_of(fetched: Fetched, shrink: NDArray[np.int64] | int = 1) -> NDArray[np.void]:
-    """Return the part of each image that its views need, rounded out to full pixels of the shrunk image: RECT [n]."""
+    """Return the part of each image that its views need, enlarged to full pixels of the shrunk image: RECT [n]."""
     from dali_pipes.decode.jpeg_batch_kernel import RECT
 
     first, shape = needed_part(fetched.draws)
@@ -229,7 +229,7 @@ def _choose_shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def _unshrink_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
-    """Set the factor to 1 if pixels of the shrunk stored image would not align with those of the upright one.
+    """Set an image's factor to 1 if pixels of the shrunk stored image would not align with those of the upright image.
 
     Shrunk pixels are counted from the top left of the stored image, which EXIF orientation may turn to another corner.
     """

@@ -1,4 +1,4 @@
-"""The decode stage of JPEGs as one compiled function: from encoded bytes to canvases."""
+"""Compile the decode stage of JPEGs to one function, from encoded bytes to canvases."""
 
 from typing import Any
 
@@ -44,11 +44,12 @@ def render_rows(
             a multiple or at the end of the image.
         shrink: int64 [n], 1, 2, 4 or 8: the image is decoded at its size divided by this.
         offsets: int64 [...], offsets at which restart intervals begin, for files that have known ones.
-        crops: CROP [V, n].
-        canvases: int64 [V, n, 3]: address, height and width.
-        antialias: bool [V].
+        crops: CROP [V, n], the crop of each view.
+        canvases: int64 [V, n, 3]: address, height and width of each canvas.
+        antialias: bool [V], whether each view is low-pass filtered when it shrinks.
         memory: Three arrays, uint8 [...]: scratch for decoding, memory for the largest part, scratch for resizing.
-        statuses: int32 [n], written: GOOD, or an index of jpeg.REASONS; then the canvases are undefined.
+        statuses: int32 [n], written: GOOD, or another status (an index into jpeg.REASONS), with which the canvases are
+            undefined.
     """
     decoding, pixels, resizing = memory
     for row in range(len(statuses)):

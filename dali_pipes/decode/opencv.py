@@ -26,7 +26,7 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
 
     Args:
         data: The encoded bytes.
-        size: Height and width in the header.
+        size: Height and width that the image's header states.
 
     Returns:
         uint8 [height, width, 3].
@@ -61,7 +61,7 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 @cache
 def opencv_5() -> ModuleType | None:
-    """Return OpenCV 5 or newer; None if it is not installed."""
+    """Return the module cv2 if OpenCV 5 or newer is installed; else None."""
     try:
         import cv2
     except ImportError:
@@ -105,7 +105,7 @@ def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:
 
 
 def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Apply an EXIF orientation, 1 to 8, to an array [height, width, ...]."""
+    """Return an array [height, width, ...] after an EXIF orientation, 1 to 8, is applied to it."""
     if orientation >= 5:
         array = array.swapaxes(0, 1)
     if orientation in (3, 4, 7, 8):

@@ -1,4 +1,4 @@
-"""The rows of a step that a GPU decoder leaves to our threads: PNGs, damaged JPEGs, samples with bad targets."""
+"""Render on our threads the rows that a GPU decoder leaves out: PNGs, damaged JPEGs, samples with bad targets."""
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
@@ -25,9 +25,10 @@ class RemainingRows:
     """Rows that our threads render, each from its full image.
 
     Attributes:
-        rows: Numbers of the rows in the step, ascending.
+        rows: Indices of the rows in the step, ascending.
         canvases: Canvases of these rows.
-        tasks: A future per row. Its result is (fetched, targets); `fetched` is the input, or a one-row step with the substitute.
+        tasks: A future per row, with the result of `render_row`: the step, or a one-row step with the row's substitute;
+            and the row's targets.
     """
 
     rows: list[int]
@@ -94,8 +95,8 @@ def read_targets(
     """Read the targets of rows whose images a device decodes.
 
     Returns:
-        The step with these targets, in which rows with bad targets have no sample or a substitute; and the numbers of
-        these bad rows.
+        The step with these targets, in which rows with bad targets have no sample or a substitute; and the indices of
+        the rows with bad targets.
     """
     fetched, targets, bad = decoded.fetched, list(decoded.targets), []
 
@@ -117,7 +118,7 @@ def read_targets(
 
 
 def put_canvases(canvases: ViewCanvases, rendered: ViewCanvases, rows: Sequence[int]) -> None:
-    """Write canvases of some rows of a view, which were rendered on the CPU and uploaded, into the canvases of all its rows."""
+    """Copy into a view's canvases the uploaded canvases of some rows, which were rendered on the CPU."""
     if isinstance(canvases, list):
         for row, one in zip(rows, rendered, strict=True):
             canvases[row] = one

@@ -18,7 +18,7 @@ from readers.sample import Payload
 
 _GRAY, _GRAY_WITH_ALPHA = 0, 4  # colour types of PNG, byte 25 of a file
 _FULL_RANGES = (255, 65535)
-"""Largest values of a PNM that use the full range of 8 or 16 bits; others would need scaling."""
+"""Largest values that a PNM may declare: those of the full range of 8 or 16 bits. Other files would need scaling."""
 _PNM_MAXIMUM = re.compile(rb"P[2356](?:(?:\s|#[^\n]*\n)+\d{1,9}){2}(?:\s|#[^\n]*\n)+(\d{1,5})\s")
 _TYPES = {8: ("uint8",), 16: ("uint16",), "float32": ("float16", "float32")}
 """NumPy types that a file may have, by the requested depth."""
@@ -29,15 +29,15 @@ def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDAr
 
     Args:
         data: The encoded bytes: PNG, TIFF, NumPy (.npy), JPEG, WebP, BMP or PNM.
-        size: Height and width in the header.
-        kind: Number of channels and depth that the image must have.
+        size: Height and width that the image's header states.
+        kind: Count of channels and depth that the image must have.
 
     Returns:
         [height, width, channels]: uint8 for a depth of 8; float32 in [0, 1] for 16 (the value divided by 65535); the
         stored float32 values for "float32".
 
     Raises:
-        DecodeError: The bytes do not decode, or have another number of channels, depth or size.
+        DecodeError: The bytes do not decode, or have other channels, another depth or another size.
     """
     header, array = _read_upright(data, kind.channels)
     _require_kind(array, header, kind)
@@ -53,7 +53,7 @@ def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
     """Return the stored values of an image with any numeric type, upright: [height, width, channels].
 
     Raises:
-        DecodeError: The image does not decode, or has another number of channels.
+        DecodeError: The image does not decode, or does not have `channels` channels.
     """
     header, array = _read_upright(data, channels)
     if array.ndim != 3 or array.shape[2] != channels:
@@ -65,7 +65,10 @@ def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
 
 
 def _read_upright(data: Payload, channels: int) -> tuple[Header, NDArray[Any]]:
-    """Return the header and the upright image [height, width, channels], RGB. The channels may differ from the requested number."""
+    """Return the header and the upright image [height, width, channels], RGB.
+
+    The image may have another count of channels than requested.
+    """
     try:
         header = read_header(data)
     except HeaderError as error:
@@ -104,7 +107,7 @@ def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
 
 
 def _require_plain(data: Payload, header: Header) -> None:
-    """Raise for images of which OpenCV would drop transparency, or whose values it would not scale."""
+    """Raise if OpenCV would drop the image's transparency, or would not scale its values."""
     if header.format == "png" and header.has_alpha and data[25] == _GRAY:
         raise DecodeError("a gray png with one transparent level: store an alpha channel, or none")
     found = _PNM_MAXIMUM.match(data) if header.format == "ppm" else None
@@ -115,7 +118,7 @@ def _require_plain(data: Payload, header: Header) -> None:
 
 
 def _require_kind(array: NDArray[Any], header: Header, kind: ImageKind) -> None:
-    """Raise for another number of channels or another type; a silent conversion would change values."""
+    """Raise if the image has other channels or another type than requested; a silent conversion would change values."""
     channels = array.shape[2] if array.ndim == 3 else None
     if channels == kind.channels and array.dtype.name in _TYPES[kind.depth]:
         return

@@ -18,9 +18,9 @@ class CpuDecoder(Decoder):
     """Decodes images and clips on our own threads, which also augment the rendered canvases; see Decoder.
 
     Args:
-        fetcher: Has the kind of the images, and replaces bad samples.
+        fetcher: Knows the channels and depth of the images, and replaces bad samples.
         spawn: Starts rendering a step and augmenting it afterwards.
-        prefetch: Number of steps in flight besides the current one; "auto" chooses as many as keep the workers busy.
+        prefetch: Count of steps in flight besides the current one; "auto" chooses as many as keep the workers busy.
         workers: The threads.
         fast: Whether JPEGs may be decoded at a smaller size.
         store: Stores the seek points of JPEGs; None stores none.

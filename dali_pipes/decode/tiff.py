@@ -1,4 +1,4 @@
-"""Decode TIFF files with any number of channels with tifffile: one page of several samples, or several pages of one."""
+"""Decode TIFF files of any number of channels with tifffile: channels are samples of one page, or separate pages."""
 
 import io
 from itertools import islice
@@ -19,9 +19,9 @@ _PHOTOMETRIC = ("MINISBLACK", "RGB")
 def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
     """Decode a TIFF as stored, without applying its orientation.
 
-    In a file with one page, the channels are the page's samples, interleaved or planar. A file with several pages must
-    have one sample per page and as many pages as channels. Overviews (pages with a smaller copy of the image) are
-    skipped.
+    In a file with one page, the channels are the page's samples (values per pixel), interleaved or planar. A file with
+    several pages must have one sample per page and as many pages as channels. Overviews (pages with a smaller copy of
+    the image) are skipped.
 
     Args:
         data: The encoded bytes.

@@ -1,1 +1,1 @@
-"""Loaders in other frameworks, and their datasets in loaders: DALI, Lightning, torchdata, JAX, CuPy, Ray and others."""
+"""Connect loaders and datasets with other frameworks: DALI, Lightning, torchdata, JAX, CuPy, Ray and others."""

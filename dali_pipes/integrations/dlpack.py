@@ -111,7 +111,7 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
 
 
 def _arrays(batch: Batch, to_array: Callable[[torch.Tensor], Any]) -> dict[str, Any]:
-    """Convert the tensors of a batch, row-major and on one device."""
+    """Return the tensors of a batch by name, converted by `to_array` after they were made row-major."""
     views = [view.movedim(-3, -1).contiguous() for view in batch.views]
     fields: dict[str, torch.Tensor | list[torch.Tensor] | None] = {
         "images": views[0],

@@ -22,11 +22,13 @@ def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
 
     Args:
         dataset: One split, such as the result of ``load_dataset(name, split="train")``.
-        columns: As for the format "arrow" of `readers.open_dataset`, such as ``image="photo"`` and ``label="class"``.
+        columns: Names of the columns, as for the format "arrow" of `readers.open_dataset`, such as ``image="photo"``
+            and ``label="class"``.
 
     Raises:
-        LoaderError: It is not a `datasets.Dataset`, or parts of it are not in files; the message says what to do.
-        SourceError: As for `open_dataset`.
+        LoaderError: The argument is not a `datasets.Dataset`, or parts of it are not in files; the message says what to
+            do.
+        SourceError: The files cannot be read, or lack an image column; see `readers.open_dataset`.
 
     Example:
         >>> import datasets

@@ -1,4 +1,4 @@
-"""Loaders in the Trainer of transformers: batches as dictionaries, and states in its checkpoints.
+"""Use loaders in the Trainer of transformers: batches as dictionaries, and states in its checkpoints.
 
 accelerate does not need this module: ``accelerator.prepare(loader)`` returns the loader unchanged, because it takes its
 ranks from torch.distributed, and ``accelerator.register_for_checkpointing(loader)`` stores its state.
@@ -29,7 +29,7 @@ class Dictionaries:
 
     Args:
         loader: The loader.
-        names: The name in the batch for each argument of the model; see `Batch.to_dict`.
+        names: For each argument of the model, the name of the batch's entry; see `Batch.to_dict`.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -92,8 +92,8 @@ class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any t
         """Load the state from the checkpoint from which the training resumes.
 
         Raises:
-            LoaderError: The checkpoint has no state, or Trainer would skip the same batches again.
-            StateMismatchError: It belongs to another dataset, recipe, seed or version.
+            LoaderError: The checkpoint has no state, or Trainer would skip the batches that the state skips already.
+            StateMismatchError: The state belongs to another dataset, recipe, seed or version.
         """
         del control
         if not state.global_step:

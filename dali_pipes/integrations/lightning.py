@@ -1,4 +1,4 @@
-"""Loaders in a Lightning Trainer, with their states in its checkpoints and their epochs set by the Trainer."""
+"""Use loaders in a Lightning Trainer, which stores their states in its checkpoints and sets their epochs."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +18,12 @@ except ImportError as error:
     ) from error
 
 Maker = Callable[[], Loader]
-"""Makes a loader; called after torch.distributed was started, so that rank and world size are known."""
+"""A function that makes a loader; it is called after torch.distributed was started, so that rank and world size are
+known."""
 
 SeveralMaker = Callable[[], Loader | Sequence[Loader]]
-"""Makes one loader, or several; Lightning iterates over them in turn and numbers them by `dataloader_idx`."""
+"""A function that makes one loader, or several; Lightning iterates over them one after the other and numbers them by
+`dataloader_idx`."""
 
 
 class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any type where Lightning is not checked
@@ -37,7 +39,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
 
     The loaders take rank and world size from torch.distributed, and use the device that Lightning assigned to the
     process. Training uses the trainer's epoch numbers. Every validation, test and prediction, and training with
-    `overfit_batches`, uses epoch 0, and therefore the same samples and draws each time. Lightning wraps no DataLoader,
+    `overfit_batches`, uses epoch 0, and therefore equal samples and draws each time. Lightning wraps no DataLoader,
     sampler or collation around a loader.
 
     The loops yield `Batch`, which `training_step` receives. Lightning cannot find its size, so log with
@@ -48,10 +50,10 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
     counts that epoch as finished, and this module corrects the count.
 
     Args:
-        train: Makes the loader of `trainer.fit`.
-        val: Makes the loader of the validations, or a list of loaders; None means no validation.
-        test: Makes the loader of `trainer.test`, or a list of loaders.
-        predict: Makes the loader of `trainer.predict`, or a list of loaders.
+        train: A function that makes the loader of `trainer.fit`.
+        val: A function that makes the loader of the validations, or a list of loaders; None means no validation.
+        test: A function that makes the loader of `trainer.test`, or a list of loaders.
+        predict: A function that makes the loader of `trainer.predict`, or a list of loaders.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -167,7 +169,7 @@ class Epochs:
 
     Args:
         loader: The loader to iterate over.
-        epoch: Returns the epoch number; called when the first batch is requested.
+        epoch: A function that returns the epoch number; called when the first batch is requested.
     """
 
     def __init__(self, loader: Loader, epoch: Callable[[], int]) -> None:
@@ -185,7 +187,7 @@ class Epochs:
 
 
 class TrainingEpochs(Epochs):
-    """Epochs that continue at the position of a loaded state.
+    """The training loader, whose first loop continues at the position of a loaded state.
 
     Lightning assumes that a loader with `state_dict` and `load_state_dict` can resume, and stores its state next to
     that of the module. This state is empty, because the module's state holds everything.

@@ -58,8 +58,8 @@ def from_torch(
 
     Args:
         dataset: Any object with `__len__` and `__getitem__`, also a `torch.utils.data.Subset`.
-        classes: Name of each class number; None uses `dataset.classes` if there is one.
-        num_threads: Number of threads that call `__getitem__` at the same time. 1 is safe for every dataset. More are
+        classes: Name of each class number; None uses `dataset.classes` if the dataset has this attribute.
+        num_threads: Count of threads that call `__getitem__` at the same time. 1 is safe for every dataset. More are
             faster if the dataset decodes, but wrong if it uses something that threads cannot share, such as an open
             file or random numbers.
         fingerprint: A text that identifies this data in the states of runs; None computes a digest of the length, the
@@ -69,7 +69,8 @@ def from_torch(
         UserWarning: The dataset has a random transform, whose images no seed repeats.
 
     Raises:
-        LoaderError: The object is not such a dataset, or it is an IterableDataset, or its items are none of the above.
+        LoaderError: The object has no `__len__` or `__getitem__`, or is an IterableDataset, or an item has none of the
+            forms above.
 
     Example:
         >>> from torchvision.datasets import FakeData
@@ -172,7 +173,7 @@ class TorchDataset(IndexedDataset):
         return list(self._pool.map(self._entry, numbers))
 
     def check(self) -> None:
-        """Read the first item twice, and check that it is a sample and the same both times.
+        """Check that the first item is a sample, and warn if the dataset changes its samples at random.
 
         Raises:
             LoaderError: The item is not a sample.
@@ -241,7 +242,7 @@ class TorchDataset(IndexedDataset):
         return index if self._numbers is None else int(self._numbers[index])
 
     def keys(self) -> list[str]:
-        """Return the key of every item: its file as listed by ImageFolder, else its number."""
+        """Return the key of every item: its file as listed by ImageFolder, else its index."""
         return [self._key(index) for index in range(len(self))]
 
     def _key(self, index: int) -> str:
@@ -254,7 +255,7 @@ class TorchDataset(IndexedDataset):
 
     @cached_property
     def _labels(self) -> NDArray[np.int64] | None:
-        """The labels that the dataset lists; None if it lists none or may change them."""
+        """The labels that the dataset lists; None if it lists no labels, or its transforms may change them."""
         leaf = self._leaf
         # torchvision's joint transforms may change targets, too.
         joint = getattr(leaf, "transforms", None)

@@ -38,7 +38,7 @@ class Picture(NamedTuple):
     Attributes:
         field: Name of the field, such as "jpg".
         payload: Bytes of an image file, or of raw pixels (ppm, pgm).
-        size: Height and width; None if unknown.
+        size: Height and width of the image; None if unknown.
     """
 
     field: str
@@ -57,13 +57,13 @@ def sample_of(item: Any, index: int, key: str, classes: tuple[str, ...] = ()) ->
     """Return a sample for an item: an image, (image, label or target), a dictionary of named entries, or a Sample.
 
     Args:
-        item: The item.
-        index: Its index.
+        item: The item, as `__getitem__` of the dataset returns it.
+        index: Index of the item in the dataset.
         key: The key of the sample.
         classes: Name of each class number, for labels that are text.
 
     Raises:
-        ItemError: The item is none of these.
+        ItemError: The item has none of these forms.
         OSError: The file that the item names cannot be read.
     """
     if isinstance(item, Sample):
@@ -80,11 +80,11 @@ def sample_of(item: Any, index: int, key: str, classes: tuple[str, ...] = ()) ->
 
 
 def picture_of(value: Any) -> Picture:
-    """Return an image as a field: a PIL image that was opened but not loaded as its file, other images as raw pixels.
+    """Return an image as a field: the file of a PIL image that was opened but not loaded, else raw pixels.
 
     Raises:
-        ItemError: It is not an image of 8 bits.
-        OSError: The file that it names cannot be read.
+        ItemError: The value is not an image of 8 bits.
+        OSError: The file that the value names cannot be read.
     """
     if isinstance(value, bytes | bytearray | memoryview):
         return _encoded(bytes(value))
@@ -150,7 +150,7 @@ def plain_file(data: bytes) -> Picture | None:
 
 
 def _encoded(data: bytes) -> Picture:
-    """Return an image file of any kind; the decoder reports a damaged one."""
+    """Return an image file of any kind as a field; it is not checked, because the decoder reports damaged files."""
     check_bytes(len(data), "an image")
     try:
         kind = read_header(data).format
@@ -255,7 +255,7 @@ def _png(image: Any) -> bytes:
 
 
 def _targets_field(targets: Mapping[Any, Any]) -> Payload:
-    """Return targets as JSON, including the format of torchvision's BoundingBoxes, which JSON would lose."""
+    """Return targets as JSON for the field ``json``, with the format of torchvision's BoundingBoxes as "box_format"."""
     form = getattr(getattr(targets.get("boxes"), "format", None), "name", None)
     return _field(targets if form is None else {"box_format": form.lower(), **targets})
 

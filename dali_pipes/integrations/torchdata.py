@@ -1,4 +1,4 @@
-"""Loaders in torchdata: as a node of torchdata.nodes, or as a dataset for its StatefulDataLoader."""
+"""Use loaders in torchdata: as a node of torchdata.nodes, or as a dataset for its StatefulDataLoader."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -100,7 +100,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         """Start the next epoch, or continue at the position of a loaded state.
 
         Raises:
-            LoaderError: It is called in a worker process.
+            LoaderError: The method is called in a worker process of a DataLoader.
         """
         info = torch.utils.data.get_worker_info()
         if info is not None:

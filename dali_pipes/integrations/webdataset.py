@@ -36,13 +36,14 @@ def from_webdataset(
 
     Args:
         dataset: A pipeline that yields samples one by one.
-        samples_per_epoch: Samples of an epoch over all ranks; required with several ranks. If the pipeline has fewer,
-            it is started again. None means one pass over the pipeline.
+        samples_per_epoch: Count of samples of an epoch over all ranks; required with several ranks. If the pipeline has
+            fewer, it is started again. None means one pass over the pipeline.
         classes: Name of each class number.
         fingerprint: A text that identifies this data in the states of runs; None uses the names of its shards.
 
     Raises:
-        LoaderError: It is not such a pipeline, or its shards are unknown and no fingerprint is given.
+        LoaderError: The argument is not a pipeline of webdataset, or its shards are unknown and no fingerprint is
+            given.
 
     Example:
         >>> import webdataset

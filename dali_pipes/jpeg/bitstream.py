@@ -78,12 +78,12 @@ def prepare_mcu(feed: Any, bits: Any, position: int) -> Any:
     """Ensure that all bytes of the next MCU are in the buffer.
 
     Args:
-        feed: The feed.
-        bits: uint64, its six lowest bits are the number of bits that were read ahead.
+        feed: FEED, the position of reading in the scan.
+        bits: uint64, whose six lowest bits are the count of bits that were read ahead.
         position: Address of the first byte that was not read ahead.
 
     Returns:
-        The new position (the bytes may move), and False if the scan ended before the MCU.
+        The new position (the bytes may move), and whether the scan has this MCU: False if it ended before.
     """
     is_there = True
     if position > feed.filled - MCU_BYTES:

@@ -97,4 +97,5 @@ blend_upper = written_out(partial(_blend, 1), 3)
 """Interpolate the upper of two output rows. Arguments: nearer row, further row, output address for STEP uint8."""
 
 blend_lower = written_out(partial(_blend, 2), 3)
-"""Interpolate the lower of two output rows, which is rounded the other way. Arguments as for `blend_upper`."""
+"""Interpolate the lower of two output rows, which is rounded the other way. Arguments: nearer row, further row, output
+address for STEP uint8."""

@@ -48,11 +48,11 @@ def decode_crop(
     """Decode a crop of a JPEG, with exactly the pixels of libjpeg-turbo's full image.
 
     The complete file must be known to be sound, or must be judged here. Judging reads all codes, and returns the same
-    status as `check_files`, except for a crop outside the image or a wrong size.
+    status as `check_files`, except if the crop lies outside the image or the size is wrong.
 
     Args:
         data: Address of the file's bytes.
-        length: Number of the file's bytes.
+        length: Length of the file in bytes.
         crop: Top, left, height and width in pixels of the upright image, unscaled, inside the image.
         size: Expected height and width of the upright image.
         shrink: 1, 2, 4 or 8. The image is shrunk by this factor; the output begins at row top // shrink and has
@@ -67,7 +67,7 @@ def decode_crop(
         scratch: uint8 [at least scratch_bytes(...)], aligned to 8 bytes: zeros, or unchanged since an earlier call.
 
     Returns:
-        0, or an index of REASONS; then the bytes of `out` are undefined.
+        GOOD (0), or another status (an index into REASONS), with which the bytes of `out` are undefined.
     """
     if scratch.size < MEMORY_BYTES:
         return SCRATCH_SHORT
@@ -96,13 +96,13 @@ def check_files(
     """Read all codes of some files and judge them; unlike decoding, the result does not depend on a crop.
 
     Args:
-        files: int64 [n, 2]: address and length in bytes.
+        files: int64 [n, 2]: address and length in bytes of each file.
         every: MCUs from one seek point to the next; 0 finds none.
         scratch: The result of `new_scratch`, aligned to 8 bytes: zeros, or unchanged since an earlier call.
-        statuses: int32 [n], written: a number of `dali_pipes.jpeg.status` for each file. GOOD is a JPEG whose scans
+        statuses: int32 [n], written: for each file, a status of `dali_pipes.jpeg.status`. GOOD is a JPEG whose scans
             have all codes that they need, and no more.
         rows: SEEK_POINT [at least `count_seek_points`], written: the seek points, one file after the other.
-        ends: int64 [n], written: end of each file's rows.
+        ends: int64 [n], written: for each file, the end of its seek points in `rows`.
     """
     address = signed(scratch.ctypes.data)
     job = memory_at(address).job
@@ -122,7 +122,7 @@ def check_files(
 
 @kernel
 def count_seek_points(files: NDArray[np.int64], every: int, scratch: NDArray[np.uint8]) -> int:
-    """Return the number of seek points that the files have if all are sound; arguments as for `check_files`."""
+    """Return how many seek points the files have together if all are sound; arguments as for `check_files`."""
     memory = memory_at(signed(scratch.ctypes.data))
     total = 0
     for number in range(len(files)):
@@ -138,7 +138,7 @@ def new_scratch() -> NDArray[np.uint8]:
 
 
 def thread_scratch() -> NDArray[np.uint8]:
-    """Return a `new_scratch` that the calling thread reuses: zeroing takes 1.2 ms, reading a photograph 0.4 ms."""
+    """Return the calling thread's `new_scratch`, which it reuses: zeroing takes 1.2 ms, reading a photograph 0.4 ms."""
     scratch: NDArray[np.uint8] | None = getattr(_PER_THREAD, "scratch", None)
     if scratch is None:
         scratch = _PER_THREAD.scratch = new_scratch()
@@ -146,7 +146,7 @@ def thread_scratch() -> NDArray[np.uint8]:
 
 
 def _decode_job(address: int) -> int:
-    """Execute the job in the memory: decode a crop, judge the file, or both; returns a status."""
+    """Execute the job in the memory: decode a crop, judge the file, or both, and return a status."""
     memory = memory_at(address)
     job = memory.job
     found = read_header(memory)

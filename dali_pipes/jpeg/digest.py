@@ -1,4 +1,4 @@
-"""Hash complete files with seed 0: 64-bit XXH3 for files of more than 240 bytes, XXH64 for shorter ones.
+"""Hash complete files to 64 bits with seed 0: by XXH3 for files of more than 240 bytes, by XXH64 for shorter ones.
 
 Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. XXH3 reads eight numbers at once, but has
 separate rules for short inputs; hardly any JPEG is that short, so XXH64 replaces them.
@@ -94,11 +94,11 @@ _fold = intrinsic_of(_folding, 2)
 
 @kernel
 def digest_all(files: NDArray[np.int64], digests: NDArray[np.uint64]) -> None:
-    """Hash files.
+    """Write a 64-bit hash of each file's bytes to `digests`.
 
     Args:
-        files: int64 [n, 2]: address and length in bytes.
-        digests: uint64 [n], written.
+        files: int64 [n, 2]: address and length in bytes of each file.
+        digests: uint64 [n], written: the hash of each file.
     """
     sums = np.empty(8, np.uint64)
     for number in range(len(digests)):

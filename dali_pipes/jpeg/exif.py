@@ -16,10 +16,11 @@ def read_orientation(body: int, size: int) -> int:
 
     Args:
         body: Address of the bytes after the segment's length.
-        size: Number of these bytes.
+        size: Count of these bytes.
 
     Returns:
-        1 to 8, with 1 for any other number; 0 if the segment has none, so that the next segment counts; BAD if decoders disagree.
+        1 to 8 (1 also for an invalid stored value); 0 if the segment states no orientation, so that the next segment
+        counts; BAD if decoders disagree on it.
     """
     if size < 6 or not _is_exif(body):
         return 0

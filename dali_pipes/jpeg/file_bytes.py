@@ -1,4 +1,4 @@
-"""Functions for compiled code: read bytes from files, copy bytes, and find JPEG markers."""
+"""Functions that compiled code calls: read bytes from files, copy bytes, and find JPEG markers."""
 
 from typing import Any
 

@@ -64,7 +64,7 @@ def read_header(memory: Any) -> int:
 
 @inlined
 def read_size(memory: Any, size: Any) -> int:
-    """Read a header like `read_header`, and write height and width of the upright image if our decoder supports the file."""
+    """Read a header and return a status; if it is GOOD, write the upright image's height and width to `size`."""
     status = read_header(memory)
     if status in (GOOD, SEVERAL_SCANS):
         size[0], size[1] = upright_size(memory.header)
@@ -114,7 +114,7 @@ def read_segments(memory: Any, position: int) -> tuple[int, int]:
 
 @inlined
 def _read_tables(marker: int, body: int, size: int, memory: Any) -> int:
-    """Read a segment that may precede any scan."""
+    """Read a segment that may precede any scan (tables or restart interval); return a status."""
     status = GOOD
     if marker == _DHT:
         status = _read_huffman(body, size, memory.huffman)
@@ -129,7 +129,7 @@ def _read_tables(marker: int, body: int, size: int, memory: Any) -> int:
 
 @inlined
 def _read_first(marker: int, body: int, size: int, memory: Any) -> int:
-    """Read a segment that may precede the first scan only."""
+    """Read a segment that may precede the first scan only (frame header, APP segments); return a status."""
     header, status = memory.header, GOOD
     if marker in (_SOF0, _SOF1, SOF2):
         status = _read_frame(body, size, header)
@@ -150,7 +150,7 @@ def _read_first(marker: int, body: int, size: int, memory: Any) -> int:
 
 @inlined
 def _read_frame(body: int, size: int, header: Any) -> int:
-    """Read the frame header; returns a status."""
+    """Read the frame header and return a status."""
     if header.height != 0 or size < 6:
         return BAD_HEADER
     height, width, components = be16(body + 1), be16(body + 3), signed(load_u8(body + 5))
@@ -177,7 +177,7 @@ def _read_frame(body: int, size: int, header: Any) -> int:
 
 @inner
 def _read_huffman(body: int, size: int, huffman: Any) -> int:
-    """Copy the Huffman tables of a segment; returns a status."""
+    """Copy the Huffman tables of a segment and return a status."""
     while size > 0:
         if size < 17:
             return BAD_TABLE
@@ -201,7 +201,7 @@ def _read_huffman(body: int, size: int, huffman: Any) -> int:
 
 @inner
 def _read_quant(body: int, size: int, quant: Any) -> int:
-    """Copy the quantisation tables of a segment, row by row; returns a status."""
+    """Copy the quantisation tables of a segment, row by row, and return a status."""
     while size > 0:
         name = signed(load_u8(body))
         # A number above 15 means 16-bit entries, which baseline does not use.
@@ -219,7 +219,7 @@ def _read_quant(body: int, size: int, quant: Any) -> int:
 
 @inlined
 def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
-    """Read the first scan's header, and check that its tables are there; returns a status."""
+    """Read the first scan's header, and check that the file has its tables, and return a status."""
     components = header.components
     if components == 0:
         return BAD_HEADER

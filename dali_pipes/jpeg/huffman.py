@@ -46,11 +46,11 @@ def refill(buffer: Any, bits: Any, position: int) -> Any:
 
     Args:
         buffer: uint64 whose highest bit is the next bit.
-        bits: uint64, number of valid bits; only its six lowest bits count.
+        bits: uint64, count of valid bits in the buffer; only its six lowest bits count.
         position: Address of the first byte that is not in the buffer.
 
     Returns:
-        The new buffer, bits and position.
+        The new values of buffer, bits and position.
     """
     bits &= _U63
     buffer |= load_be64(position) >> bits
@@ -59,7 +59,7 @@ def refill(buffer: Any, bits: Any, position: int) -> Any:
 
 @inlined
 def read_level(buffer: Any, bits: Any, block: Any) -> Any:
-    """Read the difference of a DC value, at most 27 bits; return buffer, bits, number and whether the code is valid."""
+    """Read the difference of a DC value, at most 27 bits; return buffer, bits, difference and whether it is valid."""
     found = signed(load_i32(block.levels + signed(buffer >> _INDEX) * 4))
     buffer <<= np.uint64(found) & _U63
     bits -= np.uint64(found)
@@ -99,14 +99,14 @@ def read_band(
         block: BLOCK with an AC table.
         out: Address of the block.
         offsets: int16 [256], byte offset in the block of each coefficient.
-        before: Number of the coefficient before the band, in zigzag order.
-        last: Number of the band's last coefficient.
+        before: Index of the coefficient before the band, in zigzag order.
+        last: Index of the band's last coefficient, in zigzag order.
         low: Bit position of the numbers; it is included in the table's entries already.
         has_runs: Whether a code may end the bands of several blocks.
 
     Returns:
-        Buffer, bits, position, the mask of nonzero coefficients, the last coefficient (END + it if a code ended the
-        band; between `last` and END if the codes are invalid), and the number of empty blocks that follow.
+        Buffer, bits, position, the mask of nonzero coefficients, the index of the last coefficient (plus END if a code
+        ended the band; between `last` and END if the codes are invalid), and the count of empty blocks that follow.
     """
     coefficient, mask, empty = before, _U0, signed(0)
     while True:
@@ -150,7 +150,7 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
     """Skip all coefficients of a block; coefficients out of range are still noted behind it.
 
     Returns:
-        Buffer, bits, position, and the last coefficient as in `read_band`.
+        Buffer, bits, position, and the index of the last coefficient, as `read_band` returns it.
     """
     coefficient = signed(0)
     while True:
@@ -193,8 +193,8 @@ def _read_slowly(
     """Read one symbol without the fast tables.
 
     Returns:
-        Buffer, bits, the number of its coefficient (END + it at the end of the band, 64 if the code is invalid), its
-        value, and the number of empty blocks that follow.
+        Buffer, bits, the index of the symbol's coefficient (plus END at the end of the band; 64 if the code is
+        invalid), the coefficient's value, and the count of empty blocks that follow.
     """
     symbol, length = finish_code(buffer, _UNKNOWN, search, symbols)
     buffer <<= np.uint64(length)

@@ -79,7 +79,9 @@ table_at = record_at(TABLE)
 
 
 def _build_table(address: int, kind: int, low: int) -> int:
-    """Make the forms of a stored table that a kind of scan uses, except `hops`.
+    """Build, in place, the lookup arrays that one kind of scan needs from a stored Huffman table.
+
+    The array `hops` is built by `build_tables`.
 
     Args:
         address: Address of the TABLE.
@@ -149,7 +151,7 @@ def _fill(single: Any, index: int, length: int, symbol: int, kind: int, low: int
 
 @inlined
 def _bringing(advance: int, more: int, bits: int, ends: bool, low: int) -> int:
-    """Return the entry of a code that brings a number or ends the band, given the bits after the code."""
+    """Return the table entry of a code that adds a coefficient or ends the band, given the bits after the code."""
     if ends:
         return ((1 << more) - 1 + bits) << 16 | END << 8
     number = bits if bits >= (1 << more) >> 1 else bits - (1 << more) + 1
@@ -158,7 +160,7 @@ def _bringing(advance: int, more: int, bits: int, ends: bool, low: int) -> int:
 
 @inlined
 def _refining(run: int, size: int, more: int, bits: int, ends: bool) -> int:
-    """Return the entry of a code of a refinement, given the bits after the code."""
+    """Return the table entry of a code of a refinement scan, given the bits after the code."""
     if ends:
         return ((1 << more) - 1 + bits) << 16 | ENDS
     sign = 0 if bits else NEGATIVE
@@ -167,7 +169,7 @@ def _refining(run: int, size: int, more: int, bits: int, ends: bool) -> int:
 
 @inlined
 def _pair(single: Any, pairs: Any) -> None:
-    """Add the next symbol to each entry if all its bits are known."""
+    """Make `pairs` from `single`: add the next symbol to each entry whose index has all bits of that symbol."""
     for index in range(FAST_LENGTH):
         first = signed(single[index])
         length, advance, number = first & 63, first >> 8 & 255, first >> 16
@@ -193,7 +195,7 @@ build_table = separate(_build_table)
 
 @kernel
 def build_tables(memory: Any) -> int:
-    """Make the tables of a single sequential scan that are not ready yet; returns a status."""
+    """Build all lookup arrays of the tables of a single sequential scan that are not ready yet; return a status."""
     header = memory.header
     for number in range(8):
         used = False
@@ -239,7 +241,7 @@ def _are_equal(stored: Any, other: Any) -> bool:
 
 @inlined
 def _harmless(memory: Any, number: int) -> int:
-    """Return the largest number that is in range in every block that uses an AC table."""
+    """Return the largest coefficient that is in range in every block that uses the AC table with index `number`."""
     header, step = memory.header, 1
     for component in range(header.components):
         if header.ac[component] == number:

@@ -123,7 +123,7 @@ def _transform(
     out: Any,
     stride: Any,
 ) -> None:
-    """Transform down the columns and then along the rows.
+    """Write the pixels of a block: transform its coefficients down the columns and then along the rows.
 
     `transform` takes eight vectors and a shift, and returns one vector per output column, scaled up by `extra`
     additional bits. Only the first `filled` rows and columns may have nonzero coefficients.
@@ -203,7 +203,7 @@ def invert(side: int, last: int, block: int, steps: int, out: int, stride: int) 
 
     Args:
         side: 8, 4, 2 or 1.
-        last: Zigzag number of the last nonzero coefficient, or a larger number.
+        last: Zigzag index of the last nonzero coefficient, or a larger index.
         block: Address of int16 [8, 8] coefficients.
         steps: Address of int16 [8, 8] quantisation steps.
         out: Address of the first output row, uint8.

@@ -148,7 +148,7 @@ def _set_scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> Non
 
 @inlined
 def _find_needed(start: int, length: int, grow: int, limit: int, side: int) -> Any:
-    """Return the first and the last block for a range of image pixels, including one pixel of context."""
+    """Return the indices of the first and last block that a range of image pixels needs, with one pixel of context."""
     context = 1 if grow == 2 else 0
     first = max(start // grow - context, 0)
     last = min((start + length - 1) // grow + context, limit - 1)

@@ -28,7 +28,7 @@ def place_block(block: Any, component: int, index: int, across: int) -> None:
 
 @inlined
 def set_dc_table(block: Any, table: Any) -> None:
-    """Use a DC table to read a block."""
+    """Set the DC table with which a block is read."""
     block.levels = signed(table.single.ctypes.data)
     block.dc_search = signed(table.search.ctypes.data)
     block.dc_symbols = signed(table.stored.ctypes.data) + 16
@@ -36,7 +36,7 @@ def set_dc_table(block: Any, table: Any) -> None:
 
 @inlined
 def set_ac_table(block: Any, table: Any, is_refinement: bool) -> None:
-    """Use an AC table to read a block."""
+    """Set the AC table with which a block is read."""
     entries = table.single.ctypes.data if is_refinement else table.pairs.ctypes.data
     block.pairs, block.hops = signed(entries), signed(table.hops.ctypes.data)
     block.ac_search = signed(table.search.ctypes.data)
@@ -45,7 +45,7 @@ def set_ac_table(block: Any, table: Any, is_refinement: bool) -> None:
 
 @kernel
 def list_blocks(memory: Record) -> None:
-    """Write a record for each block of an MCU; no block is marked as needed yet."""
+    """Write the record of each block of an MCU; `aim_blocks` marks later which blocks are needed."""
     header, count = memory.header, 0
     for component in range(header.components):
         plane, steps = memory.planes[component], memory.quant[header.quant[component]]
@@ -126,7 +126,7 @@ def _read_mcus(address: int, first: int, last: int) -> int:
 
 @inlined
 def _read_dc(buffer: Any, bits: Any, position: int, block: Record, feed: Record) -> Any:
-    """Read the first coefficient into the feed's prediction, and read ahead the bits for the others."""
+    """Read a block's first coefficient into the feed's prediction, and read ahead the bits for the others."""
     buffer, bits, position = refill(buffer, bits, position)
     buffer, bits, number, good = read_level(buffer, bits, block)
     if bits & _U63 < _BLOCK_BITS:

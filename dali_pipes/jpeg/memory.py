@@ -28,7 +28,7 @@ _JOB = numbers(
 )
 """The arguments of a call.
 
-data, length: Address and number of the file's bytes.
+data, length: Address of the file's bytes, and their count.
 top, left, height, width: The crop in pixels of the upright image, unscaled, inside the image.
 full_height, full_width: Expected size of the upright image; not checked if `out` is 0.
 shrink: 1, 2, 4 or 8. The image is shrunk by this factor; the output begins at row top // shrink and has ceil(height /
@@ -41,7 +41,7 @@ seek_points, num_seek_points, every: Address of SEEK_POINT [n], n, and MCUs from
 known.
 judge: 1 to read all codes for a verdict and write seek points; then n is the capacity, and `every` is 0 if they are not
 requested. 0 for a file that is known to be sound; then seek points are read.
-noted: Number of seek points that were written; -1 if no code was read, so that the status does not describe a scan."""
+noted: Count of seek points that were written; -1 if no code was read, so that the status does not describe a scan."""
 
 _HEADER = numbers(
     "height width components orientation restart scan adobe frame",
@@ -55,14 +55,14 @@ _HEADER = numbers(
 """Contents of the file's header.
 
 height, width: Size as stored.
-components: Number of components, 1 or 3.
+components: Count of components, 1 or 3.
 orientation: EXIF orientation, 0 to 8.
 restart: MCUs between restart markers, 0 for no markers.
 scan: Offset of the scan's first byte; of the first scan's header if there are several scans.
 adobe: Adobe's colour transform + 1; 0 without Adobe's segment.
 frame: Marker of the frame header, such as SOF2 for a progressive JPEG.
 ids, across, down: Identifier and sampling factors of each component.
-quant, dc, ac: Numbers of the tables of each component; those of `ac` begin at 4."""
+quant, dc, ac: Indices of the tables of each component; those of `ac` begin at 4."""
 
 _GRID = numbers(
     "mcus_across mcus_down first_mcu last_mcu first_mcu_row last_mcu_row mcu_height "
@@ -94,11 +94,11 @@ BLOCK = numbers(
 )
 """One of the blocks of an MCU of a scan.
 
-component: Its number.
+component: Index of the block's component.
 across: Blocks of this component per row of the MCU.
 column, row: Position of the block in the MCU, in blocks.
-levels, dc_search, dc_symbols: Addresses in the DC table, if there is one; see ``huffman_tables.py``.
-pairs, hops, ac_search, ac_symbols: Addresses in the AC table, if there is one; `pairs` may have entries of a
+levels, dc_search, dc_symbols: Addresses in the DC table, if the scan has DC values; see ``huffman_tables.py``.
+pairs, hops, ac_search, ac_symbols: Addresses in the AC table, if the scan has AC values; `pairs` may have entries of a
 refinement.
 first, wanted: First needed block column, and the number of needed columns; 0 if the row is not needed.
 out: Address of the pixels of the first needed block; for files of several scans, of its coefficients.
@@ -129,9 +129,9 @@ source, stop: Address of the next byte to copy, and the end of the file.
 clean, filled, limit: Address of the buffer, end of the copied bytes in it, and how far it may be filled.
 ended: Whether a marker was reached.
 position: Address of the next byte to read.
-bits, buffer: Number of bits that were read ahead, and the bits.
+bits, buffer: Count of bits that were read ahead, and the bits themselves.
 cleaned: Bytes in the buffer since reading began, or since the last restart marker.
-walked, walked_to: Number of one of those bytes, from 0, and its address in the file.
+walked, walked_to: Index of one of those bytes, and its address in the file.
 wide: Nonzero once a DC value was out of range.
 prediction: The last DC value of each component."""
 
@@ -140,8 +140,8 @@ INTERVALS = numbers("mcus left number mcu until")
 
 mcus: MCUs per interval; a huge number without restart markers.
 left: Remaining MCUs of the current interval.
-number: Number of the current interval, from 0.
-mcu: Number of the next MCU in the image.
+number: Index of the current interval.
+mcu: Index of the next MCU in the image.
 until: MCUs before the next seek point is written; a huge number if none is."""
 
 _MEMORY = np.dtype(

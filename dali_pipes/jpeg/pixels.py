@@ -28,10 +28,11 @@ def _write_rows(address: int, mcu_row: int) -> int:
 
     Args:
         address: Address of the memory.
-        mcu_row: The row of MCUs in the planes; above it the planes hold the last pixel row of the previous one.
+        mcu_row: The row of MCUs in the planes; above it, the planes hold the last pixel row of the previous row of
+            MCUs.
 
     Returns:
-        0.
+        0, because compiled functions return a status.
     """
     memory = memory_at(address)
     grid, planes, target = memory.grid, memory.planes, memory.target
@@ -134,7 +135,7 @@ def _fill_line(plane: Record, near: int, far: int, count: int, lower: int, line:
 
 @kernel
 def _convert_row(first: int, second: int, third: int, out: int, width: int) -> None:
-    """Convert at least STEP pixels; the last STEP may overlap converted ones, so that nothing behind the row is written."""
+    """Convert a row of at least STEP pixels to RGB, STEP at a time; the last step overlaps to end with the row."""
     gray = first == second
     for x in range(0, width, STEP):
         here = min(x, width - STEP)

@@ -61,7 +61,7 @@ def start_intervals(memory: Record) -> None:
 
 @kernel
 def _walk(feed: Record, clean: int) -> None:
-    """Advance in the file to byte number `clean` of this interval, counted without stuffed zeros."""
+    """Advance in the file to the byte with index `clean` in this interval, counted without stuffed zeros."""
     rest, source = clean - feed.walked, feed.walked_to
     while rest > 0:
         if rest >= 8 and source + 8 <= feed.stop and not has_ff(load_be64(source)):
@@ -75,7 +75,7 @@ def _walk(feed: Record, clean: int) -> None:
 
 @kernel
 def _note_seek_point(memory: Record) -> int:
-    """Write the seek point before the next MCU, whose number is a multiple of the job's `every`; returns a status.
+    """Write the seek point before the next MCU, whose index is a multiple of the job's `every`; return a status.
 
     No seek points are written for a scan of 512 MB or more.
     """
@@ -107,7 +107,7 @@ def read_on(address: int, column: int, count: int) -> int:
     Args:
         address: Address of the memory.
         column: Column of the first MCU.
-        count: Number of MCUs.
+        count: Count of MCUs to read or skip.
 
     Returns:
         A status.
@@ -142,7 +142,7 @@ def _seek(memory: Record, number: int, last: int) -> int:
 
     Args:
         memory: The memory.
-        number: Number of the seek point.
+        number: Index of the seek point.
         last: The MCU after the last one to read from there on; only their bytes are prepared.
 
     Returns:
@@ -172,7 +172,7 @@ def _seek(memory: Record, number: int, last: int) -> int:
 
 @inlined
 def _bytes_until(job: Any, bit: int, last: int) -> int:
-    """Return the number of bytes to prepare, including reading ahead, from a seek point to another MCU."""
+    """Return how many bytes to prepare from a seek point to another MCU, including those that are read ahead."""
     behind = (last - 1) // job.every
     if behind >= job.num_seek_points:
         return CLEAN_BYTES
@@ -183,14 +183,14 @@ def _bytes_until(job: Any, bit: int, last: int) -> int:
 
 @kernel
 def skip_mcus(address: int, count: int, then: int) -> int:
-    """Skip MCUs.
+    """Skip MCUs of a scan, and return a status.
 
     If the file is not judged, MCUs before a seek point and MCUs of complete restart intervals are not read.
 
     Args:
         address: Address of the memory.
-        count: Number of MCUs to skip.
-        then: Number of MCUs that will be read after them.
+        count: Count of MCUs to skip.
+        then: Count of MCUs that will be read after them.
 
     Returns:
         A status.
@@ -220,7 +220,7 @@ def skip_mcus(address: int, count: int, then: int) -> int:
 
 @inlined
 def check_end(feed: Record) -> int:
-    """Return a status: whether all bits are read, and the end marker follows."""
+    """Return GOOD if all bits are read and the end marker follows; else another status."""
     status = end_interval(feed)
     if status != GOOD:
         return status
@@ -237,7 +237,7 @@ def check_range(memory: Record) -> int:
 
 @inlined
 def next_interval(feed: Record, intervals: Record) -> int:
-    """Continue after the restart marker, which must be next; returns a status."""
+    """Continue after the restart marker, which must be next, and return a status."""
     status = end_interval(feed)
     if status != GOOD:
         return status
@@ -257,7 +257,7 @@ def _start_interval(feed: Record, intervals: Record, number: int) -> int:
 
 @kernel
 def end_interval(feed: Record) -> int:
-    """Return a status: whether all bits before a marker are read, except those that fill up the last byte."""
+    """Return GOOD if all bits before a marker are read, except fill bits of the last byte; else another status."""
     unread = feed.filled - (feed.position - (feed.bits >> 3))
     if unread < 0:
         return CUT_SHORT

@@ -30,17 +30,17 @@ _ONES = np.uint64(0xFFFFFFFF)  # CRC-32 inverts its start value and its result
 
 @kernel
 def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
-    """Read the slots of images, and the seek points that they refer to.
+    """Read the stored statuses of images, each from a slot of a file, and the seek points to which the slots refer.
 
     Args:
-        places: int64 [m, 4], for each slot: the number of its image, a file descriptor, the seed of its checksum, and
-            its number in the file. If an image has several slots, the first one with the image's digest counts.
+        places: int64 [m, 4], for each slot: the index of its image, a file descriptor, the seed of its checksum, and
+            the slot's index in the file. If an image has several slots, the first one with the image's digest counts.
         digests: uint64 [n], the digest of each image.
         known: KNOWN [n], written; its addresses are offsets in `room`.
         room: uint8 [...], written: the seek points. Its first SLOT_BYTES are scratch.
 
     Returns:
-        The bytes that `room` needs; if it is smaller, the other outputs are undefined.
+        The size in bytes that `room` needs; if it is smaller, the other outputs are undefined.
     """
     base, used = signed(room.ctypes.data), signed(SLOT_BYTES)
     for number in range(len(known)):
@@ -66,7 +66,7 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
 
 @inlined
 def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
-    """Read a slot to an address; return whether its checksum is right and its digest matches."""
+    """Copy a slot of a file to an address; return whether its checksum is right and its digest matches."""
     number = place[3]
     if not read_bytes(place[1], base, signed(SLOT_BYTES), HEAD_BYTES + number * SLOT_BYTES):
         return False

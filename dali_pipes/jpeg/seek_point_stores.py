@@ -23,7 +23,9 @@ from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.sample import Dataset
 
 _FILE_BYTES = 240  # memory of a file's entry without its rows: slot in the dictionary, key, tuple and bytes object
-_SHARE_OF_ROWS = 0.75  # the rest is for verdicts without rows: these save a pass over a file, too
+_SHARE_OF_ROWS = (
+    0.75  # the rest is for statuses without seek points: these save a pass over a file, too
+)
 # Rows of a 110 kB file plus a third; if it is too small, the slots are read a second time.
 _USUAL_BYTES = 3000
 
@@ -63,14 +65,14 @@ class SeekPointMemory:
 
     Files are identified by their digests alone, so a file is also recognised in another dataset. When the memory for
     seek points is full, only the statuses of further files are stored. When all memory is full, nothing more is stored:
-    an epoch reads every file once, so evicting one for another would gain nothing.
+    an epoch reads every file once, so evicting one file's seek points for another's would gain nothing.
 
     Args:
         limit_bytes: Largest memory use. The default of 256 MB holds the seek points of 155,000 files (1 KB each) and
             the statuses of 270,000 more.
 
     Attributes:
-        num_bytes: Approximate memory use.
+        num_bytes: Approximate memory use in bytes.
     """
 
     def __init__(self, limit_bytes: int = 256_000_000) -> None:

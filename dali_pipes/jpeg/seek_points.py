@@ -37,8 +37,8 @@ _FILES_PER_CALL = 16
 threads."""
 
 KNOWN = np.dtype([(name, np.int64) for name in ("status", "every", "address", "num_rows")])
-"""The seek points of a file, like `SeekPoints`, with address and number of its rows; the status is UNREAD if they are
-unknown."""
+"""Record of a file's status and seek points: `SeekPoints` with the address and count of the rows. The status is UNREAD
+if the file is unknown."""
 UNREAD = -1
 """Status of a file that was not read yet; the numbers of `dali_pipes.jpeg.status` begin at 0."""
 
@@ -47,7 +47,7 @@ class SeekPoints(NamedTuple):
     """The result of one pass over a complete file.
 
     Attributes:
-        status: GOOD, or the first number of `dali_pipes.jpeg.status` that applies to the file.
+        status: GOOD, or the first status of `dali_pipes.jpeg.status` that applies to the file.
         every: MCUs from one seek point to the next, at least 1.
         rows: SEEK_POINT [n], C-contiguous. Row k is the position before MCU (k + 1) * every; MCU 0 has no row. Empty if
             the status is not GOOD, if there was no room, if the scan has 512 MB or more, or if restart intervals are
@@ -63,8 +63,8 @@ class Known(NamedTuple):
     """Statuses and seek points of files, for compiled code.
 
     Attributes:
-        files: KNOWN [n].
-        held: The owner of the rows; it keeps them in memory.
+        files: KNOWN [n], one record per file.
+        held: An object that keeps the seek points in memory.
     """
 
     files: NDArray[np.void]
@@ -96,12 +96,12 @@ class JpegFinder:
         return int(digests_of(spans_of([np.frombuffer(image, np.uint8)]))[0])
 
     def find(self, image: Payload) -> PackedSeekPoints:
-        """Return the status and the seek points to store; rows are SEEK_POINT."""
+        """Return the status of a JPEG and the seek points to store for it, whose rows are SEEK_POINT."""
         status, rows = find_seek_points(image, self.every)
         return thin_out(SeekPoints(status, self.every, rows))
 
     def reason(self, status: int) -> str:
-        """Return a status as text; "" for GOOD."""
+        """Return the meaning of a status as text; "" for GOOD."""
         return "" if status == GOOD else REASONS[status]
 
 
@@ -128,7 +128,7 @@ def spans_of(files: Sequence[NDArray[np.uint8]]) -> NDArray[np.int64]:
     """Return address and length in bytes of each file, int64 [n, 2]; the caller keeps the files in memory.
 
     Args:
-        files: uint8 [num_bytes] each.
+        files: The bytes of each file, uint8 [num_bytes].
     """
     # Takes half the time of `ctypes`.
     found = [(file.__array_interface__["data"][0], file.size) for file in files]
@@ -150,11 +150,11 @@ def find_seek_points(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
     """Read all Huffman codes of a JPEG and return its status and seek points; no pixel is computed.
 
     Args:
-        data: The file.
+        data: The bytes of the file.
         every: MCUs from one seek point to the next, at least 1.
 
     Returns:
-        GOOD and SEEK_POINT [(MCUs - 1) // every], or another number of `dali_pipes.jpeg.status` and no rows. GOOD is a
+        GOOD and SEEK_POINT [(MCUs - 1) // every], or another status of `dali_pipes.jpeg.status` and no rows. GOOD is a
         JPEG whose scans have all codes that they need, and no more. With several scans, or a scan of 512 MB or more,
         there are no rows either.
     """
@@ -170,7 +170,7 @@ def find_all_seek_points(
     """Read all Huffman codes of some JPEGs and return their statuses and seek points; see `find_seek_points`.
 
     Args:
-        files: int64 [n, 2]: address and length in bytes.
+        files: int64 [n, 2]: address and length in bytes of each file.
         every: MCUs from one seek point to the next, at least 1.
         pool: Threads that help with more than _FILES_PER_CALL files; the calling thread may belong to it.
 
@@ -194,8 +194,8 @@ def find_all_seek_points(
             others.append(pool.submit(work))
         work()
     finally:
-        # Also of an error, for the caller may give up the files then. A task that has not begun is not waited for: this
-        # thread may be one of the pool, which then had none left.
+        # Waits after an error, too: the caller may then free the files. Tasks that have not begun are not waited for:
+        # this thread may belong to the pool, which may have no other thread for them.
         begun = [other for other in others if not other.cancel()]
         wait(begun)
     for other in begun:
@@ -204,8 +204,8 @@ def find_all_seek_points(
 
 
 def _find(files: NDArray[np.int64], every: int) -> list[SeekPoints]:
-    """Read all codes of some files in one compiled call."""
-    # Compiles, where that was not done before.
+    """Return the statuses and seek points of some files, whose codes are read in one compiled call."""
+    # The import compiles unless the machine code is cached.
     from dali_pipes.jpeg.decode import check_files, count_seek_points, thread_scratch
 
     scratch = thread_scratch()
@@ -220,13 +220,13 @@ def _find(files: NDArray[np.int64], every: int) -> list[SeekPoints]:
 
 
 def digests_of(files: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Hash complete files, to detect changed ones: 64-bit XXH3, at about 20 to 40 GB/s.
+    """Return a 64-bit hash of each complete file, which detects changed files; about 20 to 40 GB/s.
 
     Args:
-        files: int64 [n, 2]: address and length in bytes; see `spans_of`.
+        files: int64 [n, 2]: address and length in bytes of each file; see `spans_of`.
 
     Returns:
-        uint64 [n].
+        uint64 [n], the digest of each file.
     """
     from dali_pipes.jpeg.digest import digest_all
 

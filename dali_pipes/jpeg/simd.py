@@ -17,7 +17,7 @@ Builder = Any
 
 
 def _combining(operation: str) -> Callable[["Lanes", "Lanes | int"], "Lanes"]:
-    """Return the method of `Lanes` for an operator, given the name of the builder's method."""
+    """Return the method of `Lanes` for an operator, such as `__add__`, given the name of LLVM's builder method."""
 
     def combine(self: "Lanes", other: "Lanes | int") -> "Lanes":
         right = (
@@ -42,7 +42,7 @@ class Lanes:
 
     @property
     def count(self) -> int:
-        """Number of lanes."""
+        """Count of lanes."""
         return int(self.value.type.count)
 
     @property
@@ -68,7 +68,7 @@ class Lanes:
         return Lanes(self.builder, value)
 
     def widen(self, bits: int, *, signed: bool = True) -> "Lanes":
-        """Return the same numbers in wider lanes."""
+        """Return these numbers in wider lanes."""
         extend = self.builder.sext if signed else self.builder.zext
         return Lanes(self.builder, extend(self.value, _vector(bits, self.count)))
 
@@ -82,7 +82,7 @@ class Lanes:
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, other.value, mask))
 
     def store(self, address: Any, offset: int = 0) -> None:
-        """Write the lanes to an address plus `offset` bytes; it need not be aligned."""
+        """Write the lanes to an address plus `offset` bytes; the address need not be aligned."""
         pointer = _pointer(self.builder, address, offset, self.value.type)
         self.builder.store(self.value, pointer).align = 1
 
@@ -91,11 +91,11 @@ def written_out(build: Callable[..., None], num_addresses: int) -> Any:
     """Return a function for compiled code, given a function that builds its LLVM code.
 
     Args:
-        build: Takes the builder and `num_addresses` addresses, and returns nothing.
-        num_addresses: Number of addresses.
+        build: Writes the LLVM code; it takes LLVM's builder and `num_addresses` addresses, and returns nothing.
+        num_addresses: Count of the addresses that `build` takes.
 
     Returns:
-        A function of `num_addresses` numbers; only kernels can call it.
+        A function that takes `num_addresses` addresses as integers; only kernels can call it.
     """
 
     def typed(_context: Any, *addresses: Any) -> Any:
@@ -111,7 +111,7 @@ def written_out(build: Callable[..., None], num_addresses: int) -> Any:
 
 
 def load(builder: Builder, address: Any, offset: int, bits: int, count: int) -> Lanes:
-    """Read lanes from an address plus `offset` bytes; it need not be aligned."""
+    """Return lanes read from an address plus `offset` bytes; the address need not be aligned."""
     loaded = builder.load(_pointer(builder, address, offset, _vector(bits, count)))
     loaded.align = 1
     return Lanes(builder, loaded)

@@ -29,7 +29,7 @@ import numpy as np
 ) = range(20)
 
 OF_SCANS = frozenset({GOOD, BAD_CODE, CUT_SHORT, LEFT_OVER, WRONG_RESTART, BAD_NUMBER})
-"""Statuses that need a pass over all codes of a file; the other ones concern its header, or the arguments."""
+"""Statuses that only a pass over all codes of a file can find; the other ones concern the header or the arguments."""
 
 REASONS = (
     "decoded",

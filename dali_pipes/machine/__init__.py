@@ -1,1 +1,1 @@
-"""This machine: its hardware and versions, its cache folder, and functions that are compiled ahead."""
+"""Describe and examine this machine, manage its cache folder, and compile functions ahead."""

@@ -23,11 +23,11 @@ class Kind:
     Attributes:
         name: Name of the kind.
         folder: Folder of the files.
-        files: Number of files.
-        bytes: Sum of their sizes.
+        files: Count of files.
+        bytes: Sum of the files' sizes in bytes.
         last_used: Time of the last read or write of any of the files, in seconds since 1970, as far as the file system
             records it; None without files.
-        what: The contents of the files, and the cost of removing them.
+        what: A text about the contents of the files, and the cost of removing them.
     """
 
     name: str
@@ -43,9 +43,9 @@ class Removed:
     """The result of removing files of one kind.
 
     Attributes:
-        name: The kind.
-        files: Number of removed files.
-        bytes: Sum of their sizes.
+        name: Name of the kind.
+        files: Count of removed files.
+        bytes: Sum of the removed files' sizes in bytes.
         kept: Files that were kept: a process of this machine has mapped them, or they cannot be removed.
     """
 
@@ -57,7 +57,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """The location of one kind of files: their folder, the pattern of their full names, and a glob of the files in the folder."""
+    """Where files of one kind are: their folder, the pattern of their full names, and a glob for the folder."""
 
     folder: str
     name: re.Pattern[str]
@@ -112,7 +112,7 @@ def list_cache() -> list[Kind]:
     """Return the kinds of files in the cache folder, ``$GPU_AUG_CACHE`` or ``~/.cache/gpu-aug``.
 
     Returns:
-        One entry for each of KINDS, even without files.
+        One entry for each of KINDS, even if it has no files.
 
     Example:
         >>> from dali_pipes.machine.cache_folder import list_cache

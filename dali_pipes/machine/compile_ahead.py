@@ -44,8 +44,8 @@ class Warmed:
 
     Attributes:
         folder: Folder of the compiled code.
-        num_compiled: Number of functions that were compiled; the others were stored already.
-        seconds: Wall-clock time.
+        num_compiled: Count of functions that were compiled; the others were stored already.
+        seconds: Wall-clock time in seconds.
     """
 
     folder: str
@@ -62,8 +62,8 @@ def warm(
     prepared when it was built. See `gpu_aug.compiled.cache`.
 
     Args:
-        num_processes: Number of processes that compile in parallel, at least 1.
-        progress: Called with the number of finished functions and the number of all functions.
+        num_processes: Count of processes that compile in parallel, at least 1.
+        progress: Called with the count of finished functions and the count of all functions.
 
     Raises:
         LoaderError: The code cannot be stored, or a function cannot be compiled.
@@ -141,7 +141,7 @@ def serve() -> None:
 
 
 def _compile(name: str) -> int:
-    """Compile one of PARTS; return the number of compiled functions, 0 if the code was stored already."""
+    """Compile one of PARTS; return how many functions were compiled, 0 if the code was stored already."""
     from gpu_aug.compiled.cache import num_compiled
 
     before = num_compiled()
@@ -179,14 +179,14 @@ def _example(argument: Any) -> Any:
 
 
 class _Records(NamedTuple):
-    """An array of records; its module is imported when the function is compiled."""
+    """Stands for an array of records as an example argument; the module is imported when the function is compiled."""
 
     dtype: str
     num_dims: int = 1
 
 
 class _Tuple(NamedTuple):
-    """A named tuple; its module is imported when the function is compiled."""
+    """Stands for a named tuple as an example argument; the module is imported when the function is compiled."""
 
     type: str
     fields: tuple[Any, ...]

@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, object]:
-    """Return processor, cores, memory, GPU, driver and load of this machine."""
+    """Return a dictionary with the processor, cores, memory, GPU, driver and load of this machine."""
     return {
         "cpu": _cpu_model(),
         "cores": usable_cores(),

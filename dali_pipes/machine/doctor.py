@@ -28,7 +28,7 @@ _OLDEST_DRIVERS = {12: 525, 13: 580}
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the examination.
+    """One finding about this machine, a line of the report.
 
     Attributes:
         subject: The part that was examined.
@@ -171,7 +171,7 @@ def _videos() -> Finding:
 
 
 def _videos_on_gpu() -> Iterator[Finding]:
-    """Examine the video decoder of the GPU, if there is one."""
+    """Examine the video decoder of the GPU; yield nothing without a GPU."""
     import torch
 
     from dali_pipes.video.dali.nvdec import find_nvdec

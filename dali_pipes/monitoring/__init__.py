@@ -1,4 +1,4 @@
-"""Statistics of a loader: the work of each stage, and the stages that the training loop waits for."""
+"""Measure a loader: the work of each stage, and which stages the training loop waits for."""
 
 from dali_pipes.monitoring.counts import STAGES, Stage
 from dali_pipes.monitoring.stage_stats import Queue, Remote, StageStats, Waits

@@ -1,4 +1,4 @@
-"""Sums of the work of a loader's stages, which can be added, subtracted and sent to another process."""
+"""Sum up the work of a loader's stages; sums can be added, subtracted and sent to another process."""
 
 import math
 from collections import Counter
@@ -22,13 +22,13 @@ STAGE_GROUPS: dict[str, tuple[Stage, ...]] = {
 """The stages by task: reading, decoding, augmenting or copying."""
 
 _PER_OCTAVE = 8
-"""Buckets between a duration and its double; the middle of a bucket is at most 4.4 % off."""
+"""Count of histogram buckets between a duration and its double; the middle of a bucket is at most 4.4 % off."""
 
 _SMALLEST_SECONDS = 1e-7  # below this, the clock cannot distinguish durations
 _OFFSET = -math.log2(_SMALLEST_SECONDS) * _PER_OCTAVE
 
 Durations = dict[int, int]
-"""A histogram of durations: the number of calls in each bucket that is not empty."""
+"""A histogram of durations: for each bucket that is not empty, the count of calls."""
 
 
 @dataclass(slots=True)
@@ -36,14 +36,14 @@ class StageCounts:
     """Sums of one stage over all threads.
 
     Attributes:
-        calls: Number of calls.
-        samples: Number of samples in these calls.
+        calls: Count of calls of the stage.
+        samples: Count of samples in these calls.
         num_bytes: For read and decode, encoded bytes; for other stages, bytes that were produced or copied.
-        seconds: Duration of its calls, without nested calls of other stages.
+        seconds: Total duration of the calls, without nested calls of other stages.
         cpu_seconds: The part of `seconds` in which the thread had a CPU core.
-        durations: Histogram of the durations of its calls.
-        waits: Number of its waits, by the name of what it waited for.
-        waited: Seconds of these waits, by the same names.
+        durations: Histogram of the durations of the calls.
+        waits: Count of waits, by the name of what the stage waited for.
+        waited: Seconds of these waits, by the name of what the stage waited for.
     """
 
     calls: int = 0
@@ -106,17 +106,17 @@ class LoopCounts:
     The first batch of a loop is counted separately, because it includes the start of the pipeline.
 
     Attributes:
-        steps: Number of batches.
-        samples: Number of rows in these batches.
-        first_samples: Number of rows in first batches.
+        steps: Count of batches.
+        samples: Count of rows in these batches.
+        first_samples: Count of rows in the first batches of loops.
         seconds: Seconds from the first batch to the latest one.
         start_seconds: Seconds until the first batch.
         wait_seconds: Part of `seconds` in which the loop waited.
         late: Part of `wait_seconds` by the stage that worked meanwhile; "idle" is the share of threads without work.
-        asked: Number of requests for a batch, except the first of each loop.
-        empty: Number of requests for which no batch was ready.
-        depths: Sum over the requests of the number of batches that were ready.
-        bad_samples: Number of bad samples.
+        asked: Count of requests for a batch, except the first request of each loop.
+        empty: Count of requests at which no batch was ready.
+        depths: Sum over all requests of the count of batches that were ready.
+        bad_samples: Count of bad samples.
     """
 
     steps: int = 0
@@ -150,7 +150,10 @@ _LOOP_NUMBERS = tuple(one.name for one in fields(LoopCounts) if one.name != "lat
 
 
 def add_into(mine: dict[Any, Any], theirs: Mapping[Any, Any], sign: int) -> None:
-    """Add numbers by name, and remove names whose number becomes 0. Another thread may be changing `theirs`."""
+    """Add counts or sums by name to `mine`, multiplied by `sign`, and remove names whose value becomes 0.
+
+    Another thread may be changing `theirs`.
+    """
     # Copying is atomic because it runs no Python code; a loop over the original could meet a new name.
     for name, value in dict(theirs).items():
         total = mine.get(name, 0) + sign * value
@@ -166,10 +169,10 @@ def bucket_of(seconds: float) -> int:
 
 
 def quantiles(durations: Mapping[int, int], *shares: float) -> tuple[float, ...]:
-    """Return the quantiles of durations in seconds, one per share; 0 without calls.
+    """Return quantiles of durations in seconds, one per share; 0 if the histogram has no calls.
 
     Args:
-        durations: Number of calls in each bucket.
+        durations: Histogram: the count of calls in each bucket.
         shares: Shares of the calls, in (0, 1), ascending; 0.5 gives the median.
     """
     total = sum(durations.values())

@@ -1,4 +1,4 @@
-"""Headroom: the speedup of training if its input took no time.
+"""Measure the headroom: the speedup of training if its input took no time.
 
 A training step is measured alternately on batches in memory and on fresh batches.
 """
@@ -32,13 +32,13 @@ NOTHING_TO_GAIN = 0.02
 
 @dataclass(frozen=True, slots=True)
 class StepRate:
-    """The speed of a training step.
+    """The speed of a training step, measured in several rounds.
 
     Attributes:
-        steps_per_second: Median of the rounds.
+        steps_per_second: Median of the rounds, in steps per second.
         low: The slowest round, in steps per second.
-        high: The fastest round.
-        images_per_second: Median of the rounds; counts clips if samples are clips.
+        high: The fastest round, in steps per second.
+        images_per_second: Median of the rounds, in images per second; if samples are clips, in clips per second.
     """
 
     steps_per_second: float
@@ -58,12 +58,12 @@ class Headroom:
     """The largest possible speedup of training by a faster input; printing it gives the verdict.
 
     Attributes:
-        memory: The step on batches in memory.
-        fresh: The step on fresh batches from the loader.
+        memory: Speed of the training step on batches in memory.
+        fresh: Speed of the training step on fresh batches from the loader.
         gain: Upper bound of the speedup if the input took no time: the median over the rounds of the rate in memory
             divided by the rate with fresh batches.
         gain_range: The smallest and the largest of these ratios.
-        num_kept: Number of batches in memory.
+        num_kept: Count of the batches in memory.
     """
 
     memory: StepRate
@@ -112,13 +112,13 @@ def measure_headroom(
         steps: The steps of an epoch.
         upcoming: The epoch and the consumed positions after which fresh batches start.
         step: The training step.
-        num_steps: Number of steps in one measurement.
-        rounds: Number of times that both are measured.
-        kept: Number of batches in memory.
+        num_steps: Count of steps in one measurement.
+        rounds: How often each of the two speeds is measured.
+        kept: Count of batches in memory.
 
     Raises:
         LoaderError: An argument is not allowed, the step changes its batch, or an epoch has no batch.
-        BadSampleError: As in a loop over the loader.
+        BadSampleError: A bad sample ends the run, as it would in a loop over the loader.
     """
     require_positive(steps=num_steps, rounds=rounds, kept=kept)
     if not callable(step):
@@ -153,7 +153,10 @@ _Rates = tuple[float, float]
 def _measure_round(
     step: TrainingStep, num_steps: int, source: "_Source", memory: Sequence[Batch]
 ) -> tuple[_Rates, _Rates]:
-    """Measure steps on batches in memory while the loader is idle, then on fresh batches at the loader's full speed."""
+    """Return the speeds of the training step on batches in memory and on fresh batches.
+
+    The loader is idle during the first measurement, and works at full speed during the second.
+    """
     versions = [_version(batch) for batch in memory]
     in_memory = _measure(step, islice(cycle(memory), num_steps))
     if versions != [_version(batch) for batch in memory]:
@@ -184,7 +187,7 @@ def _measure(step: TrainingStep, batches: Iterable[Batch]) -> _Rates:
 
 
 class _Source:
-    """Fresh batches, epoch after epoch, made like in a loop but without changing the ledger or the state."""
+    """Makes fresh batches, epoch after epoch, as a loop does but without changing the ledger or the loader's state."""
 
     def __init__(
         self,
@@ -203,11 +206,11 @@ class _Source:
 
     @property
     def capacity(self) -> int:
-        """Number of batches that are made ahead."""
+        """Count of batches that are made ahead."""
         return self._source.capacity
 
     def next(self) -> Batch:
-        """Wait for the next batch.
+        """Wait for the next batch and return it.
 
         Raises:
             LoaderError: A full epoch has no batch.
@@ -260,7 +263,10 @@ class _Source:
         return batch
 
     def _judge(self, records: Sequence[BadRecord]) -> None:
-        """Raise if a loop would raise because of the bad samples so far. They are not recorded, because loops will read them again."""
+        """Raise if the bad samples so far would end a loop.
+
+        They are not recorded in the ledger, because loops will read them again.
+        """
         self._bad |= {record.index: record for record in records if not record.kept}
         self._ledger.judge(list(self._bad.values()))
 

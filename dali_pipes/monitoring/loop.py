@@ -1,4 +1,4 @@
-"""LoopMeter: counts the batches of a training loop, its waiting, and the stages that it waited for."""
+"""Count the batches of a training loop, the time that it waits for them, and the stages that it waits for."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ class LoopMeter:
 
     Args:
         recorder: Records the work of the stages.
-        num_threads: Number of threads that work on the stages.
+        num_threads: Count of threads that work on the stages.
     """
 
     def __init__(self, recorder: Recorder, num_threads: int) -> None:
@@ -33,8 +33,8 @@ class LoopMeter:
         self._began: float | None = None  # start time of the loop; None once it has its first batch
         self._asked = self._latest = 0.0
         self._waited = LoopCounts()
-        self._number = 0  # number of the loop
-        self._queue = 0, 0  # finished batches, and the largest number that is made ahead
+        self._number = 0  # index of the loop
+        self._queue = 0, 0  # count of finished batches, and the largest count that is made ahead
 
     def begin(self) -> None:
         """Start a loop."""
@@ -48,8 +48,8 @@ class LoopMeter:
         """Measure a block in which the loop waits for a batch; the time counts once a batch is handed over.
 
         Args:
-            ready: Number of finished batches.
-            capacity: Largest number of batches that are made ahead.
+            ready: Count of finished batches.
+            capacity: Largest count of batches that are made ahead.
         """
         self.recorder.set_loop_thread()
         self._queue = ready, capacity
@@ -99,7 +99,10 @@ class LoopMeter:
         return make_stats(epoch, (loop, counts), self._queue, self._num_threads, since)
 
     def _late(self, seconds: float, before: Busy, after: Busy) -> dict[str, float]:
-        """Divide the seconds that the loop waited: first its own thread's work by stage, then the other threads' work meanwhile."""
+        """Divide the seconds that the loop waited among the stages that were at work meanwhile.
+
+        The work of the loop's own thread counts first; the remaining time is divided by the work of the other threads.
+        """
         own = _between(before.training_thread_seconds, after.training_thread_seconds)
         others = {
             stage: spent - own[stage]

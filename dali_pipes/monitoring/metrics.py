@@ -1,4 +1,4 @@
-"""Metrics: user callables that receive a loader's statistics while a loop runs."""
+"""Call the user's functions that receive a loader's statistics while a loop runs (metrics)."""
 
 import inspect
 import logging
@@ -73,7 +73,7 @@ class Every:
 
     @property
     def of(self) -> Scope:
-        """The scope, never None."""
+        """The scope of the statistics: `scope`, or the callable's attribute, or "epoch"."""
         own = getattr(self.call, "scope", None)
         return self.scope or ("run" if isinstance(own, str) and own == "run" else "epoch")
 
@@ -95,7 +95,7 @@ def as_metrics(given: object) -> tuple[Every, ...]:
         given: None, a callable, an `Every`, or a list or tuple of these.
 
     Raises:
-        LoaderError: It is of another type.
+        LoaderError: The argument has another type.
     """
     if given is None:
         return ()
@@ -111,7 +111,7 @@ class Metrics:
     """Calls a loader's callables when they are due.
 
     Args:
-        every: The callables with their intervals.
+        every: The user's callables with their intervals.
         stats: Returns the statistics of a scope.
     """
 
@@ -160,7 +160,7 @@ class Metrics:
 
 
 class _Call:
-    """A callable with the steps and the time since its last call."""
+    """A user's callable, with the steps and the time since it was last called."""
 
     def __init__(self, every: Every) -> None:
         self.every, self.has_failed = every, False

@@ -1,4 +1,4 @@
-"""Observers of a loader, which receive each stage call and each batch of the training loop."""
+"""Define observers of a loader, which receive each stage call and each batch of the training loop."""
 
 import threading
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ class Span:
         thread: Name of the thread.
         thread_id: Native id of the thread, see `threading.get_native_id`.
         process: Id of the process.
-        began: Start time.
-        ended: End time. Nested calls of other stages in the same thread have their own spans.
-        samples: Number of samples.
-        num_bytes: See `dali_pipes.monitoring.counts.StageCounts`.
+        began: Start time of the call.
+        ended: End time of the call. Nested calls of other stages in this thread have their own spans.
+        samples: Count of samples in the call.
+        num_bytes: For read and decode, encoded bytes; for other stages, bytes that were produced or copied.
         step: The step of the samples; None if unknown.
     """
 
@@ -36,12 +36,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class BatchEvent:
-    """A batch that the training loop received. Times are those of Span.
+    """A batch that the training loop received. Times are those of `gpu_aug.compiled.clock`, in seconds.
 
     Attributes:
         step: The step of the batch.
-        samples: Number of its rows.
-        ready: Number of finished batches when it was requested.
+        samples: Count of the batch's rows.
+        ready: Count of finished batches when the batch was requested.
         asked: Time of the request.
         got: Time at which the training loop received it.
     """

@@ -1,4 +1,4 @@
-"""Profiler ranges around the stages: for torch.profiler, and by NVTX for Nsight Systems.
+"""Open profiler ranges around the stages, for torch.profiler and, by NVTX, for Nsight Systems.
 
 ``nsys`` sets NVTX_INJECTION64_PATH for the programs that it starts, as the NVTX documentation says. ``GPU_AUG_NVTX=1``
 requests ranges without it, and ``GPU_AUG_NVTX=0`` switches them off.
@@ -48,7 +48,7 @@ class Range:
 
 
 def open_range(name: str) -> Range | None:
-    """Open a range if a profiler runs; else return None, within 0.1 us."""
+    """Open and return a range if a profiler runs; else return None, within 0.1 us."""
     if nvtx_is_wanted() or _profiler._is_profiler_enabled:
         return Range(name, with_nvtx=nvtx_is_wanted())
     return None

@@ -1,4 +1,4 @@
-"""Recorder: counts the calls and the time of each stage in a loader's threads."""
+"""Count the calls and the time of each stage in a loader's threads."""
 
 import math
 import os
@@ -21,7 +21,7 @@ from readers.storage.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Seconds of work.
+    """Seconds that threads have worked on the stages.
 
     Attributes:
         seconds: Seconds of all threads, by stage.
@@ -40,10 +40,10 @@ class Running:
 
     Attributes:
         thread: Name of the thread.
-        ident: Its ident, see `threading.get_ident`.
-        stage: The stage that it works on.
-        seconds: Duration so far.
-        work: The samples that it works on; `str` describes them.
+        ident: Identifier of the thread, see `threading.get_ident`.
+        stage: The stage that the thread works on.
+        seconds: Seconds since the thread began this work.
+        work: The samples that the thread works on; `str` describes them.
     """
 
     thread: str
@@ -57,7 +57,8 @@ class Running:
 _CHANGING: Any = object()
 
 _MAX_LOOKS = 100
-"""Attempts to read the innermost call of a thread while it ends a call, which takes well below a microsecond."""
+"""How often to try to read the innermost call of a thread that is ending a call, which takes well below a
+microsecond."""
 
 _AT_ONCE_SECONDS = 1e-5
 """A thread that starts a call this soon after its latest call has kept its core: losing and regaining it takes longer.
@@ -130,12 +131,12 @@ class Recorder:
 
         Args:
             stage: The stage.
-            samples: Number of samples in the block; it may be set inside the block, like `num_bytes`.
-            num_bytes: See StageCounts.
+            samples: Count of samples in the block; it may be set inside the block, like `num_bytes`.
+            num_bytes: For read and decode, encoded bytes; for other stages, bytes that are produced or copied.
             work: The samples of the block; None means those of the enclosing block. Its `str` is only called for a
                 report; its `plan` is the step.
-            by_others: Whether other threads (such as DALI's) do the work while the calling thread waits. Whether they
-                have a core is unknown; it is assumed that they have.
+            by_others: Whether other threads (such as DALI's) do the work while the calling thread waits. It is assumed
+                that these threads have a core.
         """
         thread = self._threads.get(get_ident()) or self._own_counts()
         return _Call(self, thread, stage, samples, num_bytes, work, by_others)
@@ -150,7 +151,7 @@ class Recorder:
         """Count images that another decoder than our JPEG decoder decoded in full.
 
         Args:
-            kinds: The kind of each image, or the number of images by kind.
+            kinds: The kind of each image, or the count of images by kind.
         """
         self._own_counts().whole_images.update(kinds)
 
@@ -220,11 +221,11 @@ class Recorder:
 class _ThreadCounts:
     """The counts of one thread, and its innermost stage call.
 
-    Only the thread itself changes it; the numbers only grow.
+    Only the thread itself changes the counts, and they only grow.
 
     Attributes:
         stages: Sums of each stage, in the order of STAGES.
-        whole_images: See `Recorder.count_full_decodes`.
+        whole_images: Count of images, by kind, that another decoder than our JPEG decoder decoded in full.
         innermost: The innermost unfinished call; `_CHANGING` while a call is added to the sums.
         cpu: CPU seconds of the thread until `cpu_at`, the end of its latest call.
     """
@@ -268,7 +269,7 @@ class _ThreadCounts:
 
 
 class _Call:
-    """A stage call; see Recorder.measure.
+    """A call of a stage, which is a context manager; see Recorder.measure.
 
     Attributes:
         began: Start time; `cpu_began` is the thread's CPU time at the start.

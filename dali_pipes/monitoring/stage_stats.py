@@ -1,4 +1,4 @@
-"""The parts of Stats: stages, waits, the queue of finished batches and remote reading; and the table of stages."""
+"""Define the parts of Stats (stages, waits, queue of batches, remote reading), and print the table of stages."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The number of waits of a stage for one thing, and their total duration."""
+    """How often a stage waited for one thing, and for how many seconds in total."""
 
     count: int
     seconds: float
@@ -26,17 +26,17 @@ class StageStats:
     On a GPU, the seconds only cover the host's part.
 
     Attributes:
-        calls: Number of calls. Reading, headers and draws process a full batch per call; decoding and augmenting on the
-            CPU process some of its rows.
-        samples: Number of samples in these calls.
+        calls: Count of calls of the stage. Reading, headers and draws process a full batch per call; decoding and
+            augmenting on the CPU process some of its rows.
+        samples: Count of samples in these calls.
         bytes: For reading and decoding, encoded bytes; for other stages, bytes that were produced or copied.
         busy_seconds: Seconds that threads worked on the stage, summed over threads.
         cpu_seconds: The part of `busy_seconds` in which the thread had a core. The rest is waiting: for storage, for a
             core that another process or loader used, or for the GIL. If DALI does the work, all of it counts.
-        p50_seconds: Median duration of a call, within 5 %.
-        p90_seconds: 90 % of the calls took no longer than this.
-        p99_seconds: 99 % of the calls took no longer than this.
-        waits: Waits before the stage began, by the name of what it waited for.
+        p50_seconds: Median duration of a call; like the next two values, it is exact to 5 %.
+        p90_seconds: Duration that 90 % of the calls did not exceed.
+        p99_seconds: Duration that 99 % of the calls did not exceed.
+        waits: Waits before the stage began, by the name of what the stage waited for.
     """
 
     calls: int
@@ -52,16 +52,16 @@ class StageStats:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Finished batches at the moments when the training loop requested one.
+    """How many batches were finished when the training loop requested one.
 
     DALI does not report which batches it has finished. With DALI, only batches that our threads have finished are counted.
 
     Attributes:
-        depth: Number of finished batches at the latest request.
-        mean: Average number.
-        capacity: Largest number of batches that are made ahead.
-        empty: Number of requests for which no batch was ready.
-        asked: Number of requests, except the first of each loop.
+        depth: Count of finished batches at the latest request.
+        mean: Average count of finished batches over the requests.
+        capacity: Largest count of batches that are made ahead.
+        empty: Count of requests at which no batch was ready.
+        asked: Count of requests, except the first request of each loop.
     """
 
     depth: int
@@ -76,10 +76,10 @@ class Remote:
     """Requests and cache use of remote reading.
 
     Attributes:
-        requests: Number of requests for parts of remote files.
+        requests: Count of requests for parts of remote files.
         bytes: Bytes that the requests returned.
-        cache_hits: Number of blocks that were found in the block cache.
-        cache_misses: Number of blocks that were not in the block cache.
+        cache_hits: Count of blocks that were found in the block cache.
+        cache_misses: Count of blocks that were not in the block cache.
     """
 
     requests: int
@@ -88,7 +88,7 @@ class Remote:
     cache_misses: int
 
     def describe(self) -> str:
-        """Return a line of text for people."""
+        """Return a line of text about requests, bytes and cache use."""
         return (
             f"remote: {self.bytes / 1e6:.1f} MB in {counted(self.requests, 'request')}; "
             f"{self.cache_hits:,} of {self.cache_hits + self.cache_misses:,} blocks were in the cache"
@@ -150,7 +150,7 @@ def align_columns(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -
 
     Args:
         rows: The cells of each row; the first row is the heading.
-        left: Numbers (from 0) of the columns that are left-aligned; the others are right-aligned.
+        left: Indices of the columns that are left-aligned; the others are right-aligned.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -1,4 +1,4 @@
-"""Stats: the work of a loader and its bottleneck, for people and programs."""
+"""State the work of a loader and its bottleneck, for people and programs (Stats)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -39,19 +39,20 @@ class Stats:
 
     Attributes:
         epoch: The present epoch, or the one that ended last.
-        steps: Number of batches that were handed over.
-        samples: Number of rows in these batches.
+        steps: Count of batches that were handed over.
+        samples: Count of rows in these batches.
         seconds: Seconds from the first batch to the latest one.
         start_seconds: Seconds from the start of the loop to its first batch.
         images_per_second: Samples per second (clips if samples are clips); 0 before the second batch.
         wait_seconds: The part of `seconds` in which the training loop waited for a batch.
         late: `wait_seconds` divided among the stages that threads worked on meanwhile; "idle" is the share of threads
             without work, because too few batches are made at once.
-        queue: The queue of finished batches.
-        bad_samples: Number of bad samples.
-        remote: Remote reading.
-        whole_images: Number of images, by kind, that our JPEG decoder left to another decoder, which decodes full images.
-        num_threads: Number of threads that read, decode and augment.
+        queue: How many batches were finished when the training loop requested one.
+        bad_samples: Count of bad samples.
+        remote: Requests and cache use of remote reading.
+        whole_images: Count of images, by kind, that our JPEG decoder left to another decoder, which decodes full
+            images.
+        num_threads: Count of threads that read, decode and augment.
         stages: The statistics of each of STAGES.
         workers: The machine of each remote worker that has started.
 
@@ -86,12 +87,12 @@ class Stats:
 
     @property
     def wait_share(self) -> float:
-        """The share of its time, 0 to 1, that the training loop waited for batches."""
+        """The share of the training loop's time, 0 to 1, in which it waited for batches."""
         return self.wait_seconds / self.seconds if self.seconds else 0.0
 
     @property
     def core_share(self) -> float:
-        """The share of their working time, reading excluded, that threads had a core; 1 if they did not work."""
+        """The share of the threads' working time, without reading, in which they had a core; 1 if they did not work."""
         working = [stage for name, stage in self.stages.items() if name in _COMPUTING]
         busy = sum(stage.busy_seconds for stage in working)
         return min(1.0, sum(stage.cpu_seconds for stage in working) / busy) if busy else 1.0
@@ -100,7 +101,7 @@ class Stats:
     def limit(self) -> str:
         """The stage that the training loop waits for most; "training loop" if it waits for less than 5 % of its time.
 
-        It is "" before the second batch.
+        Before the second batch, the result is "".
         """
         if self.queue.asked == 0:
             return ""
@@ -124,7 +125,7 @@ class Stats:
         """Return the difference between two statistics of one loop, or of one loader with the scope "run".
 
         Raises:
-            ValueError: They do not count from the same moment.
+            ValueError: The two statistics do not count from one moment.
         """
         if self._sums is None or earlier._sums is None or self._since != earlier._since:
             raise ValueError(
@@ -187,7 +188,7 @@ class Stats:
 
 
 def on_ray(count: int, machines: Sequence[str]) -> str:
-    """Return a text with the number of remote workers and the machines of those that have started."""
+    """Return a text with the count of remote workers, and the machines of the workers that have started."""
     where = f": {', '.join(machines)}" if machines else ", not started yet"
     return f"{counted(count, 'worker')} on Ray{where}"
 
@@ -203,10 +204,10 @@ def make_stats(
 
     Args:
         epoch: The epoch.
-        sums: The sums of the loop, and of the stages.
-        queue: Number of finished batches at the latest request, and the largest number that is made ahead.
-        num_threads: Number of threads.
-        since: Number of the loop that the sums count from; 0 for the whole run.
+        sums: The counts of the loop, and the counts of the stages.
+        queue: Count of finished batches at the latest request, and the largest count that is made ahead.
+        num_threads: Count of threads that read, decode and augment.
+        since: Index of the loop from which the sums count; 0 for the full run.
     """
     loop, counts = sums
     depth, capacity = queue

@@ -1,4 +1,4 @@
-"""A trace of a loader: the work of every thread over time, as a file for Perfetto and chrome://tracing.
+"""Write a trace of a loader: the work of every thread over time, as a file for Perfetto and chrome://tracing.
 
 The file has Chrome's Trace Event Format, as JSON: complete events ("X"), counters ("C") and metadata ("M"), with times
 in microseconds.
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 WAIT = "wait for a batch"
 TRAINING_STEP = "training step"
 QUEUE = "finished"
-"""Names of events in the file, like the two above."""
+"""Name of the counter of finished batches in the file."""
 
 _MAX_EVENTS = 1_000_000
-"""This many events take 400 MB until they are written; an epoch of a million images has about a quarter of that."""
+"""Largest count of events. They take 400 MB until they are written; an epoch of a million images has a quarter of
+them."""
 
 _TRAINING_LOOP = "training loop"
 
@@ -36,7 +37,7 @@ Where = tuple[int, int]
 
 
 class _Event(NamedTuple):
-    """One event; a tuple, because up to a million are kept in memory."""
+    """One event of the trace; a tuple, because up to a million events are kept in memory."""
 
     name: str
     where: Where
@@ -52,7 +53,7 @@ class Trace(Observer):
         max_events: Largest number of events that are kept in memory until they are written; later events are only counted.
 
     Attributes:
-        left_out: Number of events that were not kept.
+        left_out: Count of events that were not kept.
     """
 
     def __init__(self, max_events: int = _MAX_EVENTS) -> None:

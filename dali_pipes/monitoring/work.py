@@ -1,4 +1,4 @@
-"""Rows: the samples that a thread works on, described only when a message needs them."""
+"""Describe the samples that a thread works on, but only when a message needs them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from dali_pipes.steps.schedule import Plan
 from readers.datasets.dataset import IndexedDataset
 
 _MAX_KEYS = 3
-"""Number of samples that a description names; a batch can have hundreds."""
+"""Largest count of samples that a description names; a batch can have hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a step.
+    """Names the samples of some rows of a step; `str` describes them.
 
     Attributes:
         plan: The step.
-        source: Keys of the samples, "" for a bad row; or the dataset that they are read from.
-        indices: Indices in that dataset; None if `source` holds keys.
+        source: Keys of the samples, "" for a row without a sample; or the dataset from which the samples are read.
+        indices: Indices of the samples in that dataset; None if `source` holds keys.
     """
 
     plan: Plan
@@ -41,7 +41,7 @@ class Rows:
 
 
 def _known_keys(dataset: Any, indices: Sequence[int] | NDArray[np.int64]) -> list[str]:
-    """Return keys that a dataset knows without reading (reading may be what hangs); else indices."""
+    """Return the samples' keys if the dataset knows them without reading (which may hang), else their indices."""
     numbers = np.asarray(indices).tolist()
     while (unsplit := getattr(dataset, "whole", None)) is not None:
         if hasattr(dataset, "indices_in_whole"):

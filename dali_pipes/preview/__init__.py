@@ -1,4 +1,4 @@
-"""Pictures of augmented data: images next to their originals, and clips as strips of frames."""
+"""Draw pictures of augmented data: images next to their originals, and clips as strips of frames."""
 
 from dali_pipes.preview.clips import ClipPictures, clip_engines, clip_pictures
 from dali_pipes.preview.decodable_samples import find_decodable_videos, take_decodable_samples

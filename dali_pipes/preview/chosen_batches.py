@@ -30,25 +30,25 @@ ENGINES: tuple[Engine, ...] = ("kornia", "albumentations", "fused")
 
 
 def pair_name(decoder: str, engine: str) -> str:
-    """Return the name of a decoder and engine, for tables, pictures and files."""
+    """Return the name of a pair of decoder and engine, such as "gpu-aug/cpu+fused", for tables and files."""
     return f"gpu-aug/{decoder}+{engine}"
 
 
 def short_name(name: str) -> str:
-    """Return the name of a pair without the name of the package."""
+    """Return the name of a pair of decoder and engine without the name of the package."""
     return name.partition("/")[2]
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Samples of an epoch.
+    """Chosen samples as training makes them in an epoch, with their draws.
 
     Attributes:
         epoch: The epoch.
         batch: The samples, float32, on the CPU.
         views: The recipes of the epoch.
         draws: The draws of each view.
-        rows: int64 [B], row of each sample in the draws; these also contain samples that are mixed into others.
+        rows: int64 [B], row of each sample in the draws, which also have rows of samples that are mixed into these.
         keys: Keys of all rows of the draws.
         targets: The targets of each sample, as moved by the first recipe.
         fetcher: Reads the samples.
@@ -101,7 +101,7 @@ def draw_chosen(
     Args:
         loader: See `preview_loader`.
         indices: Indices in the loader's dataset, without duplicates.
-        epoch: At least 0.
+        epoch: The epoch, at least 0.
         numbers: If the dataset is a selection, the index in the training's dataset of each of its samples; random
             numbers are drawn by it.
 
@@ -141,14 +141,14 @@ def draw_pairs(
     Args:
         dataset: Images or clips.
         recipe: Recipes by epoch.
-        indices: See `draw_chosen`, like `numbers`.
+        indices: Indices in the dataset, without duplicates.
         epoch: The epoch.
         seed: Seed of the order and of the draws.
-        numbers: Indices in the training's dataset.
-        images: As for Loader.
+        numbers: If the dataset is a selection, the index in the training's dataset of each of its samples.
+        images: Options for the images of a sample, as for Loader.
 
     Returns:
-        The samples by name of the pair, and the reason by name for pairs that cannot make them.
+        The samples by name of the pair; and for pairs that cannot make them, the reason by name of the pair.
 
     Raises:
         BadSampleError: A sample cannot be read or decoded.
@@ -199,7 +199,7 @@ class Layer(NamedTuple):
         images: Float [B, C, H, W], on the CPU, in [0, 1] unless `stretched`.
         stretched: Whether values may have any range; they are then shown from the smallest to the largest.
         recipe: The recipe of the images.
-        view: Number of the view that is drawn; targets are moved with the first view only.
+        view: Index of the view that is drawn; only the first view has targets.
     """
 
     title: str
@@ -225,13 +225,13 @@ def layers_of(drawn: Drawn) -> Iterator[Layer]:
 def distance_words(
     images: torch.Tensor, first: torch.Tensor, name: str, *, stretched: bool = False
 ) -> str:
-    """Describe the largest difference of images from those of the first pair, in 1/255, or unscaled if `stretched`.
+    """Return a text with the largest difference of images from those of the first pair.
 
     Args:
         images: Float, in [0, 1] unless `stretched`.
-        first: The images of the first pair, of the same shape.
+        first: The images of the first pair, whose shape is that of `images`.
         name: Name of the first pair.
-        stretched: Whether values may have any range.
+        stretched: Whether values may have any range; the difference is then stated unscaled, else in 1/255.
     """
     most, other = float((images.nan_to_num() - first.nan_to_num()).abs().max()), short_name(name)
     if not most:

@@ -1,4 +1,4 @@
-"""Clips as pictures: original frames, and augmented frames of several epochs or of every decoder and engine."""
+"""Draw clips: original frames, and augmented frames of several epochs or of every decoder and engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ _HEIGHT_MAX = 256  # pixels; larger frames are shrunk at once, because all clips
 
 @dataclass(frozen=True)
 class Strip:
-    """The frames of a clip from one source.
+    """A row of frames of one clip: its original frames, or those of one view.
 
     Attributes:
         name: Title, such as "view 1".
-        frames: T pictures of the same size.
+        frames: T pictures of one size.
         words: Descriptions of the draws, or of the difference from another strip.
     """
 
@@ -52,14 +52,14 @@ class ClipPictures:
 
     Attributes:
         key: Key of the video.
-        label: Name of its class; "" if it has none.
+        label: Name of the clip's class; "" if it has no label.
         epoch: The epoch.
-        numbers: int64 [T], frame numbers in presentation order; a repeated number replaces a damaged frame or one after
-            the end of the video.
+        numbers: int64 [T], indices of the frames in presentation order; an index is repeated in place of a damaged
+            frame, or of one after the end of the video.
         seconds: float64 [T], display time of each frame, counted from the first frame of the video.
-        source: The frames before augmentation, T pictures of the same size.
+        source: The frames before augmentation, T pictures of one size.
         views: The augmented frames of each view.
-        made_by: Decoder, engine and device; "" if the strips differ in these.
+        made_by: A text with decoder, engine and device; "" if the strips differ in these.
     """
 
     key: str
@@ -91,7 +91,7 @@ def clip_pictures(
         numbers: If `clips` is a selection, the index in the training's dataset of each clip; random numbers are drawn by it.
         seed: Seed of the frames and of the draws.
         epochs: The epochs to show.
-        engine: As for Loader.
+        engine: The engine, as for Loader.
 
     Returns:
         Each clip in each epoch, ordered by clip.
@@ -112,8 +112,9 @@ def _strips(drawn: Drawn, name: str, first: tuple[str, Drawn] | None = None) -> 
 
     Args:
         drawn: The batch.
-        name: Title of the strips; if there are several views, the number of the view is added.
-        first: Name and batch of another pair with the same draws; the strips then describe the difference from it.
+        name: Title of the strips; with several views, the index of the view is added.
+        first: Name and batch of another pair of decoder and engine, with equal draws, from which the strips then
+            describe the difference.
     """
     strips: list[list[Strip]] = [[] for _ in drawn.rows]
     others = list(layers_of(first[1])) if first is not None else []
@@ -152,7 +153,7 @@ def _pictures(
 
 
 def _source(clips: Clips, entry: Sample | BadSample, frames: NDArray[np.int64]) -> list[Picture]:
-    """Return frames of a clip, given by their numbers int64 [T]; large ones are shrunk."""
+    """Return the original frames of a clip with indices int64 [T]; large frames are shrunk."""
     [part] = clips.parts(entry.index)
     assert isinstance(entry, Sample)  # its frames were drawn before, so it is not bad
     if part.info.codec == FRAMES_CODEC:
@@ -181,15 +182,15 @@ def clip_engines(
     """Return clips before augmentation, and as every decoder and engine makes them: one strip per view and pair.
 
     Args:
-        clips: As for `clip_pictures`, like `recipe`, `indices`, `numbers` and `seed`.
+        clips: Clips of the videos to show; they may include further videos.
         recipe: The recipe.
         indices: The clips to show, without duplicates; None shows all.
-        numbers: See `clip_pictures`.
+        numbers: If `clips` is a selection, the index in the training's dataset of each clip.
         seed: Seed of the frames and of the draws.
         epoch: The epoch of the draws.
 
     Returns:
-        The clips, and the reason by name for each pair that cannot make them.
+        The clips; and for each pair that cannot make them, the reason by name of the pair.
 
     Raises:
         LoaderError: No pair can make the clips.

@@ -28,11 +28,11 @@ def take_decodable_samples(
 
     Args:
         dataset: A dataset of images.
-        most: Largest number of samples.
-        images: As for Loader.
+        most: Largest count of samples.
+        images: Options for the images of a sample, as for Loader.
 
     Returns:
-        The samples that decode, and a sentence for each of the others.
+        The samples that decode, and for each sample that does not, a sentence with the reason.
     """
     count = min(len(dataset), most)
     spread = [number * len(dataset) // count for number in range(count)]
@@ -50,7 +50,7 @@ def find_decodable_videos(clips: Clips) -> tuple[list[int], list[str]]:
         clips: At least one clip of each video.
 
     Returns:
-        The numbers of the videos whose clips all decode, and a sentence for each of the others.
+        The indices of the videos whose clips all decode, and for each other video a sentence with the reason.
     """
     records = _bad_records(clips)
     videos = clips.videos(np.array([record.index for record in records], np.int64))

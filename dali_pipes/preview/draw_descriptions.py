@@ -42,8 +42,8 @@ class DrawnLeaf(NamedTuple):
 
     Attributes:
         operation: The operation.
-        params: Its parameters for the sample; the first axis has length 1.
-        is_applied: Whether it changed the sample: its probability applied, and its mixing partner exists.
+        params: The operation's parameters for the sample; the first axis has length 1.
+        is_applied: Whether the operation changed the sample: its probability applied, and its mixing partner exists.
         words: The parameters as text; "" if the name of the operation is enough.
     """
 
@@ -83,7 +83,7 @@ def draw_words(recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ())
 
 
 def leaf_name(leaf: Operation) -> str:
-    """Return the name of an operation in descriptions."""
+    """Return the name that descriptions have for an operation."""
     return leaf.title if isinstance(leaf, Foreign) else type(leaf).__name__.removeprefix("Policy")
 
 

@@ -1,4 +1,4 @@
-"""Images before augmentation, next to training's images of several epochs or of each decoder and engine."""
+"""Draw images before augmentation, next to training's images of several epochs or of each decoder and engine."""
 
 from collections.abc import Sequence
 
@@ -56,8 +56,8 @@ def preview_images(
         indices: The samples to show, without duplicates; they must decode, see `take_decodable_samples`.
         seed: Seed of the order and of the draws.
         epochs: The epochs to show.
-        engine: As for Loader.
-        images: As for Loader.
+        engine: The engine, as for Loader.
+        images: Options for the images of a sample, as for Loader.
 
     Raises:
         BadSampleError: A sample cannot be read or decoded.
@@ -94,7 +94,7 @@ def preview_images(
 def _originals(
     dataset: IndexedDataset, recipe: Recipe | Views, drawn: Drawn, indices: Sequence[int]
 ) -> list[list[Cell]]:
-    """Return the images of each sample before augmentation, about as high as the recipe's results."""
+    """Return for each sample its images before augmentation, about as high as the recipe's results."""
     first = recipe.recipes[0] if isinstance(recipe, Views) else recipe
     height = min(max(first.fixed_size[0], SMALL), LARGEST)
     return [
@@ -141,7 +141,7 @@ def preview_engines(
         indices: The samples to show, without duplicates; they must decode, see `take_decodable_samples`.
         seed: Seed of the draws.
         epoch: The epoch of the draws.
-        images: As for Loader.
+        images: Options for the images of a sample, as for Loader.
 
     Raises:
         BadSampleError: A sample cannot be read or decoded.

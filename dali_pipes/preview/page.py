@@ -1,4 +1,4 @@
-"""A page of pictures in rows and columns, with a caption below each picture."""
+"""Lay out a page of pictures in rows and columns, with a caption below each picture."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ _HEADING_MIN = 640  # pixels, so that the heading of a narrow page does not have
 
 
 class Line(NamedTuple):
-    """A text and its colour."""
+    """A text in one colour."""
 
     text: str
     colour: Colour = INK
@@ -54,7 +54,7 @@ class Cell:
     caption: Sequence[Line] = ()
 
     def render(self, width: int) -> Image.Image:
-        """Draw the picture with a frame of one pixel, above the caption."""
+        """Return an image of the picture with a frame of one pixel, above its caption of `width` pixels."""
         framed = ImageOps.expand(self.picture, 1, FRAME)
         return join([framed, draw_text(self.caption, width)], gap=_GAP // 2)
 
@@ -73,7 +73,7 @@ class Preview:
     Attributes:
         rows: The pictures and their texts.
         heading: Texts above the rows.
-        missing: The reason by name for each pair of decoder and engine that cannot make the pictures.
+        missing: For each pair of decoder and engine that cannot make the pictures, the reason by name of the pair.
     """
 
     rows: Sequence[Row]
@@ -100,7 +100,7 @@ class Preview:
 
 
 def join(images: Sequence[Image.Image], *, across: bool = False, gap: int = _GAP) -> Image.Image:
-    """Join images vertically, or horizontally if `across`."""
+    """Return images joined vertically, or horizontally if `across`, `gap` pixels apart."""
     widths, heights = [image.width for image in images], [image.height for image in images]
     gaps = gap * (len(images) - 1)
     size = (sum(widths) + gaps, max(heights)) if across else (max(widths), sum(heights) + gaps)
@@ -112,7 +112,7 @@ def join(images: Sequence[Image.Image], *, across: bool = False, gap: int = _GAP
 
 
 def draw_text(lines: Sequence[Line], width: int) -> Image.Image:
-    """Draw texts below each other into an image of a given width, wrapped; words that are too wide are cut off."""
+    """Return an image of a given width with wrapped texts below each other; words that are too wide are truncated."""
     wrapped = [Line(part, colour) for text, colour in lines for part in wrap(text, width)]
     image = Image.new("RGB", (width, max(1, _LINE_HEIGHT * len(wrapped))), PAPER)
     pen = ImageDraw.Draw(image)

@@ -34,7 +34,7 @@ Picture = NDArray[np.uint8]
 
 
 def viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
-    """Undo the recipe's Normalize operations, so that values are in [0, 1]."""
+    """Return images without the effect of the recipe's Normalize operations, so that values are in [0, 1]."""
     for leaf in reversed(recipe.leaves):
         if isinstance(leaf, Normalize):
             mean, std = torch.tensor(leaf.mean), torch.tensor(leaf.std)
@@ -144,12 +144,12 @@ def fit(
     targets: Targets | None = None,
     recipe: Recipe | None = None,
 ) -> Image.Image:
-    """Shrink or enlarge a picture, and draw targets on it.
+    """Return a picture shrunk or enlarged for the page, with targets drawn on it.
 
     Args:
         picture: uint8 [H, W, 3].
         largest: Largest height and width.
-        targets: The targets; None for none.
+        targets: The targets to draw; None draws none.
         recipe: The recipe, which defines the formats of boxes and keypoints.
     """
     height, width = picture.shape[:2]
@@ -244,7 +244,7 @@ def _read_picture(payload: Payload, images: ImageFields) -> tuple[Picture, str]:
 
 
 def label_words(label: Any, class_names: Sequence[str]) -> str:
-    """Describe the label of a sample (of a vector, the first numbers); "" without a label."""
+    """Return a text for a sample's label: the class, or the first numbers of a vector; "" without a label."""
     if np.ndim(label):
         numbers = np.asarray(label).tolist()[:_MOST_NAMES]
         return f"label {', '.join(f'{number:.3g}' for number in numbers)}"

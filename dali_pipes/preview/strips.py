@@ -21,7 +21,7 @@ from dali_pipes.preview.page import (
 from dali_pipes.preview.pictures import fit
 
 NUM_SHOWN = 8
-"""Number of frames in a strip; for longer clips these are spread evenly from the first to the last frame."""
+"""Largest count of frames in a strip; for longer clips they are spread evenly from the first to the last frame."""
 
 HEIGHT, WIDTH = 160, 216
 """Largest height and width of a frame in a strip, in pixels; much smaller frames are enlarged."""
@@ -38,13 +38,13 @@ def render_strips(clips: Sequence[ClipPictures], heading: Sequence[str] = ()) ->
 
 
 def shown_frames(num_frames: int) -> list[int]:
-    """Return the numbers of a clip's frames that a strip shows."""
+    """Return the indices of the clip's frames that a strip shows."""
     count = min(NUM_SHOWN, num_frames)
     return [int(frame) for frame in np.linspace(0, num_frames - 1, count).round()]
 
 
 def _block(clip: ClipPictures) -> list[Row]:
-    """Return the rows of a clip."""
+    """Return the rows of the page that show a clip: a title, the original frames, and the frames of each view."""
     frames = shown_frames(len(clip.source))
     facts = [clip.label, f"epoch {clip.epoch}", f"{len(frames)} of {len(clip.source)} frames"]
     title = [Line(clip.key), *(Line(fact, FAINT) for fact in facts)]
@@ -60,7 +60,7 @@ def _block(clip: ClipPictures) -> list[Row]:
 
 
 def _frame_line(clip: ClipPictures, frame: int) -> Line:
-    """Return a line with the number and time of a frame."""
+    """Return a text with the index and the time of a frame."""
     return Line(f"#{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s", FAINT)
 
 

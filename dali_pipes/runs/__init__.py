@@ -1,1 +1,1 @@
-"""Records of a run (audit, attempts and bad samples), and the replay of one row of a batch."""
+"""Record a run (audit, attempts and bad samples), and make one row of a batch again (replay)."""

@@ -1,4 +1,4 @@
-"""Attempts of a run: each start, and each return to a state, has a number and a name that all ranks share."""
+"""Name the attempts of a run: each start, and each return to a state, has a number and a name that all ranks share."""
 
 import re
 import secrets
@@ -30,13 +30,13 @@ class Attempts:
 
     def __init__(self) -> None:
         self.latest = ""
-        self._number = -1  # number of this loader's latest attempt
+        self._number = -1  # how many attempts precede the latest one
 
     def begin(self, start: tuple[int, int], process: Process) -> tuple[str, str]:
         """Start the next attempt.
 
         Args:
-            start: Epoch, and number of its positions that were handed over before.
+            start: Epoch, and count of the epoch's positions that were handed over before.
             process: Rank and world size.
 
         Returns:
@@ -60,7 +60,7 @@ def is_attempt(name: Any) -> bool:
 
 
 def _token_of_start(process: Process) -> str:
-    """Return 8 hex digits that all ranks of this start share, and no other start does; "" without a common store.
+    """Return 8 hex digits that only the ranks of this start share; "" without a process group's store.
 
     The digits only decide which lines of an audit belong together, so they may be random.
     """

@@ -35,12 +35,12 @@ class Tally:
 
     Attributes:
         epoch: The epoch of the last batch.
-        steps: Number of batches.
-        count: Number of samples in this epoch.
+        steps: Count of batches.
+        count: Count of samples in this epoch.
         samples: 64 bits: the sum of a hash of each sample's index in this epoch, in any order.
         places: 64 bits: the sum of a hash of each (epoch, position, index) in this epoch.
         rolling: 64 bits: a hash of all batches of this rank and their order. It shows at a glance whether two ranks
-            received the same; ``gpu-aug audit`` compares samples and places.
+            received equal batches; ``gpu-aug audit`` compares samples and places.
     """
 
     epoch: int = 0
@@ -56,7 +56,7 @@ class Audit:
 
     Args:
         path: The file; RANK in it stands for the rank. None keeps only the tally.
-        rank: Rank of this process, as far as it is known.
+        rank: Rank of this process; 0 if it is not known yet.
         writes: Whether this process writes the lines of its rank; in a mesh, another process may have the same samples.
 
     Attributes:
@@ -77,7 +77,7 @@ class Audit:
         self._journal = Journal("audit", path, rank) if path is not None and writes else None
 
     def require_own_file(self, process: Process) -> None:
-        """Raise a LoaderError if several ranks would share one file."""
+        """Raise a LoaderError if several ranks would write to one file, because `path` has no "{rank}"."""
         journal = self._journal
         if journal is not None and process.world_size > 1 and RANK not in journal.name:
             raise LoaderError(
@@ -92,7 +92,9 @@ class Audit:
         process: Process,
         run: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """Start an attempt: a loop that does not continue the previous one, such as the first loop or one after loading a state.
+        """Start an attempt of the run: a loop that does not continue the previous loop of this loader.
+
+        Examples are the first loop, and a loop after loading a state.
 
         Args:
             epoch: Epoch of the loop.
@@ -115,7 +117,7 @@ class Audit:
             self._journal.append([json.dumps(line)], process.rank)
 
     def count(self, finished: Finished) -> None:
-        """Count a step that is handed over, and write its line."""
+        """Count a step that is about to be handed over, and write the step's line to the file."""
         plan, before = finished.plan, self.tally
         rows = plan.rows[plan.valid]
         positions = plan.positions[rows]
@@ -154,9 +156,9 @@ def sums(epoch: int, positions: NDArray[np.int64], indices: NDArray[np.int64]) -
     """Return the sums, modulo 2**64, of a hash of each index, and of a hash of each (epoch, position, index).
 
     Args:
-        epoch: At least 0.
-        positions: int64 [n], at least 0.
-        indices: int64 [n], the sample at each position.
+        epoch: The epoch, at least 0.
+        positions: int64 [n], positions in the epoch's order, at least 0.
+        indices: int64 [n], the index in the dataset of the sample at each position.
     """
     # In place, one array after the other: for more than 500 numbers NumPy releases the GIL, and waits to get it back.
     places = positions.view(np.uint64) * _STRIDE
@@ -172,14 +174,14 @@ def sums(epoch: int, positions: NDArray[np.int64], indices: NDArray[np.int64]) -
 
 
 def _mix(values: NDArray[np.uint64]) -> None:
-    """Make the upper bits depend on all bits, in place."""
+    """Hash numbers in place, so that the upper bits of each depend on all its bits."""
     values *= _FIRST
     values ^= values >> _HALF
     values *= _SECOND
 
 
 def _mix_number(value: int) -> int:
-    """Make all bits of a number depend on all its bits."""
+    """Return a hash of a number, in which every bit depends on all bits of the number."""
     value = value * _MULTIPLIERS[0] & HASH_MASK
     value ^= value >> 32
     value = value * _MULTIPLIERS[1] & HASH_MASK

@@ -33,8 +33,9 @@ class Faults:
     Attributes:
         missing: Expected positions that no rank received.
         doubled: Positions that were handed over more than once.
-        is_dropped: Whether only the rest is missing that last_batch="drop" leaves out at the end of an epoch or bucket.
-        num_skipped: Number of samples that were skipped as bad.
+        is_dropped: Whether the only missing positions are those that last_batch="drop" leaves out at the end of an
+            epoch or bucket.
+        num_skipped: Count of samples that were skipped as bad.
     """
 
     missing: list[Range]
@@ -58,7 +59,7 @@ class EpochCheck:
     """The result for one epoch of a run.
 
     Attributes:
-        epoch: Number of the epoch.
+        epoch: The epoch, counted from 0.
         once: Whether each sample came exactly once, up to the end of the run.
         line: The result as text.
     """
@@ -96,7 +97,7 @@ def check_audit(*sources: str | Path) -> AuditCheck:
 
     Args:
         sources: Files, folders with .jsonl files, or patterns for the files of
-            ``Monitoring(audit="run-{rank}.jsonl")``. They are read as one run.
+            ``Monitoring(audit="run-{rank}.jsonl")``. All of these files are read as one run.
 
     Raises:
         LoaderError: No file exists, none has a line of an audit, or the length of an epoch is unknown.
@@ -144,7 +145,7 @@ def _check_epoch(epoch: int, history: History, expected_hash: int) -> EpochCheck
 
 
 def _hash_all_samples(length: int) -> int:
-    """Return the sum of the hashes of an epoch that has each index exactly once."""
+    """Return the sum of the hashes of the indices 0 to `length` - 1, each once: the expected sum of an epoch."""
     total = 0
     for start in range(0, length, _INDICES_AT_ONCE):
         indices = np.arange(start, min(start + _INDICES_AT_ONCE, length))
@@ -179,7 +180,7 @@ def find_faults(
     Args:
         steps: Steps of a run, ordered by position.
         expected: The positions that the run should have.
-        ends: The end of the epoch's positions, or of each bucket's; empty if unknown.
+        ends: The end of the epoch's positions, or of the positions of each bucket; empty if unknown.
     """
     own = ranges_of(steps)
     edges = edges_of(own)
@@ -194,7 +195,7 @@ def find_faults(
 
 
 def _rests(steps: Sequence[StepLine], ends: Sequence[int]) -> Iterator[tuple[Range, bool]]:
-    """Yield the positions after the last step of the epoch or of each bucket, and whether they are too few for another step."""
+    """Yield the range after the last step of the epoch or of each bucket, and whether it is shorter than a step."""
     largest = max(((step.stop - step.start) * step.world_size for step in steps), default=0)
     for start, end in pairwise((0, *ends)):
         stop, size = start, largest
@@ -217,7 +218,7 @@ def edges_of(*many: Sequence[Range]) -> NDArray[np.int64]:
 
 
 def coverage(ranges: Sequence[Range], edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of ranges that contain the positions between neighbouring edges: int64 [n - 1]."""
+    """Return for each interval between neighbouring edges how many ranges contain it: int64 [n - 1]."""
     changes = np.zeros(len(edges), np.int64)
     starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
     np.add.at(changes, np.searchsorted(edges, starts), 1)
@@ -240,7 +241,7 @@ def subtract(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
 
 
 def describe_ranges(ranges: Sequence[Range]) -> str:
-    """Return a text with the number of positions and the first ranges."""
+    """Return a text with the count of positions in the ranges, and the first ranges."""
     count = sum(stop - start for start, stop in ranges)
     shown = ", ".join(f"{start} to {stop - 1}" for start, stop in ranges[:_MAX_RANGES])
     more = f" and {len(ranges) - _MAX_RANGES} more ranges" if len(ranges) > _MAX_RANGES else ""

@@ -1,4 +1,4 @@
-"""Compare two runs by their audit files: the same samples in the same order, or the first difference.
+"""Compare two runs by their audit files: whether they had the same samples in the same order, or where they differ.
 
 The comparison uses the hashes `places` and `samples` of the step lines, added up over all ranks. It does not use
 `rolling`, which is for people who compare one rank of two runs.
@@ -30,11 +30,11 @@ class EpochComparison:
     """One epoch of two runs.
 
     Attributes:
-        epoch: Number of the epoch.
+        epoch: The epoch, counted from 0.
         steps: The steps of each run, ordered by position.
-        faults: For each run, the positions that it lacks compared with the other run, or repeats.
+        faults: For each run, the positions that it lacks compared with the other run, and those that it repeats.
         compared: Ranges at whose start and stop both runs have a step boundary, so that their hashes can be compared.
-        different: Those of `compared` in which the samples differ.
+        different: The ranges of `compared` in which the samples differ.
         unmatched: Positions that both runs have, but in steps with different boundaries, so that no hashes can be compared.
     """
 
@@ -87,8 +87,8 @@ class AuditComparison:
     """The result for two runs.
 
     Attributes:
-        histories: The steps of each run that count.
-        epochs: Results of every epoch that one of the runs has.
+        histories: For each run, the steps that count after all resumes.
+        epochs: The comparison of each epoch that at least one of the runs has.
     """
 
     histories: tuple[History, History]
@@ -132,7 +132,7 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
 
     Args:
         first: A file, a folder with .jsonl files, or a pattern for the files of ``Monitoring(audit="run-{rank}.jsonl")``.
-        second: The same for the other run.
+        second: A file, folder or pattern with the audit of the other run.
 
     Raises:
         LoaderError: No file exists, or none has a line of an audit.
@@ -182,10 +182,11 @@ def _compare_epoch(epoch: int, first: History, second: History) -> EpochComparis
 def _add_between(
     steps: Sequence[StepLine], cuts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Add up the steps that start between neighbouring cuts.
+    """Add up the counts and hashes of the steps that start between two neighbouring positions of `cuts`.
 
     Returns:
-        The number of their positions, int64 [n - 1]; and their hashes of places and of samples, uint64 [n - 1, 2], modulo 2**64.
+        For each interval between cuts, the count of the steps' positions, int64 [n - 1], and the sums of the hashes
+        `places` and `samples`, uint64 [n - 1, 2], modulo 2**64.
     """
     numbers = np.searchsorted(cuts, [step.start for step in steps], side="right")
     lengths = np.zeros(len(cuts) + 1, np.int64)

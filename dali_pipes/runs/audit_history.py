@@ -30,13 +30,13 @@ class StepLine:
     """A line of an audit: the samples that one rank received in one step.
 
     Attributes:
-        epoch: Number of the epoch, from 0.
-        step: Number of the step, counted from the start of its loop.
+        epoch: The epoch, counted from 0.
+        step: Index of the step, counted from the start of its loop.
         rank: The rank that wrote the line.
-        world_size: Number of ranks.
-        start: First position of the epoch's order.
-        stop: Position after the last one.
-        count: Number of samples; smaller than the number of positions if bad samples were skipped.
+        world_size: Count of ranks.
+        start: First position, in the epoch's order, of the step.
+        stop: Position after the step's last position.
+        count: Count of samples; smaller than the count of positions if bad samples were skipped.
         samples: Sum of a hash of each sample index.
         places: Sum of a hash of each (epoch, position, index).
     """
@@ -57,11 +57,11 @@ class BeginLine:
     """A line of an audit: a rank started, or resumed from a state.
 
     Attributes:
-        start: Epoch, and number of its positions that were handed over before.
+        start: Epoch, and count of the epoch's positions that were handed over before.
         run: Identity of the run, with the keys of IDENTITY.
         handed_over: The positions that were handed over before, as (start, stop), half open; one pair per bucket.
-        attempt: Name of the attempt. Lines of early versions have none; in them, ranks that started together have the
-            same position and number of ranks.
+        attempt: Name of the attempt. Lines of early versions have no name; there, ranks belong to one attempt if they
+            started at one position with one world size.
         after: Name of the attempt whose state was loaded; "" if none was loaded.
     """
 
@@ -78,7 +78,7 @@ class BeginLine:
         return any(low <= step.start < high for low, high in self.handed_over)
 
     def ends(self) -> tuple[int, ...]:
-        """Return the end of the epoch's positions, or of each bucket's; empty if the line does not state it."""
+        """Return the end of the epoch's positions, or the ends of the buckets; empty if the line states none."""
         if "length" not in self.run:
             return ()
         return (*(low for low, _ in self.handed_over[1:]), int(self.run["length"]))
@@ -96,12 +96,13 @@ class History:
         name: The files, folders or patterns that were read.
         epochs: Step lines by epoch, ordered by position.
         run: Identity of the run (dataset, recipe, seed and so on) at its last begin line.
-        ends: The end of the epoch's positions, or of each bucket's; empty if the audit does not state it.
-        num_steps: Number of step lines that count.
-        num_superseded: Number of step lines after a state to which the run later returned.
+        ends: The end of the epoch's positions, or of the positions of each bucket; empty if the audit does not state
+            it.
+        num_steps: Count of the step lines that count.
+        num_superseded: Count of the step lines after a state to which the run later returned.
         attempts: Names of the attempts in these files.
         after: Names of the attempts whose states were loaded by attempts in these files; they may be in these files or in others.
-        world_sizes: Every number of ranks that the run had, ascending.
+        world_sizes: All world sizes that the run had, ascending.
     """
 
     name: str
@@ -126,8 +127,8 @@ class _Attempt:
     Attributes:
         name: Name of the attempt.
         parent: Name of the attempt that it continues; None for the root.
-        begin: Its begin line; the earliest one if its ranks do not agree.
-        steps: Its step lines, by the number of the file.
+        begin: The attempt's begin line; the earliest one if its ranks do not agree.
+        steps: The attempt's step lines, by the index of the file.
     """
 
     name: str
@@ -237,7 +238,7 @@ def _path_to_end(files: Sequence[Lines]) -> list[_Attempt]:
 
 
 def _path_back(attempts: Mapping[str, _Attempt], name: str | None) -> list[_Attempt]:
-    """Return an attempt, the attempt that it continues, and so on."""
+    """Return an attempt, the attempt that it continues, and so on back to the first."""
     path: dict[str, _Attempt] = {}
     while name is not None and name not in path:  # names in damaged files can form a circle
         path[name] = attempts[name]

@@ -1,4 +1,4 @@
-"""The handling of bad samples: raise, replace or skip; their records; and the ledger of all records.
+"""Handle bad samples (raise, replace or skip them), and keep the ledger of their records.
 
 `substitute` chooses the sample that replaces a bad one. `dali_pipes.stages.read_samples` reads it (for streams,
 `dali_pipes.steps.streams.fetch`). `Ledger.judge` ends the run if it must not continue.
@@ -56,10 +56,10 @@ class Ledger:
 
     Args:
         policy: The loader's `on_bad_sample`.
-        budget: Number of different samples that may be bad on this rank before the run is stopped.
+        budget: How many different samples may be bad on this rank before the run is stopped.
         path: A file to which one JSON object per line is appended; "{rank}" in it stands for the rank. None keeps the
             records in memory only.
-        rank: Rank of this process, as far as it is known.
+        rank: Rank of this process; 0 if it is not known yet.
 
     Raises:
         LoaderError: The folder cannot be created; later: the file cannot be written.
@@ -137,8 +137,8 @@ def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int | None:
 
     Args:
         seed: Seed of the loader.
-        bad: The sample to replace, followed by the substitutes that were bad, too.
-        length: Number of positions in an epoch.
+        bad: Record of the sample to replace, followed by the records of substitutes that were bad, too.
+        length: Count of positions in an epoch.
 
     Returns:
         A position in the epoch, 0 <= position < length, different for each epoch and each try; None after
@@ -155,7 +155,7 @@ def no_substitute(records: Sequence[BadRecord]) -> BadSampleError:
     """Return the error for a sample that could not be replaced.
 
     Args:
-        records: The sample, followed by the substitutes that were bad, too.
+        records: Record of the sample, followed by the records of substitutes that were bad, too.
     """
     first, num_tried = records[0], len(records) - 1
     return BadSampleError(

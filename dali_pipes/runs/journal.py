@@ -1,4 +1,4 @@
-"""Files to which a run appends lines: the audit and the ledger."""
+"""Append lines to the files that a run writes: the audit and the ledger."""
 
 import os
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ class Journal:
     If the process is killed or the disk is full, the last line can be incomplete; further lines start on a new line.
 
     Args:
-        argument: Name of the loader's argument for the file, for errors.
+        argument: Name of the loader's argument for the file, for error messages.
         path: The file; RANK in it stands for the rank.
-        rank: Rank of this process, as far as it is known. Its folder is created now; the folders of other ranks with
-            their first line.
+        rank: Rank of this process; 0 if it is not known yet. This rank's folder is created at once, the folders of
+            other ranks with their first line.
 
     Raises:
         LoaderError: The folder cannot be created.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Seen:
-    """The recorded input of an engine: the decoded images of a step, and its draws."""
+    """The recorded input of an engine: the decoded images of a step, and the draws for them."""
 
     images: Images
     draws: Draws
@@ -63,9 +63,9 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
     Args:
         setup: The configuration of the loader; it is not changed.
         index: Index of the sample in the dataset.
-        epoch: Number of the epoch.
-        repeat: Number of the occurrence of the sample in the epoch, from 0.
-        view: Number of the view, from 0.
+        epoch: The epoch, counted from 0.
+        repeat: Index of the occurrence of the sample within the epoch, from 0.
+        view: Index of the view, from 0.
 
     Raises:
         LoaderError: An argument is not allowed; or the data is a stream; or the decoder is one of `from_dali`.
@@ -192,7 +192,7 @@ def make_step(setup: Setup, plan: Plan) -> tuple[Finished, FinishedImages]:
 def _header(
     fetcher: Fetcher, index: int, finished: Finished, row: int, draws: Draws
 ) -> dict[str, Any]:
-    """Return the properties of a sample's file."""
+    """Return the properties of a sample's file for `Replay.header`."""
     [sample] = fetcher.dataset.fetch(np.array([index]))
     height, width = draws.sizes[row * fetcher.images_per_row].tolist()
     header: dict[str, Any] = {"height": height, "width": width}
@@ -217,7 +217,7 @@ def _canvases(seen: Seen, view: View, row: int) -> Tensor:
 def _replayed_operations(
     setup: Setup, view: View, seen: Seen, row: int, keys: Sequence[str]
 ) -> Iterator[ReplayedOperation]:
-    """Yield the operations in order."""
+    """Yield the operations of the recipe in order, each with its draw and its picture."""
     # Imported here: its package imports the loader, which imports this module.
     from dali_pipes.preview.draw_descriptions import describe_leaves
 
@@ -244,7 +244,7 @@ def _replayed_operations(
 def _describe(
     operation: Operation, stage: Stage, leaves: "Sequence[DrawnLeaf]", image: Tensor | None
 ) -> ReplayedOperation:
-    """Describe an operation by its parts that were applied."""
+    """Return an operation as it was applied: its draw, its description and its picture."""
     from dali_pipes.preview.draw_descriptions import leaf_name
 
     params: dict[str, Any] = {}
@@ -258,7 +258,7 @@ def _describe(
             texts.append(words)
         else:
             name = type(leaf).__name__
-            # The same operation object may occur several times.
+            # One operation object may occur several times in a recipe.
             params[f"{name} {len(params) + 1}" if name in params else name] = values
             texts.append(": ".join(filter(None, [leaf_name(leaf), words])))
     is_applied = any(leaf.is_applied for leaf in leaves)
@@ -267,7 +267,7 @@ def _describe(
 
 
 def _plain(value: Any) -> Any:
-    """Return a drawn value as a Python number, or as an array."""
+    """Return a drawn value as a Python number if it is a single number, else as an array."""
     return value.item() if value.ndim == 0 else value
 
 

@@ -1,4 +1,4 @@
-"""Replay: one row of a batch with the draw and the picture of each operation, as a table and as files."""
+"""Replay, which holds one row of a batch with the draw and picture of each operation, and shows or saves them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ class ReplayedOperation:
         name: Class of the operation, such as "ColorJitter".
         stage: "time" if it chooses the frames of a clip, "decode" if it runs while decoding, else "augment".
         operation: The operation.
-        applied: Whether it changed the image: its probability applied, and its mixing partner exists.
+        applied: Whether the operation changed the image: its probability applied, and its mixing partner exists.
         params: The draw by name: numbers and arrays as returned by the operation's `draw`; for an operation made of
             others, a dictionary for each chosen part.
         words: The draw as text with units, such as "top 6, left 4, 45 x 59 px, to 64 x 64", with angles in degrees.
-        image: The picture after it, on the CPU: float32 [C, height, width]; for clips and samples with several images
-            [T, C, height, width]. None before and during decoding, whose result is `Replay.canvas`.
+        image: The picture after the operation, on the CPU: float32 [C, height, width]; for clips and samples with
+            several images [T, C, height, width]. None before and during decoding, whose result is `Replay.canvas`.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ReplayedOperation:
     image: Tensor | None
 
     def cells(self) -> list[str]:
-        """Return its row of the table."""
+        """Return the cells of the operation's row in the printed table."""
         done = {"time": "frames", "decode": "decoding"}.get(self.stage, "yes")
         facts = [""] * 6 if self.image is None else _facts(self.image)
         return [self.name, done if self.applied else "no", *facts, self.words]
@@ -58,17 +58,17 @@ class Replay:
     Attributes:
         key: Key of the sample.
         index: Index of the sample in the dataset.
-        epoch: As given.
-        repeat: As given.
+        epoch: The epoch.
+        repeat: Index of the occurrence of the sample within the epoch, from 0.
         position: Position in the epoch's order, over all ranks.
         header: Properties of the file: "format", "height" and "width" (upright), "orientation" (EXIF), "bits",
             "has_alpha", "bytes"; for clips and samples with several images "height", "width" and "bytes".
-        partners: Keys of the samples that may be mixed with it, ordered by position.
+        partners: Keys of the samples that may be mixed with this one, ordered by position.
         canvas: Result of the decode stage, on the CPU: uint8 [C, height, width], or with the stored type; for clips and
             samples with several images [T, C, height, width].
         steps: The operations in order.
         batch: The row as the loader hands it over: a batch of one sample.
-        view: As given.
+        view: Index of the view.
         recipe: The recipe of the view.
         way: Decoder, engine and device, such as "cpu+fused on cpu".
     """
@@ -94,7 +94,7 @@ class Replay:
 
     @property
     def images(self) -> list[tuple[str, Mapping[str, Any], Tensor]]:
-        """Name, parameters and picture after decoding, and after each following operation."""
+        """Name, parameters and picture: after decoding, and after each operation that follows decoding."""
         first: list[tuple[str, Mapping[str, Any], Tensor]] = [("decoded", {}, self.canvas)]
         return first + [
             (step.name, step.params, step.image) for step in self.steps if step.image is not None
@@ -104,8 +104,8 @@ class Replay:
         """Write the table and the picture after each operation, with Normalize undone for display.
 
         Args:
-            folder: Created if it does not exist. It gets ``replay.txt`` and a PNG for each RGB or gray picture; the
-                images of a clip are side by side.
+            folder: Folder for the files; it is created if it does not exist. It gets ``replay.txt`` and a PNG for each
+                RGB or gray picture; the images of a clip are side by side.
 
         Returns:
             The folder.

@@ -1,4 +1,4 @@
-"""Further fields of samples in a batch: text, JSON, numbers, arrays, or the result of a user's function."""
+"""Read further fields of samples for a batch: text, JSON, numbers, arrays, or the result of a user's function."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from readers.image.raw_pixels import read_npy
 from readers.sample import FieldTypes, Payload
 
 Values = tuple[Any, ...]
-"""The values of a sample's fields, in the order of the reader's names."""
+"""The values of a sample's fields, in the order in which the reader has their names."""
 
 # The first bytes of every NumPy file.
 _NPY = b"\x93NUMPY"
@@ -39,8 +39,8 @@ class Field:
             "json": any JSON;
             a function of the bytes, such as a tokeniser: it runs in the loader's threads, and must be importable
             for ``Execution(helper_process=True)``. An exception that it raises makes the sample a bad one.
-        dtype: Type of the tensors; for arrays, bytes and functions.
-        shape: Shape of each sample's tensor; with `dtype`.
+        dtype: Type of the tensors; only with arrays, bytes and functions.
+        shape: Shape of each sample's tensor; only together with `dtype`.
         default: The value for a sample without the field, after conversion. Without a default (...) such a sample is
             bad, and data in which no sample has the field raises an error.
 
@@ -94,7 +94,7 @@ class Field:
                 ) from None
 
     def value(self, payload: Payload) -> Any:
-        """Return the value of one sample's bytes.
+        """Convert the field's bytes of one sample to the field's value.
 
         Raises:
             FieldError: The bytes do not fit the declaration. Damaged bytes, and functions of the user, may raise any
@@ -106,16 +106,17 @@ class Field:
         return self.declared(_READERS.get(self.read, self.read)(data))
 
     def declared(self, value: Any) -> Any:
-        """Return a value as the declared tensor; without a declaration, return it unchanged.
+        """Return a value as a tensor of the declared dtype and shape; if none are declared, return the value unchanged.
 
         Raises:
-            ValueError: It does not have the declared shape, or is not a number. torch may also raise TypeError and RuntimeError.
+            ValueError: The value does not have the declared shape, or is not a number. torch may also raise TypeError
+                and RuntimeError.
         """
         if self.dtype is None or (value is None and self.shape is None):
             return value
         tensor = torch.as_tensor(value, dtype=self.dtype)
         is_number = isinstance(value, float | torch.Tensor) and tensor.is_floating_point()
-        # Detects finite numbers that became infinite; the source is only checked if a number is infinite now.
+        # Detects finite numbers that the conversion made infinite; the source is only checked if a number is infinite now.
         if (
             is_number
             and tensor.isinf().any()
@@ -142,7 +143,7 @@ class FieldReader:
     """Reads the fields that a loader requests.
 
     Args:
-        fields: Declarations by name.
+        fields: For each field's name in the batch, how to read it.
     """
 
     fields: Mapping[str, Field]
@@ -161,7 +162,7 @@ class FieldReader:
     def collate(
         self, values: Sequence[Values], device: torch.device
     ) -> dict[str, torch.Tensor | list[Any]]:
-        """Return the fields of a batch by name; see Batch."""
+        """Return the entries of `Batch.fields` by name, from the values of each sample."""
         return {
             name: field.together([of_sample[number] for of_sample in values], device)
             for number, (name, field) in enumerate(self.fields.items())
@@ -195,7 +196,7 @@ def read_untyped(data: bytes) -> Any:
     """Read a field that was given by name only: text, or a NumPy file.
 
     Raises:
-        ValueError: It is neither text nor a NumPy file.
+        ValueError: The bytes are neither text nor a NumPy file.
     """
     # Recognised even with a damaged first byte; otherwise it would be taken for text.
     if data[1 : len(_NPY)] == _NPY[1:]:

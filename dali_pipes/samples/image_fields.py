@@ -1,4 +1,4 @@
-"""The image fields of a sample, their channels and depth, and warnings if conversion to RGB loses data."""
+"""Define the image fields of a sample, their channels and depth, and warn if conversion to RGB loses data."""
 
 import warnings
 from collections.abc import Collection, Mapping
@@ -19,7 +19,8 @@ class ImageFields:
 
     Attributes:
         kind: Channels and depth of each image.
-        fields: Field of the sample by name in the batch; the first one is `batch.images`. Empty for the sample's own image.
+        fields: For each name in the batch, the field of the sample that holds the image; the first one is
+            `batch.images`. Empty if the user named no field: then the sample's first image is used.
     """
 
     kind: ImageKind = USUAL
@@ -27,12 +28,12 @@ class ImageFields:
 
     @property
     def count(self) -> int:
-        """Number of images per sample."""
+        """Count of images per sample."""
         return max(len(self.fields), 1)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names in the batch if there are several images; else empty."""
+        """Names of the images in the batch, if samples have several images; else empty."""
         return tuple(name for name, _ in self.fields) if self.count > 1 else ()
 
     @property
@@ -49,14 +50,14 @@ class ImageFields:
         return any(field == name for _, field in self.fields)
 
     def missing(self, sample: Sample) -> str:
-        """Return why a sample lacks one of the images; "" if it has them all."""
+        """Return which image a sample lacks, as a reason for a bad sample; "" if the sample has all images."""
         for _, field in self.fields:
             if field not in sample.fields:
                 return missing_field(field, sample.fields)
         return ""
 
     def chosen(self, sample: Sample) -> Sample:
-        """Return the sample with the first of these fields as its `image`."""
+        """Return a copy of the sample whose `image` is the first of these fields."""
         first = self.fields[0][1] if self.fields else sample.image_field
         if first in (None, sample.image_field) or sample.image is sample.fields.get(first):
             return sample
@@ -108,7 +109,7 @@ def warn_of_losses(header: Header) -> None:
         header: Header of an encoded image.
 
     Raises:
-        UserWarning: If warnings are errors.
+        UserWarning: An image loses data, and the user has made warnings errors.
     """
     if header.bits > 8:
         upper = header.bits - 8

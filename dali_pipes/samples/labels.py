@@ -1,4 +1,4 @@
-"""The labels of a step: class numbers, vectors of one length, or vectors of several lengths."""
+"""Collect the labels of a step: class numbers, vectors of one length, or vectors of several lengths."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ def checked_label(sample: Sample, shape: LabelShape) -> Sample:
         shape: See `readers.IndexedDataset.label_shape`.
 
     Raises:
-        ValueError: The label is of another kind; the message is a short reason.
+        ValueError: The label has another kind than the dataset states; the message is a short reason.
     """
     label: Any = sample.label  # a user's dataset may return anything
     if shape == () and label.__class__ is int and -1 <= label < LABEL_LIMIT:  # the usual case
@@ -79,8 +79,8 @@ def collect_labels(samples: Sequence[Sample | None], shape: LabelShape) -> Label
         shape: Shape of every label.
 
     Returns:
-        int64 [E] class numbers, -1 for a sample without a label and for a bad one; or float32 [E, K] vectors of one
-        length, 0 for a bad sample; or a list of E float32 [Ki], empty for a bad sample.
+        int64 [E], class numbers, -1 for a sample without a label and for a bad sample; or float32 [E, K], vectors of one
+        length, zeros for a bad sample; or a list of E arrays float32 [Ki], empty for a bad sample.
     """
     labels = [None if sample is None else sample.label for sample in samples]
     if shape == ():
@@ -97,7 +97,7 @@ def take_labels(
 ) -> torch.Tensor | list[torch.Tensor]:
     """Return the labels of some rows on a device: a tensor, or a list of tensors if their lengths differ.
 
-    If some labels are missing, losses of classes raise for this tensor; see `LabelsWithMissing`.
+    If some labels are missing, the tensor makes classification losses raise an error; see `LabelsWithMissing`.
     """
     if isinstance(labels, list):
         # A copy, so that changing a batch does not change the dataset.
@@ -110,9 +110,10 @@ def take_labels(
 
 
 class LabelsWithMissing(torch.Tensor):
-    """Class numbers of which some are -1: a normal tensor, but losses of classes raise for it, with the reason.
+    """Class numbers of which some are -1: like other tensors, except that classification losses raise an error for them.
 
-    A loss with ``ignore_index=-1`` accepts it. Pickling and saving store a plain tensor.
+    The error states the reason. A loss with ``ignore_index=-1`` accepts the tensor. Pickling and saving store a plain
+    tensor.
     """
 
     @classmethod
@@ -143,10 +144,10 @@ class LabelsWithMissing(torch.Tensor):
 def _refuse_missing(
     func: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> None:
-    """Raise if labels are missing, unless the loss ignores them.
+    """Raise if a loss is called with labels of which some are missing, unless the call ignores the class -1.
 
     Raises:
-        LoaderError: Some labels are missing.
+        LoaderError: Some labels are missing, and the loss does not ignore them.
     """
     given = options["target"] if "target" in options else args[_TARGETS[func]]
     if not isinstance(given, torch.Tensor) or given.is_floating_point():

@@ -1,4 +1,4 @@
-"""Maps of numbers over an image, such as depth, disparity and optical flow: reading files and making batches."""
+"""Read maps of numbers over an image, such as depth, disparity and optical flow, and make batches of them."""
 
 import math
 import re
@@ -35,14 +35,15 @@ _KITTI_ZERO, _KITTI_SCALE = 2.0**15, 64.0
 class NumberMap:
     """A map with one number per pixel, such as depth, disparity or height.
 
-    It moves with the image, with nearest-neighbour resampling, and is float32 [B, 1, H, W] in the batch. Unknown
-    pixels, and pixels outside the image, are NaN: ``batch["depth"].isfinite()`` is true for known ones.
+    The map is cropped, flipped and warped like the image, with nearest-neighbour resampling. In the batch it is float32
+    [B, 1, H, W]. Unknown pixels, and pixels outside the image, are NaN: ``batch["depth"].isfinite()`` is true for known
+    pixels.
 
     Args:
         field: The field of the samples: PNG of 8 or 16 bits, TIFF or NumPy file of one channel, or PFM.
         scale: Divisor of the stored numbers, which the file does not contain: 256 for KITTI's depth in metres and
             disparity in pixels, 5000 for TUM's depth, 1000 for millimetres, 1 for no conversion.
-        unknown: The stored number that means "unknown"; None if there is none.
+        unknown: The stored number that means "unknown"; None if every stored number is a value.
 
     Raises:
         LoaderError: The scale is not a number above 0, or the field is not a string.
@@ -68,10 +69,10 @@ class NumberMap:
         )
 
     def read(self, data: Payload) -> NDArray[np.float32]:
-        """Return float32 [1, height, width].
+        """Decode a map's file; return float32 [1, height, width], NaN for unknown pixels.
 
         Raises:
-            DecodeError: The bytes have another format.
+            DecodeError: The bytes are damaged, or have a format that is not supported.
         """
         stored = _read_pfm(data) if data[:2] == b"Pf" else read_numbers(data, 1)
         values = stored.astype(np.float32)
@@ -85,8 +86,9 @@ class NumberMap:
 class Flow:
     """Optical flow: for each pixel of the image, the vector to the same point in another image.
 
-    It moves with the image, with nearest-neighbour resampling, and its vectors turn and scale with it. In the batch it
-    is float32 [B, 2, H, W]: x to the right and y down, in pixels of the batch; NaN for unknown pixels.
+    The flow is cropped, flipped and warped like the image, with nearest-neighbour resampling, and its vectors rotate and
+    scale with the image. In the batch it is float32 [B, 2, H, W]: x to the right and y down, in pixels of the batch; NaN
+    for unknown pixels.
 
     Args:
         field: The field of the samples: Middlebury's .flo, PFM, or a TIFF or NumPy file of two channels of floats.
@@ -120,10 +122,10 @@ class Flow:
         )
 
     def read(self, data: Payload) -> NDArray[np.float32]:
-        """Return float32 [2, height, width].
+        """Decode a flow file; return the x and y of the vectors, float32 [2, height, width], NaN for unknown pixels.
 
         Raises:
-            DecodeError: The bytes have another format.
+            DecodeError: The bytes are damaged, or have a format that is not supported.
         """
         if self.format == "kitti":
             return np.moveaxis(_read_kitti(data), -1, 0)
@@ -155,7 +157,7 @@ class MapReader:
 
     @property
     def vectors(self) -> tuple[int, ...]:
-        """Number of the first layer of each map of vectors."""
+        """For each map of vectors (a Flow), the index of its first layer in the result of `read`."""
         starts = accumulate((a_map.num_layers for _, a_map in self.maps), initial=0)
         return tuple(
             start
@@ -184,10 +186,10 @@ class MapReader:
         size: tuple[int, int],
         device: torch.device,
     ) -> dict[str, torch.Tensor]:
-        """Return float32 [B, 1 or 2, H, W] by name.
+        """Return the maps of a batch by name, each float32 [B, 1 or 2, H, W].
 
         Args:
-            maps: The layers of each row, after moving.
+            maps: The layers of each row, float32 [M, H, W], cropped and warped like the image.
             size: Height and width of the images.
             device: Device of the tensors.
         """
@@ -221,7 +223,7 @@ def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None) -> MapReader:
 
 
 def _field_fault(field: object, kind: str, example: str) -> tuple[bool, str]:
-    """Return whether a value is not a valid name of a field, and the error message."""
+    """Return whether a value is an invalid name of a field, and the error message for this case."""
     is_name = isinstance(field, str) and field != ""
     return (
         not is_name,
@@ -265,7 +267,7 @@ def _read_floats(
     """Return the numbers after a file's header; memory is only allocated for numbers that exist.
 
     Raises:
-        DecodeError: The file has more or fewer numbers.
+        DecodeError: The file has more or fewer numbers than `shape` needs.
     """
     if min(shape) < 1 or len(data) - start != 4 * math.prod(shape):
         raise DecodeError(

@@ -1,4 +1,4 @@
-"""Mask files: images whose pixels are class numbers."""
+"""Read mask files, which are images whose pixels are class numbers."""
 
 import io
 import json
@@ -23,12 +23,12 @@ _MOST_SHOWN = 5
 
 
 class Meaning(NamedTuple):
-    """The classes of a mask's values or colours.
+    """Which class each value or colour of a mask file stands for.
 
     Attributes:
         table: int64 [2, n], values in the file, ascending, and their classes; None if the values are the classes.
         of_colors: Whether the values are colours, as red * 2**16 + green * 2**8 + blue.
-        ignore: Class of all other values; None raises for them.
+        ignore: Class of all values that the table does not list; None makes such values errors.
     """
 
     table: NDArray[np.int64] | None = None
@@ -37,7 +37,7 @@ class Meaning(NamedTuple):
 
 
 AS_STORED = Meaning()
-"""The values are the classes."""
+"""The values of the file are the classes themselves."""
 
 
 def read_mask(
@@ -45,20 +45,20 @@ def read_mask(
 ) -> NDArray[np.int32]:
     """Return the classes of a mask's pixels.
 
-    The values of a PNG with a palette are its indices. Those of all other files are grey levels, because other formats
-    have a palette for any picture, in an order of their own. Three equal channels count as one.
+    For a PNG with a palette, the values are the palette indices. For all other files they are grey levels, because other
+    formats have a palette for any picture, in an order of their own. Three equal channels count as one.
 
     Args:
         data: Bytes of a PNG, GIF, BMP or TIFF.
         size: Height and width of the upright image, which the mask must have, too.
-        meaning: The classes of its values or colours.
+        meaning: Which class each value or colour of the file stands for.
 
     Returns:
         int32 [height, width].
 
     Raises:
-        FieldError: It has another size, has colours of unknown meaning, or a value or colour that is not listed.
-            Damaged files raise the errors of Pillow; see `read_field`.
+        FieldError: The mask has another size than the image, or has a value or colour without a known class. Damaged
+            files raise the errors of Pillow; see `read_field`.
     """
     pixels = _decode(data, size, in_colors=meaning.of_colors)
     if meaning.of_colors:
@@ -80,8 +80,8 @@ def read_meaning(data: Payload) -> Meaning:
     """Parse a field `mask_values.json`; see `readers.formats.mask_folder`.
 
     Args:
-        data: JSON {"values": [[value, class], ...]} or {"colors": [[red, green, blue, class], ...]}, optionally with
-            "ignore", the class of all other values.
+        data: Bytes of JSON {"values": [[value, class], ...]} or {"colors": [[red, green, blue, class], ...]},
+            optionally with "ignore", the class of all values that are not listed.
     """
     return _parse(bytes(data))
 
@@ -107,7 +107,10 @@ def _sorted(pairs: Any) -> NDArray[np.int64]:
 def _look_up(
     values: NDArray[Any], table: NDArray[np.int64], ignore: int | None, form: str
 ) -> NDArray[np.int32]:
-    """Return the class of each value. For short integer types, a table of all values takes a twentieth of the time."""
+    """Return the class of each value.
+
+    For short integer types, it uses a table of all possible values, which takes a twentieth of the time of a search.
+    """
     if values.dtype in (np.uint8, np.uint16):
         every, wanted = np.arange(np.iinfo(values.dtype).max + 1), values
     else:

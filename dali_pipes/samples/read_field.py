@@ -20,7 +20,7 @@ class FieldError(TargetsError):
 
 
 def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload], Value]) -> Value:
-    """Return the result of a function of a field's bytes.
+    """Convert a field of a sample with a function, and return the function's result.
 
     Every field that becomes a value (further fields, maps, masks, JSON of boxes and keypoints) is read here. Any
     exception of the function counts as an error of this sample alone, and so does a missing field.
@@ -31,7 +31,7 @@ def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload
         read: Converts the bytes; any exception that it raises makes the sample bad.
 
     Raises:
-        FieldError: The field is missing or cannot be read; the message begins with its name.
+        FieldError: The field is missing or cannot be read; the message begins with the field's name.
     """
     if name not in fields:
         raise FieldError(missing_field(name, fields))
@@ -54,12 +54,12 @@ def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload
 
 
 def missing_field(name: str, fields: Iterable[str]) -> str:
-    """Return the reason for a sample without a field; it lists the fields that the sample has."""
+    """Return the reason why a sample without the field `name` is bad; it lists the fields that the sample has."""
     return f"the field {name!r} is missing; the sample has {', '.join(fields) or 'none'}"
 
 
 def require_batch_names(argument: str, names: Iterable[Any]) -> None:
-    """Raise for names of further batch entries that are not strings, or that are reserved for Batch.
+    """Raise if a name of a further batch entry is not a string, or is reserved for an attribute of Batch.
 
     Raises:
         LoaderError: A name is not allowed.

@@ -1,4 +1,4 @@
-"""Masks, boxes, keypoints and maps of an image: read from a sample's fields, moved with the image, and batched."""
+"""Masks, boxes, keypoints and maps of an image: read them from a sample, move them with the image, and batch them."""
 
 import json
 import re
@@ -54,9 +54,9 @@ class SampleTargets:
     """The targets and maps of one sample.
 
     Attributes:
-        targets: The targets; empty if there are none.
-        numbered: Whether its masks are numbered fields, so that samples may have different numbers of masks.
-        maps: float32 [M, height, width]; None if none are read.
+        targets: The masks, boxes and keypoints; empty if the sample has none.
+        numbered: Whether the masks are numbered fields, so that samples may have different counts of masks.
+        maps: The layers of all maps, float32 [M, height, width]; None if the loader reads no maps.
     """
 
     targets: Targets = _NO_TARGETS
@@ -66,7 +66,7 @@ class SampleTargets:
 
 @dataclass(frozen=True, slots=True)
 class TargetReader:
-    """Reads targets from the fields of a sample. All are in the coordinates of the upright image.
+    """Reads targets from the fields of a sample. All targets are in the coordinates of the upright image.
 
     Masks are integer PNGs of one channel with the image's size; for a palette PNG, the indices are used. There is one
     field `mask.png` or `seg.png`, or several: `mask.0.png`, `mask.1.png` and so on. GIF, BMP and TIFF are read, too
@@ -78,7 +78,7 @@ class TargetReader:
 
     Args:
         recipe: Determines the form of boxes and keypoints.
-        kinds: Kinds to read; other kinds are ignored.
+        kinds: Kinds of targets to read ("masks", "boxes", "keypoints"); other kinds are ignored.
         maps: Reads the maps.
     """
 
@@ -130,7 +130,7 @@ class TargetReader:
         return SampleTargets(targets, numbered=bool(names) and mask_number(names[0]) != -1)
 
     def _read_json(self, size: tuple[int, int], data: Payload) -> dict[str, Any]:
-        """Return the arguments of Targets from the field json, and its box_format."""
+        """Parse the field json; return the arguments of Targets that it gives, and the "box_format" if it has one."""
         text = bytes(data)
         if _is_cut_off(text):
             raise FieldError("it is empty, cut off or not UTF-8")
@@ -150,18 +150,18 @@ def move(
     keys: Sequence[str],
     vectors: Sequence[int] = (),
 ) -> list[SampleTargets]:
-    """Return the targets of some samples, moved by a recipe.
+    """Return the targets of some samples, cropped, flipped and warped like their images by a recipe.
 
     Args:
         recipe: The recipe.
         draws: The draws of the samples.
-        row_targets: The targets of the samples.
-        keys: Keys of the samples.
-        vectors: First layers of the maps of vectors.
+        row_targets: The targets of the samples, as read.
+        keys: Keys of the samples, for error messages.
+        vectors: Indices of the layers of `SampleTargets.maps` at which a map of vectors begins.
 
     Raises:
         RecipeError: The recipe cannot move targets of these kinds.
-        TargetsError: The recipe mixes samples, and one of them has a kind of target that its partner lacks.
+        TargetsError: The recipe mixes samples, and a sample has a kind of target that its partner lacks.
     """
     maps = [
         None if own.maps is None else move_maps(recipe, draws, row, own.maps, vectors)
@@ -185,7 +185,7 @@ def collate(
     """Return the targets of a batch by their names in Batch, for all kinds that occur.
 
     Args:
-        row_targets: Targets of each sample, after moving.
+        row_targets: Targets of each sample, as returned by `move`.
         size: Height and width of the images.
         device: Device of the tensors.
     """
@@ -205,7 +205,7 @@ def collate(
 def collate_nothing(
     examples: Sequence[SampleTargets], size: tuple[int, int], device: torch.device
 ) -> dict[str, Any]:
-    """Return the targets of a batch without rows: the same kinds as in other batches, with 0 rows.
+    """Return the targets of a batch without rows: the kinds of targets that other batches have, with 0 rows.
 
     Args:
         examples: Targets of samples of the data that together have every kind.
@@ -223,7 +223,7 @@ def _mask_fields(fields: Mapping[str, Payload]) -> list[str]:
     """Return the names of a sample's mask fields, ordered by number.
 
     Raises:
-        TargetsError: There are several, and not all have a number.
+        TargetsError: The sample has several mask fields, and not all of their names have a number.
     """
     numbers = {name: number for name in fields if (number := mask_number(name)) is not None}
     names = sorted(numbers, key=numbers.__getitem__)
@@ -330,7 +330,7 @@ def _listed(
     dtype: type[np.generic],
     device: torch.device,
 ) -> list[torch.Tensor] | None:
-    """Return one tensor ``[Ni, *shape]`` per sample, with one upload for all; None if no sample has any."""
+    """Return one tensor ``[Ni, *shape]`` per sample, uploaded together; None if no sample has an array."""
     if all(array is None for array in arrays):
         return None
     empty = np.empty((0, *shape), dtype)

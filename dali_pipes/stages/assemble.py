@@ -33,13 +33,13 @@ def batch_of(
 
     Args:
         finished: The step.
-        images: Its images, one tensor per view.
+        images: The step's images, one tensor per view.
         setup: The configuration of the loader.
         accept: Called with the records of bad samples before the batch is assembled; it raises to end the run.
             `Ledger.commit` records them, `Ledger.judge` only checks them.
 
     Raises:
-        BadSampleError: From `accept`, or no substitute was found.
+        BadSampleError: `accept` ended the run, or no substitute was found for a bad sample.
         LoaderError: A label is not a class number, or the number of classes is unknown.
     """
     plan = finished.plan
@@ -104,7 +104,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
 
 
 def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str, torch.Tensor]:
-    """Return [E, C, H, W] by image name if the samples have several images; else an empty dictionary."""
+    """Return a tensor [E, C, H, W] per image name if the samples have several images; else an empty dictionary."""
     names = setup.fetcher.images.names
     if not names:
         return {}
@@ -120,7 +120,7 @@ def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str
 def collect_bad_records(
     finished: Finished, policy: Policy
 ) -> tuple[list[BadRecord], BadSampleError | None]:
-    """Return the records for the ledger, and the error that ends the run if there was no substitute; else None.
+    """Return a step's bad samples for the ledger, and an error if a bad sample has no substitute; else None.
 
     Bad samples of other ranks are only recorded if they end the run.
     """
@@ -147,8 +147,9 @@ def labels_of(
     Args:
         finished: The step.
         recipe: The recipe of the images.
-        num_classes: Number of classes; None if it is not needed.
-        mixing: A recipe of the run that mixes samples; None if there is none. Labels have the same form in all epochs.
+        num_classes: Count of classes; None if labels are not mixed.
+        mixing: A recipe of the run that mixes samples; None if no recipe does. It applies even if `recipe` itself does
+            not mix, because labels have one form in all epochs.
 
     Returns:
         int64 [E], -1 without a label. If a recipe of the run mixes samples: float32 [E, num_classes], zeros for rows
@@ -203,7 +204,7 @@ def clip_columns(
 
 
 def take_rows(images: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:
-    """Return some rows of a batch, as a view if they are consecutive."""
+    """Return some rows of a tensor: a view of it if the rows are consecutive, else a copy."""
     if len(rows) == 0:
         return images[:0]
     first, last = int(rows[0]), int(rows[-1])

@@ -1,4 +1,7 @@
-"""The augment stage: canvases are augmented on the CPU by the threads that rendered them, or on the GPU."""
+"""The augment stage: turn canvases into the images of a batch, on the CPU in the threads that decoded, or on the GPU.
+
+A canvas is the memory that the decode stage writes for an image: the decoded, cropped and resized pixels.
+"""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -20,15 +23,15 @@ from gpu_aug.engines.engine import takes_batches
 
 
 class Engines:
-    """The engines of all views.
+    """Runs the augmentations of all views, each by the engine that its recipe uses.
 
     Args:
         views: The views of every sample.
         recorder: Measures augmenting and copying.
 
     Attributes:
-        views: As given.
-        recorder: As given.
+        views: The views of every sample.
+        recorder: Measures augmenting and copying.
         device: Device of the engines.
         can_split: Whether a step may be augmented in parts; False if a user's function takes the full batch.
     """
@@ -59,7 +62,7 @@ class Engines:
             ]
 
     def augment(self, finished: Finished, canvases: Sequence[ViewCanvases]) -> Images:
-        """Run the batch stage of every view on canvases of all rows, on the engines' device."""
+        """Return the finished images of a step, from canvases of all rows on the engines' device."""
         images = self.empty(len(finished))
         work = Rows(finished.plan, ())
         num_bytes = sum(view.nbytes for view in images)
@@ -76,13 +79,13 @@ class Engines:
         canvases: Sequence[ViewCanvases],
         images: Images,
     ) -> None:
-        """Run the batch stage of every view on canvases of some rows.
+        """Augment the canvases of some rows in every view, and write the results to `images`.
 
         Args:
             draws: The draws of each view.
-            has_sample: bool [n].
-            canvases: The canvases of each view, of all these rows.
-            images: The images of each view, written.
+            has_sample: bool [n], False for rows without a sample, whose images stay black.
+            canvases: For each view, the canvases of these rows.
+            images: For each view, the memory for the images of these rows; written.
         """
         for view, drawn, rendered, out in zip(self.views, draws, canvases, images, strict=True):
             if takes_batches(view.recipe):
@@ -102,8 +105,8 @@ class Augmenter:
 
     Attributes:
         device: Device of the engines.
-        side: The stream of the engines.
-        workers: As given.
+        side: The CUDA stream on which a GPU augments.
+        workers: The threads that render.
     """
 
     def __init__(
@@ -123,7 +126,7 @@ class Augmenter:
         return self._variants[fetched.plan.variant]
 
     def spawn(self, fetched: Fetched, render: Render) -> Pending:
-        """Start rendering the canvases of a step, and on the CPU augmenting them."""
+        """Start rendering the canvases of a step and, on the CPU, augmenting them; return the step in progress."""
         engines = self.engines_of(fetched)
         if self.device.type == "cpu":
             images = self._memory(fetched)
@@ -141,7 +144,7 @@ class Augmenter:
         return Pending(launch, parts, on_gpu=True)
 
     def launch(self, decoded: Decoded, canvases: Callable[[], Sequence[ViewCanvases]]) -> Pending:
-        """Augment a step whose canvases a decoder has made, on the side stream.
+        """Return a step in progress whose canvases a decoder has made; it is augmented on the side stream.
 
         Args:
             decoded: The step, with targets as read.
@@ -173,7 +176,7 @@ class Augmenter:
         start: int,
         stop: int,
     ) -> Decoded:
-        """Render and augment rows `start` to `stop` (half open) while their canvases are in the processor's cache."""
+        """Render rows `start` to `stop` (half open), and augment them while their canvases are in the CPU's cache."""
         canvases = self._own_canvases(engines, stop - start)
         decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)
         times = canvases.times
@@ -198,7 +201,7 @@ class Augmenter:
     def _augment_together(
         self, engines: Engines, fetched: Fetched, render: Render, images: Images
     ) -> Future[Decoded]:
-        """Augment a step at once after it is rendered, because a user's function takes the full batch."""
+        """Render a step in parts, then augment all rows in one call, because a user's function takes the full batch."""
         canvases = engines.canvases(len(fetched))
         parts = self.workers.render(fetched, render, canvases)
 
@@ -220,7 +223,7 @@ def _num_bytes(views: Sequence[ViewCanvases]) -> int:
 
 
 def _skip_empty_rows(recipe: Recipe, draws: Draws, has_sample: NDArray[np.bool_]) -> Draws:
-    """Return draws that keep the black images of rows without a sample away from functions on a batch."""
+    """Return draws by which functions on a batch do not get the black images of rows without a sample."""
     if has_sample.all():
         return draws
     params = tuple(

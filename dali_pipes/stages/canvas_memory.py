@@ -19,7 +19,7 @@ _ALIGNMENT = 64  # bytes; see `aligned`
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a view, one of the pictures of each sample, is made.
+    """The settings of one view: a view is one of several pictures made from each sample.
 
     Attributes:
         recipe: The recipe of the view.
@@ -61,7 +61,7 @@ class Canvases:
         views: One entry per view: a tensor if all canvases have one size, else a list.
         times: Canvases per row: the frames of a clip, or a sample's images.
         pinned: Whether the canvases are copied to a GPU.
-        first: Number in `views` of row 0.
+        first: Index in `views` of the canvas of row 0.
         kind: Channels and depth of the images.
     """
 
@@ -73,11 +73,11 @@ class Canvases:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows that the memory holds."""
+        """How many rows the memory holds."""
         return len(self.views[0]) // self.times
 
     def first_rows(self, count: int) -> "Canvases":
-        """Return the canvases of the first rows; canvases of different sizes are allocated again."""
+        """Return the canvases of the first `count` rows; canvases of different sizes are allocated again."""
         num = count * self.times
         views = tuple(
             [torch.empty(0)] * num if isinstance(view, list) else view[:num] for view in self.views
@@ -85,7 +85,7 @@ class Canvases:
         return replace(self, views=views)
 
     def from_row(self, first: int) -> "Canvases":
-        """Return the same memory with row `first` as row 0."""
+        """Return canvases in this object's memory in which row `first` is row 0."""
         return replace(self, first=self.first + first)
 
     def of(
@@ -97,7 +97,7 @@ class Canvases:
             row: The row.
             draws: The draws of each view; canvases of different sizes are allocated here, with the sizes of the draws.
             drawn_row: The row in `draws`.
-            frame: The number of the frame in its clip, or of the image in its sample.
+            frame: Index of the frame in its clip, or of the image in its sample.
         """
         number = (self.first + row) * self.times + frame
         canvases = []
@@ -111,12 +111,12 @@ class Canvases:
     def addresses(
         self, rows: NDArray[np.int64], start: int, draws: Sequence[Draws]
     ) -> NDArray[np.int64]:
-        """Return address, height and width of the canvases of images: int64 [views, rows, 3].
+        """Return the address, height and width of the canvases of some rows: int64 [views, rows, 3].
 
         Args:
-            rows: The rows of the canvases.
+            rows: int64 [rows], the rows.
             start: The row in `draws` that belongs to row 0.
-            draws: See `of`.
+            draws: The draws of each view; canvases of different sizes are allocated here.
         """
         if any(isinstance(view, list) for view in self.views):
             for row in rows.tolist():
@@ -143,7 +143,7 @@ def make_canvases(views: Sequence[View], num_rows: int, *, pinned: bool) -> Canv
 
 
 def addresses_of(canvases: ViewCanvases, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return address, height and width of some canvases of a view: int64 [n, 3]."""
+    """Return the address, height and width of the canvases with these indices in a view: int64 [n, 3]."""
     if isinstance(canvases, list):
         some = [canvases[number] for number in numbers.tolist()]
         found = [(one.data_ptr(), one.shape[0], one.shape[1]) for one in some]

@@ -49,7 +49,7 @@ class SideStream:
         device: Where the work runs.
 
     Attributes:
-        device: As given.
+        device: The device on which the work runs.
         stream: The CUDA stream; DALI must synchronise its outputs with it. None on a CPU.
     """
 
@@ -60,10 +60,11 @@ class SideStream:
         self._is_closed = False
 
     def run(self, work: Callable[[], Sequence[torch.Tensor]]) -> Ahead:
-        """Queue work whose inputs were made on this stream or on the host.
+        """Queue work on this stream and return its results, which may still be in progress.
 
         Args:
-            work: Returns at least one tensor. Tensors that it allocates and drops belong to the side stream.
+            work: Returns at least one tensor. Its inputs were made on this stream or on the host. Tensors that it
+                allocates and drops belong to the side stream.
         """
         if self.stream is None:
             return Ahead(tuple(work()), None)
@@ -94,7 +95,7 @@ class SideStream:
 
 @cache
 def _stream_of(device: torch.device) -> Any:
-    """Return the side stream of a device."""
+    """Return the one side stream of a device, creating it on the first call."""
     make: Any = torch.cuda.Stream
     # High priority: the kernels are short and must not wait behind the queue of a training step.
     return make(device, priority=-1)

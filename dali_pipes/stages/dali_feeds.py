@@ -49,10 +49,10 @@ def make_feed(setup: Setup, largest: int) -> Feed | ClipFeed:
 
 
 def _antialias_of(setup: Setup, *, on_gpu: bool) -> tuple[bool, ...]:
-    """Return for each view whether shrinking is low-pass filtered.
+    """Return for each view whether images are low-pass filtered when they shrink (antialiasing).
 
     Raises:
-        LoaderError: DALI resizes on the GPU, and the run's recipes differ in this: a pipeline supports one setting.
+        LoaderError: DALI resizes on the GPU, and the run's recipes differ in antialiasing: a pipeline has one setting.
     """
     found = [tuple(view.recipe.antialias for view in views) for views in setup.variants]
     if on_gpu and len(set(found)) > 1:

@@ -21,26 +21,27 @@ from readers import Sample
 from readers.sample import Payload
 
 NO_TARGETS = SampleTargets()
-"""The targets of rows without any. There is one instance, because rows are compared with it."""
+"""Stands for the targets of a row that has no targets; code compares with this instance by `is`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """Encoded samples and their draws: all samples of a plan, or consecutive ones.
 
-    A row has no sample if its sample was bad and there is no substitute.
+    A row has no sample if its sample was bad and has no substitute.
 
     Attributes:
         plan: The step of the samples.
         positions: int64 [n], positions in the epoch.
         indices: int64 [n], indices in the dataset.
-        repeats: int64 [n], distinguishes several occurrences of an index in one epoch; see readers.order.shuffle.AnyOrder.
+        repeats: int64 [n], a different number >= 0 for each time that the epoch has the index; see
+            readers.order.shuffle.AnyOrder.
         encoded: The encoded images.
         sizes: int64 [n, 2], height and width of the upright images.
         records: The bad samples of each row, in the order of discovery.
         draws: One entry per view; empty until parameters are drawn.
         frames: int64 [n, T], the frames of each clip in presentation order; T is 0 for images.
-        seconds: float64 [n, T], times of these frames in their video.
+        seconds: float64 [n, T], times of these frames in their video, in seconds.
         values: The further fields of each row; see FieldReader.
     """
 
@@ -71,7 +72,7 @@ class Fetched:
 
     @property
     def spans(self) -> NDArray[np.int64]:
-        """Address and length in bytes of each encoded image; see `Encoded`."""
+        """Address and length in bytes of each encoded image, int64 [n, 2]; see `Encoded`."""
         return self.encoded.spans
 
     @property
@@ -86,7 +87,7 @@ class Fetched:
 
     @property
     def work(self) -> Rows:
-        """The names of the rows, for messages about the work of threads; no sample is created for them."""
+        """Names these rows in messages about the work of threads, without creating their samples."""
         return Rows(self.plan, self.encoded.keys)
 
     def key(self, row: int) -> str:
@@ -111,13 +112,13 @@ class Fetched:
         )
 
     def replaced(self, start: int, part: "Fetched") -> "Fetched":
-        """Return a copy with the rows of `part` from row `start` on."""
+        """Return a copy in which the rows of `part` replace as many rows, from row `start` on."""
         changed = self.with_rows(np.arange(start, start + len(part)), part)
         pairs = zip(self.draws, part.draws, strict=True)
         return replace(changed, draws=tuple(mine.replaced(start, new) for mine, new in pairs))
 
     def with_rows(self, rows: NDArray[np.int64], part: "Fetched") -> "Fetched":
-        """Return a copy with the rows of `part` at the given rows, int64 [len(part)]; the draws do not change."""
+        """Return a copy in which the rows of `part` replace the given rows, int64 [len(part)]; draws do not change."""
         return Fetched(
             self.plan,
             self.positions,
@@ -133,7 +134,7 @@ class Fetched:
         )
 
     def mixed_draws(self) -> tuple[Draws, ...]:
-        """Return draws in which rows without a sample are not mixed: their partners are mixed with themselves."""
+        """Return draws in which no sample is mixed with a row without a sample, but with itself instead."""
         if self.has_sample.all():
             return self.draws
         is_empty, own = ~self.has_sample, np.arange(len(self))[:, None]
@@ -198,11 +199,11 @@ class Decoded:
 
 
 def join(step: Fetched, parts: Sequence[Decoded]) -> Decoded:
-    """Join the decoded parts of a step.
+    """Return a step, joined from its decoded parts.
 
     Args:
         step: The step as fetched.
-        parts: All parts, in order. Only rows with more records than in `step` have changed.
+        parts: All parts, in order. Rows differ from those of `step` only if decoding added a bad-sample record to them.
     """
     start = 0
     for part in parts:
@@ -222,7 +223,7 @@ class Finished:
         indices: int64 [E], indices in the dataset.
         keys: Keys of the samples; "" for a row without a sample.
         labels: int64 [E], -1 without a label; or float32 [E, K]; or E arrays float32 [Ki]; see `collect_labels`.
-        has_sample: bool [E].
+        has_sample: bool [E], False for rows whose sample was bad and has no substitute.
         targets: The targets of each row, as the first recipe moved them.
         records: The bad samples of each row.
         frames: int64 [E, T], the frames of each clip.
@@ -257,8 +258,8 @@ class Pending:
     Args:
         launch: Makes the step from its decoded parts: on the CPU a finished step, on a GPU a step that the side stream
             computes. The thread that takes the steps calls it.
-        parts: The parts in progress.
-        on_gpu: Whether `start` may launch the step before `wait`.
+        parts: Futures of the step's parts, in order.
+        on_gpu: Whether a GPU augments, so that `start` may launch the step before `wait` is called.
     """
 
     def __init__(
@@ -289,13 +290,17 @@ class Pending:
             self._parts, self._make = (), lambda: made
 
     def wait(self) -> tuple[Finished, Images]:
-        """Return the step once every part is done, with its images on the current stream; raises the exception of a part."""
+        """Return the step and its images, which are ready for the current stream, once every part is done.
+
+        Raises:
+            Exception: The exception of a part.
+        """
         finished, ahead = self._make()
         return finished, ahead.take()
 
 
 def failed(error: Exception) -> Pending:
-    """Return a step whose `wait` raises an error."""
+    """Return a step in progress whose `wait` raises the given error."""
 
     def launch(_: Sequence[Decoded]) -> tuple[Finished, Ahead]:
         raise error

@@ -19,7 +19,7 @@ def image_of(
     Args:
         sample: The sample as stored.
         max_pixels: Images with more pixels are bad samples.
-        of_clips: Whether videos are expected.
+        of_clips: Whether the dataset is one of video clips, so that a video is expected instead of an image.
     """
     data = sample.image
     if data is None:
@@ -43,7 +43,7 @@ def image_of(
 
 
 def _is_video(sample: Sample, data: Payload) -> bool:
-    """Return whether bytes that are not an image are a video, judged by their first bytes or else by the field's name."""
+    """Return whether a sample's data is a video, judged by its first bytes or else by the name of its field."""
     kind = kind_of(data)
     if kind is not None:
         return kind.family == "video"

@@ -1,4 +1,4 @@
-"""The encoded images of the rows of a step: their addresses, and Python objects that are created on access."""
+"""Hold the encoded images of the rows of a step: their addresses, and Python objects that are created on access."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from readers.sample import Payload
 T_co = TypeVar("T_co", covariant=True)
 
 UNREAD, READ, SIZED = range(3)
-"""States of an image: not read (for any reason); read; read with its size known."""
+"""States of an image: UNREAD (not read, for any reason), READ (size unknown), SIZED (read, and its size is known)."""
 
 
 class LazyRows(Sequence[T_co]):
     """A sequence whose items are created on each access, except items that were set.
 
     Args:
-        make: Creates an item, given its number.
-        numbers: The numbers of the items.
-        others: Items that were set, by number.
+        make: Creates the item for a number.
+        numbers: For each index of the sequence, the number that `make` gets.
+        others: Items that were set instead, by this number.
     """
 
     __slots__ = ("_make", "_numbers", "_others")
@@ -48,7 +48,7 @@ class LazyRows(Sequence[T_co]):
         self._others[self._numbers[row]] = item
 
     def copy(self) -> "LazyRows[T_co]":
-        """Return a copy, which `put` changes."""
+        """Return a copy that can be changed without changing this sequence."""
         return LazyRows(self._make, self._numbers, self._others)
 
 
@@ -59,12 +59,12 @@ class Encoded:
     Attributes:
         spans: int64 [n, 2], address and length in bytes of each image; the length is 0 without a sample. The bytes stay
             valid as long as `data` lives.
-        has_sample: bool [n].
-        samples: The samples as stored; None without a sample.
-        data: The encoded images; None without a sample.
-        labels: See `collect_labels`.
+        has_sample: bool [n], which rows have a sample.
+        samples: The samples as stored; None for a row without a sample.
+        data: The encoded images; None for a row without a sample.
+        labels: Class numbers, or vectors or arrays of labels; see `collect_labels`.
         restarts: Offsets of restart intervals, see `readers.Sample.restarts`; None if no row has any.
-        keys: Keys of the samples; "" without a sample.
+        keys: Keys of the samples; "" for a row without a sample.
         is_plain: Whether only the images of the samples are read, without further fields.
     """
 
@@ -91,7 +91,7 @@ class Encoded:
         )
 
     def with_rows(self, rows: NDArray[np.int64], others: "Encoded") -> "Encoded":
-        """Return a copy with `others` at the given rows, int64 [number of others]."""
+        """Return a copy in which the rows of `others` replace the given rows, int64 [rows of `others`]."""
         restarts = self.restarts
         if restarts is not None or others.restarts is not None:
             new = others.restarts or [None] * len(rows)
@@ -111,7 +111,7 @@ class Encoded:
 def encoded_of(
     samples: Sequence[Sample | None], data: Sequence[Payload | None], label_shape: LabelShape
 ) -> Encoded:
-    """Return the encoded images of samples that were read one by one; None for a row without a sample."""
+    """Return an `Encoded` of samples that were read one by one; a row without a sample is None in both arguments."""
     restarts = [None if sample is None else sample.restarts for sample in samples]
     return Encoded(
         spans_of([np.frombuffer(one or b"", np.uint8) for one in data]),
@@ -126,7 +126,13 @@ def encoded_of(
 
 
 def put(values: Any, rows: NDArray[np.int64], new: Any) -> Any:
-    """Return a copy of an array, a list, LazyRows or Encoded with new values at the given rows, int64 [number of values]."""
+    """Return a copy of a column with new values at the given rows.
+
+    Args:
+        values: The column: an array, a list, LazyRows or Encoded.
+        rows: int64 [k], the rows to replace.
+        new: The k new rows.
+    """
     if isinstance(values, Encoded):
         return values.with_rows(rows, new)
     copy = values.copy()

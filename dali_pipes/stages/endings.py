@@ -34,7 +34,7 @@ _RUNNING_ENDS: list[_thread.LockType] = []
 def is_collecting() -> bool:
     """Return whether the garbage collector may be the caller.
 
-    Rarely, another thread is the one that collects.
+    The result is True while any thread collects, so in rare cases the caller is not the collector.
     """
     # One call in C, because another thread may change the order between two calls.
     return list(_PHASES)[-1] == "start"

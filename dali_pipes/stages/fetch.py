@@ -40,7 +40,7 @@ LARGEST_GROUP = 4
 
 @dataclass(frozen=True, slots=True)
 class Fetcher(SampleReader):
-    """Fetches the samples of plans and draws their parameters; see SampleReader.
+    """Fetches the samples of plans and draws their parameters; the arguments are those of SampleReader.
 
     If the dataset can locate its images in files, and only images and class numbers are read, compiled code reads all
     images of a step together, without a Python object for each.
@@ -92,7 +92,10 @@ class Fetcher(SampleReader):
         located: Located,
         images: ReadImages,
     ) -> Fetched:
-        """Return samples whose images were read together; images that failed are read singly, for an error message."""
+        """Return the rows of a plan whose images were read together; images that failed are read again one by one.
+
+        The second reading finds the reason of the failure for the bad-sample record.
+        """
         arenas, spans, sizes, states = images
         # A local name, so that lambdas do not keep `located` and its open descriptors alive.
         make_sample = located.make_sample
@@ -139,7 +142,7 @@ class Fetcher(SampleReader):
         return fetched.with_rows(rows, self._rows(plan, checked))
 
     def _rows(self, plan: Plan, rows: Sequence[Row]) -> Fetched:
-        """Return all rows of a plan, which were read one by one, without draws."""
+        """Return a step, still without draws, from the rows of a plan that were read one by one."""
         sounds = [row.sound for row in rows]
         encoded = encoded_of(
             [None if one is None else one.sample for one in sounds],
@@ -163,7 +166,7 @@ class Fetcher(SampleReader):
         )
 
     def _draw(self, fetched: Fetched) -> Fetched:
-        """Draw the parameters of rows, and choose the frames of their clips."""
+        """Return rows with their drawn parameters and, for clips, the frames that the draws choose."""
         draws = self._draws(fetched, fetched.sizes)
         chosen, seconds = self._choose_frames(fetched, draws)
         drawn = replace(fetched, draws=draws, frames=np.maximum(chosen, 0), seconds=seconds)
@@ -177,7 +180,10 @@ class Fetcher(SampleReader):
         return drawn
 
     def _draws(self, fetched: Fetched, sizes: NDArray[np.int64]) -> tuple[Draws, ...]:
-        """Draw parameters for images of the given sizes; each repeat of a sample in an epoch gets different ones."""
+        """Return drawn parameters for images of the given sizes.
+
+        If an epoch has a sample several times, each repeat gets other parameters.
+        """
         plan = fetched.plan
         start, stop = self.positions_of(plan)
         # Groups of neighbours start at the start of a bucket, so that no group spans two buckets.
@@ -194,7 +200,10 @@ class Fetcher(SampleReader):
     def identities(
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the number of each sample for the draws, int64 [n]; each repeat of a sample in an epoch has a different one."""
+        """Return the numbers from which the parameters of samples are drawn, int64 [n].
+
+        If an epoch has a sample several times, each repeat has its own number.
+        """
         return indices + repeats * len(self.dataset)
 
     def _choose_frames(
@@ -219,10 +228,12 @@ class Fetcher(SampleReader):
     def drawn_for(
         self, fetched: Fetched, row: int, size: tuple[int, int]
     ) -> tuple[tuple[Draws, ...], int]:
-        """Return the draws of a row for pictures of a given size, and its row in them; cameras of a clip may differ in size.
+        """Return the draws for one row of a clip if its pictures have the given size, and the row's index in the draws.
+
+        The size may differ from that of the first picture, because the cameras of a clip may differ in size.
 
         Raises:
-            DecodeError: For this size, the recipe makes pictures of a different output size.
+            DecodeError: For pictures of this size, the recipe makes images of a different output size.
         """
         if tuple(fetched.sizes[row].tolist()) == size:
             return fetched.draws, row
@@ -248,13 +259,13 @@ class Fetcher(SampleReader):
     def record_damage(
         self, fetched: Fetched, row: int, held: Mapping[int, int], num_frames: int
     ) -> Fetched:
-        """Return a damaged clip that is still used, with a record of the damage and the frames that it shows.
+        """Return the row of a damaged clip that is still used, with a record of the damage and the frames that it shows.
 
         Args:
             fetched: The step with the clip.
-            row: Number of the clip's row in `fetched`.
-            held: The frames that cannot be decoded, each with the frame that is shown instead.
-            num_frames: Number of frames of the video.
+            row: Index of the clip's row in `fetched`.
+            held: For each frame that cannot be decoded, the frame that is shown instead.
+            num_frames: Count of frames of the video.
         """
         assert self.clips is not None
         one = fetched.rows(row, row + 1)

@@ -73,7 +73,7 @@ def _serve(connection: Connection, memory: int, job_descriptor: int, parent: int
 
 
 def _send_steps(send: Any, ring: Ring, maker: StepMaker, plans: SimpleQueue[Plan]) -> None:
-    """Send number, metadata length and report of every step, in order."""
+    """Make the steps of the plans, and send for each its index, the length of its metadata, and its report."""
 
     def finish(step: int) -> int:
         finished, _ = maker.pipeline.take()
@@ -91,7 +91,7 @@ def _send_steps(send: Any, ring: Ring, maker: StepMaker, plans: SimpleQueue[Plan
 
 
 def _slot(ring: Ring, images_per_row: int, fetched: Fetched) -> Images:
-    """Return the memory for a step's images in the ring."""
+    """Return the memory in the shared ring for the images of a step."""
     return ring.images(fetched.plan.step, len(fetched) * images_per_row, fetched.plan.variant)
 
 

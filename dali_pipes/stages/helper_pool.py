@@ -51,7 +51,8 @@ class Helper:
     Attributes:
         process: The process.
         connection: Sends plans; receives steps, descriptions of threads, and an error of the start.
-        steps: Arrived steps that were not received yet, by number: metadata length, and report.
+        steps: Steps that have arrived but that the pool has not received yet: by step, the length of the metadata and
+            the report.
         is_over: Whether the process has ended, as far as `read` has noticed.
     """
 
@@ -73,7 +74,7 @@ class Helper:
             self.connection.send_bytes(dumps(message))
 
     def read(self) -> None:
-        """Wait for one message."""
+        """Wait for one message of the process, and store its content in the attributes."""
         try:
             message = self.connection.recv()
         except (EOFError, OSError):
@@ -121,10 +122,10 @@ class HelperPool:
     A pool serves one loop at a time.
 
     Args:
-        job: Describes the batches.
+        job: What the processes need to make the batches.
 
     Attributes:
-        helpers: The processes.
+        helpers: The running processes.
 
     Raises:
         LoaderError: The job cannot be pickled, or there is not enough memory for its batches.
@@ -151,7 +152,7 @@ class HelperPool:
             raise
 
     def start(self, plan: Plan, *, is_watched: bool) -> int:
-        """Send a plan to its process; the handle is the number of the step."""
+        """Send a plan to its process, and return the step's index, which is the handle for `receive`."""
         self._helper_of(plan.step).send((plan, is_watched))
         return plan.step
 
@@ -163,7 +164,7 @@ class HelperPool:
         return sum(1 for _ in takewhile(self._has_arrived, handles))
 
     def receive(self, handle: int) -> SentStep:
-        """Wait for the oldest step that was not received yet.
+        """Wait for the oldest step that was not received yet, and return it.
 
         Raises:
             LoaderError: The step's process has ended.

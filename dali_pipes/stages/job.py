@@ -1,4 +1,4 @@
-"""The job for processes outside the training process, their reports, and errors for objects that cannot be sent."""
+"""What processes outside the training process need to make batches (the job), and what they report with each step."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ class Job:
 
     Attributes:
         setup: The configuration of the loader, without its views, and with the first recipe if there are several.
-        canvases: Whether the process stops after the decode stage, because a GPU augments.
+        canvases: Whether the process returns canvases, the result of the decode stage, because a GPU augments them.
         frames: The memory layout of a step for each recipe of the run; each has one entry per view.
         steps_ahead: Number of steps that each process works on besides the current one.
     """
@@ -36,12 +36,12 @@ class Job:
 
     @property
     def num_slots(self) -> int:
-        """Number of steps in the shared memory of helper processes: those that each makes ahead, and the one being received."""
+        """Count of steps that the shared memory of helper processes holds: those made ahead, and the one being received."""
         return self.setup.helpers.count * self.steps_ahead + 1
 
     @property
     def step_bytes(self) -> int:
-        """Bytes of the images of the largest step."""
+        """Size in bytes of the images of the largest step."""
         return max(sum(frame.size_bytes for frame in layout) for layout in self.frames)
 
 
@@ -50,11 +50,11 @@ class Report:
     """The report that another process sends with each step.
 
     Attributes:
-        counts: Counts of its stages since the last report.
-        thread_seconds: Seconds since the last report, multiplied by the number of its threads.
+        counts: Counts of the process's stages since the last report.
+        thread_seconds: Seconds since the last report, multiplied by the number of threads of the process.
         error: The exception that was raised instead of making the step; else None.
         spans: Stage calls that ended since the last report, if the training process has observers.
-        left_out: Seconds of compiling that its clock has excluded so far.
+        left_out: Seconds of compiling that the process's clock has excluded so far.
     """
 
     counts: Counts
@@ -69,8 +69,8 @@ class RemoteArgument:
     """The loader argument that requests other processes, for error messages.
 
     Attributes:
-        argument: The argument as a user writes it.
-        name: Its name.
+        argument: The argument as a user writes it, with its value.
+        name: The name of the argument.
         dumps: Pickles an object for these processes.
     """
 
@@ -83,7 +83,7 @@ HELPER = RemoteArgument("helper_process", "helper_process", pickle_parts)
 
 
 def make_job(setup: Setup, steps: AnySteps, asker: RemoteArgument) -> Job:
-    """Return the job for other processes.
+    """Return what other processes need to make the batches of a loader.
 
     Args:
         setup: The configuration of the loader.
@@ -159,7 +159,12 @@ def frame_of(view: View, count: int, asker: RemoteArgument) -> Frame:
 
 
 def pickled(part: Any, name: str, asker: RemoteArgument) -> Any:
-    """Return a part of a loader, pickled by the asker's `dumps`.
+    """Return a part of a loader, pickled by `asker.dumps`.
+
+    Args:
+        part: The object.
+        name: What the object is, for the error message.
+        asker: The argument that requests other processes.
 
     Raises:
         LoaderError: The object cannot be pickled.

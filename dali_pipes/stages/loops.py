@@ -57,7 +57,7 @@ class Loops:
         Args:
             steps: The steps of an epoch.
             process: Rank and world size.
-            number: Number of the loop: only the latest loop counts in `epochs`.
+            number: Index of the loop: only the batches of the latest loop count in `epochs`.
         """
         epoch, consumed = self.epochs.epoch, self.epochs.consumed
         self.meter.begin()
@@ -93,7 +93,7 @@ class Loops:
                     self._report_end(epoch)
 
     def _report_end(self, epoch: int) -> None:
-        """Report the end of a loop to metrics, and log a summary."""
+        """Report the end of a loop to the metrics, and log a summary of the loop."""
         self.metrics.finish()
         if _log.isEnabledFor(logging.INFO):
             stats = self.meter.stats("epoch", epoch)
@@ -116,7 +116,7 @@ class Loops:
         return batch
 
     def _count(self, finished: Finished, batch: Batch | None, steps: AnySteps, number: int) -> None:
-        """Count a step in the state and the audit, which follow the latest loop."""
+        """Count a step in the loader's state and in the audit, if it belongs to the latest loop."""
         if number != self.epochs.loop:
             return
         if batch is not None:

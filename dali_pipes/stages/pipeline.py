@@ -23,7 +23,7 @@ class BatchSource(Protocol):
     """Makes the batches of a loop: takes plans and returns finished steps in the same order.
 
     Attributes:
-        reusable: Parts that later loops can reuse once all steps of this loop are taken; None if there are none.
+        reusable: Parts that later loops can reuse once all steps of this loop are taken; None if nothing can be reused.
     """
 
     reusable: Any
@@ -33,13 +33,15 @@ class BatchSource(Protocol):
         """Number of steps that may be in flight besides the current one; it may change."""
 
     def start(self, plan: Plan) -> None:
-        """Start a step; returns at once."""
+        """Start making a step, without waiting for it."""
 
     def ready(self) -> int:
         """Return how many steps, from the oldest on, are finished as far as the host knows."""
 
     def describe_remote_threads(self, seconds: float, /) -> str:
-        """Describe what threads in other processes do; "" if there are none. Another thread may be in `take`.
+        """Return a text about what threads in other processes do; "" if no other process works for this source.
+
+        It may be called while another thread is in `take`.
 
         Args:
             seconds: Longest time to wait for an answer.
@@ -59,12 +61,12 @@ class Decoder(ABC):
     `Pipeline.make` calls `start` and `finish` of a decoder without lookahead in any thread, several at once.
 
     Attributes:
-        capacity: Number of steps that may be in flight besides the current one, counted from the fetch; it may change.
-        depth: Number of steps that may be between `start` and `finish`: the length of DALI's own queue. 0 if `start`
+        capacity: Count of steps that may be in flight besides the current one, counted from the fetch; it may change.
+        depth: Count of steps that may be between `start` and `finish`: the length of DALI's own queue. 0 if `start`
             does nothing.
-        lookahead: Number of the oldest steps that are finished before the first of them is handed over. With 2, the
-            next step is augmented while the training loop uses the current one. 0 if `finish` never waits; then each
-            step is finished as soon as it is prepared.
+        lookahead: For how many of the oldest steps `finish` is called before the first of them is handed over. With 2,
+            the next step is augmented while the training loop uses the current one. 0 if `finish` never waits; then
+            it is called for each step as soon as the step is prepared.
     """
 
     capacity: int
@@ -76,17 +78,17 @@ class Decoder(ABC):
         """Do the host's part of decoding a step; the result is passed to `start` and `finish`."""
 
     def start(self, prepared: Any) -> None:  # noqa: B027 - most decoders have no queue
-        """Put a step into the queue of the device, if there is one; returns at once."""
+        """Put a step into the queue of the device, if the decoder has such a queue; return at once."""
 
     @abstractmethod
     def finish(self, prepared: Any) -> Pending:
-        """Wait until a step is decoded, and start augmenting its canvases."""
+        """Wait until a step is decoded, start augmenting its canvases, and return the step in progress."""
 
     def close(self) -> None:  # noqa: B027 - as for `start`
         """Discard the started steps.
 
         Raises:
-            LoaderError: Canvases of steps that were handed over are wrong.
+            LoaderError: The decoder has found out that images of steps that were already handed over are wrong.
         """
 
 
@@ -127,8 +129,8 @@ class _Step:
 class Pipeline:
     """Makes batches with threads of this process; see BatchSource.
 
-    On a GPU, a step is augmented on the side stream while the training loop uses the previous one. It is launched when
-    the previous one is taken, if its canvases are rendered by then. So the GPU holds the images of one more step.
+    On a GPU, a step is augmented on the side stream while the training loop uses the previous step. The work is launched
+    when the previous step is taken, if the canvases are rendered by then. So the GPU holds the images of one more step.
 
     Args:
         fetcher: The first stage.
@@ -151,7 +153,7 @@ class Pipeline:
         return self._decoder.capacity
 
     def start(self, plan: Plan) -> None:
-        """Start a step; returns at once."""
+        """Start making a step, without waiting for it."""
         self._latest = plan
         self._steps.append(self._fetch(plan))
 
@@ -165,7 +167,7 @@ class Pipeline:
         return ""
 
     def take(self) -> tuple[Finished, Images]:
-        """Wait for the oldest step, and launch the next one if its canvases are rendered.
+        """Wait for the oldest step and return it; launch the next step if its canvases are rendered.
 
         Raises:
             Exception: The exception of a stage of this step, with a note that names the step and its samples.
@@ -180,7 +182,10 @@ class Pipeline:
         return made
 
     def make(self, plan: Plan) -> tuple[Finished, Images]:
-        """Make a single step outside the queue; any thread may call it, if our own threads decode."""
+        """Make and return a single step outside the queue.
+
+        Any thread may call it if the decoder has no lookahead.
+        """
         step = self._fetch(plan)
         self._finish(step)
         return _wait(step)

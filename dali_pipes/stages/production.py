@@ -38,7 +38,7 @@ class Production:
         steps: The epoch's steps, which determine the largest batch.
 
     Attributes:
-        setup: As given.
+        setup: The configuration of the loader.
         seek_points: Seek points of the JPEGs that loaders have read.
         cache: Encoded images that stay on the device; None without such a cache.
 
@@ -55,7 +55,7 @@ class Production:
         fetcher, options = setup.fetcher, setup.options
         self.seek_points = open_seek_points(fetcher.dataset)
         self.cache = self._new_cache()
-        # Like `_trust`, it serves all loops, even after a loop that was left early has lost its DALI pipeline.
+        # Like `_trust`, the cache serves all loops, even after a loop that was left early has lost its DALI pipeline.
         self._refusals = Refusals()
         if (pipeline := options.user_pipeline) is not None:
             pipeline.require_fits(steps.largest, clips=fetcher.clips is not None)
@@ -100,9 +100,9 @@ class Production:
             pool.close()
 
     def with_own_recorder(self, setup: Setup, steps: AnySteps) -> "Production":
-        """Return a production for a setup with another recorder.
+        """Return a Production for a setup that differs from this one's in the recorder.
 
-        It shares the remote workers, because a second set would not fit on the cluster.
+        Both share the remote workers, because a second set of workers would not fit on the cluster.
         """
         local = Production(replace(setup, options=replace(setup.options, workers=None)), steps)
         local._remote, local._is_owner = self._remote, False
@@ -111,7 +111,7 @@ class Production:
 
     @property
     def machines(self) -> list[str]:
-        """The machines on which remote workers have started."""
+        """The names of the machines on which remote workers have started."""
         return [] if self._remote is None else self._remote.machines()
 
     def close(self) -> None:

@@ -43,18 +43,19 @@ def read_images(
     Args:
         paths: uint8 [...], null-terminated file names; empty if the files are open.
         flags: Flags of open(2).
-        limit: Longer images are not read, in bytes.
-        places: int64 [n, 3]: the offset of the name in `paths`, or the descriptor of an open file; the offset of the
-            first byte; the number of bytes, -1 to read up to the end.
+        limit: Length in bytes; images that are longer are not read.
+        places: int64 [n, 3]: the offset of the file's name in `paths`, or the descriptor of an open file; the offset
+            of the image's first byte in the file; the image's length in bytes, -1 to read up to the end of the file.
         first: The row to start with.
         arena: uint8 [...], written.
         memory: uint8 [MEMORY_BYTES], scratch for headers.
-        spans: int64 [n, 2], written: address and length in bytes.
+        spans: int64 [n, 2], written: address and length in bytes of each image that was read.
         sizes: int64 [n, 2], height and width of the upright images, 0 for unknown sizes; those of JPEGs are written.
         states: uint8 [n], on entry READ for rows to read and UNREAD for others; written.
 
     Returns:
-        The first row that was not read, n if there is none; -1 minus that row if reading stopped because the storage is slow.
+        The first row that was not read, n if all were read; -1 minus that row if reading stopped because the storage
+        is slow.
     """
     base, used, count = signed(arena.ctypes.data), signed(0), len(states)
     record = memory_at(signed(memory.ctypes.data))

@@ -46,11 +46,13 @@ class LocatedReader:
         return LocatedReader, ()
 
     def read(self, located: Located, states: NDArray[np.uint8]) -> ReadImages:
-        """Read images and JPEG headers; stop early if storage is slow, leaving the rest UNREAD.
+        """Return the images at known file positions, with the sizes that JPEG headers state.
+
+        It stops early if the storage is slow, and leaves the remaining images UNREAD.
 
         Args:
             located: File and position of each image.
-            states: uint8 [n], READ for images to read, UNREAD for others; written.
+            states: uint8 [n], READ for images to read, UNREAD for others; written: the state of each image afterwards.
         """
         # The import compiles unless the machine code is cached.
         from dali_pipes.jpeg.memory import MEMORY_BYTES
@@ -80,7 +82,7 @@ class LocatedReader:
         return ReadImages(arenas, spans, sizes, states)
 
     def _arena(self, lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return memory for images of these lengths, -1 for unknown ones."""
+        """Return memory that is large enough for images of these lengths in bytes; -1 stands for an unknown length."""
         known = lengths >= 0
         num_bytes = int(lengths[known].sum()) + 64 * len(lengths)
         num_bytes += int((len(lengths) - known.sum()) * self._image_bytes * _SPARE)

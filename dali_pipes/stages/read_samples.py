@@ -33,7 +33,7 @@ from readers.storage.traffic import counted
 
 
 class SoundSample(NamedTuple):
-    """A sample with its encoded image, the image's height and width, and the values of further fields."""
+    """A sample whose header was checked: its encoded image, the image's height and width, and its further fields."""
 
     sample: Sample
     data: Payload
@@ -42,7 +42,10 @@ class SoundSample(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a step: its sample (None without one), its index and repeat, and the bad samples that it replaces."""
+    """A row of a step: its sample, the sample's index and repeat, and the bad samples that the sample replaces.
+
+    The sample is None if a bad sample has no substitute.
+    """
 
     sound: SoundSample | None
     sample_index: int
@@ -60,7 +63,7 @@ class SampleReader:
 
     Args:
         dataset: The dataset of encoded samples.
-        variants: Draw the parameters.
+        variants: The recipes of the run, which draw the parameters.
         order: Maps positions in the epoch to samples.
         seed: The seed of the draws and of the substitutes.
         policy: The handling of bad samples.
@@ -95,30 +98,36 @@ class SampleReader:
 
     @property
     def num_frames(self) -> int:
-        """Frames of a clip; 0 if samples are images."""
+        """Count of frames of a clip; 0 if samples are images."""
         return self.clips.num_frames if self.clips is not None else 0
 
     @property
     def images_per_row(self) -> int:
-        """Images per sample: the frames of a clip, or a sample's images."""
+        """Count of images per sample: the frames of a clip, or a sample's images."""
         return self.num_frames or self.images.count
 
     def read(self, plan: Plan) -> Read:
-        """Read the samples of a plan as stored."""
+        """Return the samples of a plan as stored, with their indices and repeats."""
         indices, repeats = self.order.places(plan.epoch, plan.positions)
         return plan, self.read_at(plan, indices), indices, repeats
 
     def read_at(self, plan: Plan, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
-        """Read samples by index, as stored."""
+        """Return the samples with these indices, as stored."""
         recorder, work = self.recorder, Rows(plan, self.dataset, indices.tolist())
         with recorder.measure("read", work=work) as call, counted(recorder.traffic):
             return self.read_within(call, indices)
 
     def read_within(self, call: Any, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
-        """Like `read_at`, inside a call of the read stage. Memory-mapped samples are copied, which triggers the actual read.
+        """Return the samples with these indices, as stored, within a stage call that the caller has opened.
+
+        Memory-mapped samples are copied, which triggers the actual read, so that the stage call measures it.
+
+        Args:
+            call: The call of the read stage in which the reading is measured.
+            indices: int64 [n], indices in the dataset.
 
         Raises:
-            LoaderError: The dataset returned a wrong number of samples.
+            LoaderError: The dataset returned more or fewer samples than indices.
         """
         samples = list(map(self.owned, self.dataset.fetch(indices)))
         call.samples = len(samples)
@@ -144,7 +153,7 @@ class SampleReader:
         return copied_sample(sample, self.reads) if self.clips is None and is_mapped else sample
 
     def reads(self, name: str) -> bool:
-        """Return whether a field besides the image will be read."""
+        """Return whether the loader reads the field with this name, besides the image."""
         return self.targets.reads(name) or self.images.reads(name)
 
     def check_rows(
@@ -154,7 +163,7 @@ class SampleReader:
         indices: NDArray[np.int64],
         repeats: NDArray[np.int64],
     ) -> list[Row]:
-        """Check the headers of samples, and replace bad samples."""
+        """Check the headers of samples, replace bad samples, and return one row per sample."""
         work = Rows(plan, [sample.key for sample in samples])
         with self.recorder.measure("header", samples=len(samples), work=work):
             return [
@@ -165,7 +174,10 @@ class SampleReader:
             ]
 
     def replace_bad_sample(self, plan: Plan, checked: SoundSample | BadSample, row: Row) -> Row:
-        """Return a row with its sample; a bad sample is recorded and, if the policy allows it, replaced."""
+        """Return the row with the checked sample, or with a record of the bad sample and a substitute.
+
+        Without a substitute, if the policy allows none or none is found, the row has no sample.
+        """
         repeat, records = row.repeat, row.records
         while isinstance(checked, BadSample):
             records = (*records, record_of(plan, checked))
@@ -179,11 +191,11 @@ class SampleReader:
     def candidate(
         self, plan: Plan, records: Sequence[BadRecord]
     ) -> tuple[Sample | BadSample, int] | None:
-        """Return a possible substitute for a bad sample, and its repeat; None if there is none.
+        """Return a possible substitute for a bad sample, and the substitute's repeat; None if no further one is tried.
 
         Args:
             plan: The step of the bad sample.
-            records: The bad sample, and the substitutes that were bad, too.
+            records: Records of the bad sample, and of the substitutes that were bad, too.
         """
         start, stop = self.positions_of(plan)
         position = substitute(self.seed, records, stop - start)
@@ -194,7 +206,7 @@ class SampleReader:
         return self.read_at(plan, index)[0], int(repeats[0])
 
     def positions_of(self, plan: Plan) -> tuple[int, int]:
-        """Return the range of positions from which a plan's samples and their substitutes come."""
+        """Return the range of positions, (start, stop), from which a plan's samples and their substitutes come."""
         if isinstance(self.order, BucketOrder):
             return self.order.stretch(plan.bucket)
         return 0, len(self.order)
@@ -203,7 +215,10 @@ class SampleReader:
         """Do nothing: samples are read by index, so a loop holds no resources."""
 
     def example_targets(self) -> list[SampleTargets]:
-        """Return targets of samples that together have every kind of target in the data, for batches without rows."""
+        """Return the targets of a few samples that together have every kind of target in the data.
+
+        They tell which tensors a batch without rows must have.
+        """
         if not self._examples:  # the search runs once
             self._examples.append(self._find_targets() if self.targets.kinds else [])
         return self._examples[0]
@@ -243,7 +258,7 @@ class SampleReader:
 
 
 def record_of(plan: Plan, bad: BadSample, *, kept: bool = False) -> BadRecord:
-    """Return the record of a bad sample of a step; see BadRecord."""
+    """Return the record of a bad sample of a step; `kept` says that the sample is used in spite of its damage."""
     return BadRecord(
         bad.key, bad.index, bad.stage, bad.reason, plan.epoch, plan.step, plan.rank, kept
     )

@@ -36,10 +36,10 @@ def dumps(value: object) -> bytes:
 
 
 class StepMaker:
-    """The pipeline of another process, and its reports.
+    """Makes steps in a process other than the training process, and reports on them.
 
     Args:
-        job: Describes the batches.
+        job: What this process needs to make the batches.
         memory: Returns the memory for the images of a step; see `build`.
         where: Where this process runs, for error messages, such as "in the helper process".
         dumps: Pickles metadata and errors.
@@ -70,7 +70,7 @@ class StepMaker:
         return self._dumps(replace(finished, draws=finished.draws[:num_draws]))
 
     def attempt(self, work: Callable[[], Result]) -> tuple[Result | None, Report]:
-        """Do the work of one step, and catch its exception.
+        """Call a function that makes one step, and catch its exception.
 
         Returns:
             The result (None after an exception), and the report, which holds the exception.
@@ -92,10 +92,10 @@ class StepMaker:
 
 
 def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
-    """Build the pipeline of a job.
+    """Build the pipeline that makes the batches of a job in this process.
 
     Args:
-        job: Describes the batches.
+        job: What this process needs to make the batches.
         memory: Returns the memory for the images of a step: finished images, or canvases if a GPU augments.
     """
     setup, fetcher = job.setup, job.setup.fetcher
@@ -124,7 +124,7 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
 
 
 def portable(error: BaseException, where: str, dumps: Dumps = dumps) -> BaseException:
-    """Return a picklable error, the same one if possible, with its traceback as a note."""
+    """Return `error` itself if it can be pickled, else a picklable error like it, with the traceback as a note."""
     trace = "".join(traceback.format_exception(error))
     try:
         copy: BaseException = pickle.loads(dumps(error))

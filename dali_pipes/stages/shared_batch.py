@@ -56,16 +56,16 @@ class BatchMakers(Protocol):
         """
 
     def num_ready(self, handles: Iterable[Any]) -> int:
-        """Return how many of these steps, from the first one on, can be received without waiting."""
+        """Return how many of these steps, counted from the first one, can be received without waiting."""
 
     def receive(self, handle: Any) -> SentStep:
-        """Wait for the oldest step that was not received yet."""
+        """Wait for the oldest step that was not received yet, and return it."""
 
     def drop(self, handles: Iterable[Any]) -> None:
         """Discard steps that will not be received."""
 
     def describe_remote_threads(self, seconds: float) -> str:
-        """Describe what threads in other processes do; see `BatchSource.describe_remote_threads`."""
+        """Return a text about what threads in other processes do; see `BatchSource.describe_remote_threads`."""
 
 
 class RemoteBatchSource:
@@ -90,7 +90,7 @@ class RemoteBatchSource:
         self._next: Pending | None = None
 
     def start(self, plan: Plan) -> None:
-        """Start a step; returns at once."""
+        """Start making a step, without waiting for it."""
         is_watched = bool(self._recorder.observers)
         self._under_way.append(self._makers.start(plan, is_watched=is_watched))
 
@@ -103,7 +103,7 @@ class RemoteBatchSource:
         return self._makers.describe_remote_threads(seconds)
 
     def take(self) -> tuple[Finished, Images]:
-        """Wait for the oldest step."""
+        """Wait for the oldest step, and return it with its images."""
         step, self._next = self._next or self._received(), None
         made = step.wait()
         if self._side.stream is not None and self._makers.num_ready(self._under_way):
@@ -151,8 +151,8 @@ def take_over(
     Args:
         engines: The engines of the step's recipe.
         finished: The step.
-        shared: Its images or canvases, per view; they are only read, and may be reused after the return.
-        side: The stream that augments.
+        shared: For each view, the step's images or canvases; they are only read, and may be reused after the return.
+        side: The CUDA stream that copies and augments.
     """
     recorder, count, work = engines.recorder, len(finished), Rows(finished.plan, ())
     if engines.device.type == "cpu":

@@ -55,7 +55,7 @@ class Frame:
 
 
 class Ring:
-    """A ring of slots in shared memory: step n uses slot n modulo their number.
+    """A ring of slots in shared memory: step n uses slot n modulo the number of slots.
 
     The memory has no name in any file system, so the operating system frees it when the last process that uses it ends,
     even if that process is killed.
@@ -83,10 +83,10 @@ class Ring:
         self._memory = torch.frombuffer(mmap.mmap(self.descriptor, size_bytes), dtype=torch.uint8)
 
     def images(self, step: int, count: int, layout: int = 0) -> tuple[torch.Tensor, ...]:
-        """Return the first `count` images of a step's slot, per view, without a copy.
+        """Return for each view the first `count` images of a step's slot, without a copy.
 
         Args:
-            step: Number of the step.
+            step: Index of the step.
             count: Number of images.
             layout: Index of the slot's layout in `frames`.
         """
@@ -161,7 +161,7 @@ def load_shared(descriptor: int) -> Any:
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return the offset of each part, and the end of the last one."""
+    """Return the offset of each part of the given sizes, and the end of the last part."""
     padded = (-(-size // _ALIGNED_BYTES) * _ALIGNED_BYTES for size in sizes)
     return list(accumulate(padded, initial=0))
 

@@ -30,9 +30,9 @@ _FEWEST_STEPS = 2
 _AHEAD_BYTES = 1 << 30
 
 Render = Callable[[Fetched, Canvases, int], Decoded]
-"""Decodes some rows of a step, reads their targets, and renders their canvases; rows without a sample become black.
+"""A function that decodes some rows of a step, reads their targets, and renders their canvases.
 
-Its arguments are the rows, their canvases, and the number of the first row in the step."""
+Rows without a sample become black. Its arguments are the rows, their canvases, and the index in the step of the first row."""
 
 
 class Workers:
@@ -74,7 +74,7 @@ class Workers:
         return [(start, min(start + size, count)) for start in range(0, count, size)]
 
     def render(self, fetched: Fetched, render: Render, canvases: Canvases) -> list[Future[Decoded]]:
-        """Start rendering the canvases of a step, part by part."""
+        """Start rendering the canvases of a step, and return a future for each part of it."""
 
         def work(start: int, stop: int) -> Decoded:
             part, canvases_of_part = fetched.rows(start, stop), canvases.from_row(start)
@@ -87,7 +87,7 @@ class Workers:
 
         Args:
             fetched: The step.
-            image_bytes: Bytes of its finished images.
+            image_bytes: Bytes of the step's finished images.
         """
         num_bytes = image_bytes + int(fetched.spans[:, 1].sum())
         num_parts = len(self.parts(fetched))
@@ -112,7 +112,7 @@ class Workers:
             return render(rows, canvases, start)
 
     def move_targets(self, decoded: Decoded) -> Decoded:
-        """Move the targets of decoded rows in the same way as the first recipe moves their images."""
+        """Return decoded rows whose targets are moved like the images: cropped, flipped and warped by the first recipe."""
         fetched, found = decoded.fetched, decoded.targets
         if all(one is NO_TARGETS for one in found):
             return decoded
@@ -123,7 +123,7 @@ class Workers:
             return replace(decoded, targets=targets.move(recipe, draws, found, keys, self._vectors))
 
     def move_all_targets(self, decoded: Decoded) -> Decoded:
-        """Move the targets of a full step; each thread moves those of one part."""
+        """Return a full step with moved targets (see `move_targets`); each thread moves the targets of one part."""
         if all(one is NO_TARGETS for one in decoded.targets):
             return decoded
 
@@ -155,8 +155,8 @@ def steps_for_threads(num_threads: int, num_parts: int, num_bytes: int) -> int:
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:
     """Return a thread pool in which each torch operation uses one thread.
 
-    Torch's number of threads belongs to the thread that calls an operation. Setting it also changes the number for
-    threads that start later. So all threads are started here, and then the number is set back.
+    Torch's thread count belongs to the thread that calls an operation, but setting it also changes the count for
+    threads that start later. So all threads are started here, and then the caller's count is restored.
     """
     started = threading.Barrier(num_threads + 1)
 

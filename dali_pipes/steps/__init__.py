@@ -1,1 +1,1 @@
-"""The positions of an epoch that make each step, and the recipe of each step."""
+"""Plan the steps of an epoch: which positions of the order each step takes, and which recipe it uses."""

@@ -10,15 +10,16 @@ from dali_pipes.steps.streams.steps import AnySteps
 
 
 class Epochs:
-    """Counts the epochs of a loader, and the positions of the current epoch that the user received.
+    """Counts the epochs of a loader, and the positions of the current epoch whose samples the user received.
 
     Attributes:
         epoch: Epoch of the current loop. Before any loop: epoch of the first loop, or the epoch in which a loaded state resumes.
-        consumed: Positions of that epoch that all ranks together have received.
+        consumed: Count of that epoch's positions that all ranks together have received; with buckets, one count per
+            bucket.
         began: Whether a loop has started since construction or `load_state_dict`/`set_epoch`.
-        ended: The epoch that was complete when the loaded state was taken; else None.
+        ended: The epoch that was complete when the loaded state was taken; None if no epoch was.
         loaded: Whether a state was loaded; after that the loader counts its epochs by itself.
-        loop: Number of the latest loop; only its steps are counted.
+        loop: Index of the latest loop; only steps of this loop are counted.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class Epochs:
         return self.epoch, self.consumed
 
     def begin(self, steps: AnySteps) -> int:
-        """Start the next loop and return its number."""
+        """Start the next loop and return the loop's index."""
         self.epoch, self.consumed = self.upcoming(steps)
         self._from_end = self.ended is not None
         self.began, self.ended, self._num_taken = True, None, 0
@@ -69,12 +70,18 @@ class Epochs:
             self.move_to(self.epoch, self.consumed)
 
     def move_to(self, epoch: int, consumed: Consumed, ended: int | None = None) -> None:
-        """Set the position of the next loop; `ended` is the epoch that was complete when the loaded state was taken."""
+        """Set the epoch and position of the next loop, for instance from a loaded state.
+
+        Args:
+            epoch: Epoch of the next loop.
+            consumed: Count of that epoch's positions that all ranks together have received.
+            ended: The epoch that was complete when the state was taken; None if no epoch was.
+        """
         self.epoch, self.consumed, self.began, self.ended = epoch, consumed, False, ended
         self.loop += 1  # steps of a loop that still runs are not counted any more
 
     def choose(self, epoch: int) -> None:
-        """Set the epoch of the next loop; the position inside it, from a loaded state, does not change."""
+        """Set the epoch of the next loop; if a loaded state lies inside this epoch, keep the state's position."""
         if epoch == self.ended:
             warnings.warn(
                 f"the loaded state stands at the end of epoch {epoch}, so set_epoch({epoch}) repeats that epoch; "
@@ -85,7 +92,11 @@ class Epochs:
             self.move_to(epoch, 0)
 
     def count(self, consumed: Consumed) -> None:
-        """Count a step of the latest loop that the user received."""
+        """Count a step of the latest loop that the user received.
+
+        Args:
+            consumed: Count of the epoch's positions that all ranks together have received after this step.
+        """
         self.consumed = consumed
         self._num_taken += 1
 

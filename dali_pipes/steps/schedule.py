@@ -19,8 +19,8 @@ MAX_EPOCH = 2**32 - 1
 _PIECE = 1 << 18
 
 Consumed = int | tuple[int, ...]
-"""Positions of an epoch that all ranks together have received; with buckets the number for each bucket, or 0 at the
-start."""
+"""Count of an epoch's positions that all ranks together have received. With buckets: one count per bucket, or 0 at the
+start of the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,14 @@ class Plan:
     Attributes:
         epoch: Number of the epoch, from 0.
         step: Number of the step, from 0 in each epoch, or from the step at which a resumed epoch continued.
-        positions: int64 [E], this rank's share and, if neighbouring samples are mixed, the other members of their groups.
-        rows: int64 [B], the rows of `positions` that are this rank's share and form its batch.
+        positions: int64 [E], this rank's positions and, if the recipe mixes neighbouring samples, the positions of
+            all samples that are mixed with this rank's samples.
+        rows: int64 [B], indices into `positions` of this rank's own samples, which form its batch.
         valid: bool [B], False for positions that are repeated to fill up the last batch.
-        consumed: Positions of the epoch that all ranks together have received after this step.
+        consumed: Count of the epoch's positions that all ranks together have received after this step.
         rank: The rank to which the step belongs.
-        variant: Number of the recipe of its images; see Variants.
-        bucket: The bucket of its samples; 0 without buckets.
+        variant: Index of the recipe of the step's images in `Variants.views`.
+        bucket: Index of the bucket of the step's samples; 0 without buckets.
     """
 
     epoch: int
@@ -52,7 +53,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class EpochSteps:
-    """Base class of the steps of an epoch, whose number is the same on every rank.
+    """Base class of the steps of an epoch. Every rank has the same number of steps.
 
     A step takes the next `batch_size * world_size` positions, the global batch, and each rank takes a contiguous share
     of them. So the samples of a step do not depend on the number of ranks that share them.
@@ -77,7 +78,7 @@ class EpochSteps:
 
     @property
     def group(self) -> int:
-        """Number of neighbouring positions that are mixed with each other: 1, 2 or 4."""
+        """Size of the groups of neighbouring positions that are mixed with each other: 1 (no mixing), 2 or 4."""
         return self.variants.group
 
     @property
@@ -92,7 +93,10 @@ class EpochSteps:
 
     @property
     def largest(self) -> int:
-        """Upper bound of the positions in a plan: groups may start before the share and end after it."""
+        """Upper bound of the positions in a plan, which may be more than the batch size.
+
+        Groups of mixed samples may start before this rank's share and end after it.
+        """
         return self.batch_size + 2 * (self.group - 1)
 
     def largest_of(self, variant: int) -> int:
@@ -110,9 +114,9 @@ class EpochSteps:
         """Return `positions`, `rows` and `valid` of this rank's plan.
 
         Args:
-            batch: Positions of the global batch, start and stop (half open); the last one may end after the bounds.
-            bounds: Positions of the epoch, or of a bucket.
-            variant: Number of the recipe, which determines how many neighbours are mixed.
+            batch: Positions of the global batch, start and stop (half open); the last batch may end after `bounds`.
+            bounds: Positions of the epoch or bucket, start and stop (half open).
+            variant: Index of the recipe, which determines how many neighbours are mixed.
         """
         (start, stop), (first, end) = batch, bounds
         if self.last_batch != "pad":
@@ -159,14 +163,14 @@ class Steps(EpochSteps):
             start = stop
 
     def _next_change(self, position: int) -> int:
-        """Return the position of the first change of size after a position; without one, a position after the epoch."""
+        """Return the next position at which the image size changes, or a position after the epoch if it does not."""
         sizes = self.variants.sizes
         if not isinstance(sizes, MultiScale):
             return max(self.length, position) + self.global_batch
         return position - position % sizes.every + sizes.every
 
     def _size_at(self, epoch: int, position: int) -> int:
-        """Return the number of the size of the step at a position; 0 if sizes do not change."""
+        """Return the index in `MultiScale.sizes` of the image size at a position; 0 if sizes do not change."""
         sizes = self.variants.sizes
         return sizes.at(self.seed, epoch, position) if isinstance(sizes, MultiScale) else 0
 
@@ -243,7 +247,7 @@ def total(consumed: Consumed) -> int:
 def complete_groups(
     share: NDArray[np.int64], group: int, length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Complete the groups of neighbouring positions to which some positions belong.
+    """Add to some positions all other positions of their groups; a group is a run of neighbours that may be mixed.
 
     Groups begin at multiples of `group`; the last one of an epoch may have fewer members.
 
@@ -266,7 +270,9 @@ def complete_groups(
 def positions_of(
     order: AnyOrder, epoch: int, indices: Sequence[int], times: int = 1
 ) -> list[list[int]]:
-    """Return the positions of samples in an epoch, by checking every position: an order only maps positions to samples.
+    """Return the positions at which an epoch has the given samples.
+
+    It checks every position, because an order only maps positions to samples.
 
     Args:
         order: The order.
@@ -275,7 +281,7 @@ def positions_of(
         times: The search may stop once it has found this many positions of each sample.
 
     Returns:
-        Ascending positions of each sample; fewer than `times` if the epoch has it less often.
+        For each sample its positions, ascending; fewer than `times` if the epoch has the sample less often.
     """
     found: list[list[int]] = [[] for _ in indices]
     for start in range(0, len(order), _PIECE):

@@ -1,4 +1,4 @@
-"""The recipes of a run by size and epoch, changes of size within an epoch, and the recipe of each step."""
+"""Choose the recipe of each step: by epoch (a schedule), by image size (buckets), or by a size that changes."""
 
 import hashlib
 from bisect import bisect_right
@@ -23,7 +23,7 @@ _SIZES = 10
 
 AnyRecipe = Recipe | Views | Schedule
 RecipeOf = Callable[[Size], AnyRecipe]
-"""Returns the recipe for a size (height, width)."""
+"""A function that returns the recipe for an image size (height, width)."""
 
 
 @dataclass(frozen=True, init=False)
@@ -66,7 +66,7 @@ class MultiScale:
         return len(self.sizes)
 
     def at(self, seed: int, epoch: int, position: int) -> int:
-        """Return the number of the size at a position of an epoch."""
+        """Return the index in `sizes` of the image size at a position of an epoch."""
         keys = make_keys(seed, epoch, _SIZES, position // self.every)
         return int(keys[0] % np.uint64(len(self.sizes)))
 
@@ -76,8 +76,8 @@ class Variants:
     """All recipes of a run.
 
     Attributes:
-        schedules: The recipes by epoch, one entry per size; a single entry without sizes.
-        sizes: Determines the size of a step; None if each recipe has its own size.
+        schedules: For each size, the recipes by epoch; a single entry if `sizes` is None.
+        sizes: The sizes of buckets or of multi-scale training; None if the recipes alone determine the image size.
     """
 
     schedules: tuple[Schedule, ...]
@@ -85,17 +85,17 @@ class Variants:
 
     @cached_property
     def views(self) -> tuple[Views, ...]:
-        """The distinct recipes as views; a variant is an index into them."""
+        """The distinct recipes, each with all of its views; a variant is an index into this tuple."""
         recipes = (recipe for schedule in self.schedules for recipe in schedule.recipes)
         return tuple(dict.fromkeys(map(_as_views, recipes)))
 
     def at(self, epoch: int, size: int = 0) -> int:
-        """Return the variant of an epoch for the size with this number."""
+        """Return the variant of an epoch for the size with index `size`: an index into `views`."""
         schedule = self.schedules[size]
         return self._by_size[size][bisect_right(schedule.first_epochs, epoch) - 1]
 
     def sizes_of(self, variant: int) -> list[int]:
-        """Return the numbers of the sizes that use a variant in some epoch."""
+        """Return the indices of the sizes that use a variant in some epoch."""
         return [size for size, numbers in enumerate(self._by_size) if variant in numbers]
 
     @property
@@ -105,13 +105,13 @@ class Variants:
 
     @property
     def mixing(self) -> Recipe | None:
-        """A recipe that mixes the samples of `batch.images`, and so their labels; None if there is none."""
+        """A recipe that mixes the samples of `batch.images`, and so their labels; None if no recipe does."""
         firsts = (views.recipes[0] for views in self.views)
         return next((recipe for recipe in firsts if recipe.group > 1), None)
 
     @property
     def first(self) -> Recipe:
-        """The first recipe; its boxes, keypoints and classes apply to all recipes."""
+        """The first recipe, whose formats of boxes and keypoints, and whose classes, apply to all recipes."""
         return self.views[0].recipes[0]
 
     @property
@@ -150,7 +150,7 @@ def make_variants(recipe: Any, sizes: Buckets | MultiScale | None) -> Variants:
         sizes: The sizes, if `recipe` is a function; else None.
 
     Raises:
-        LoaderError: The recipe is something else, or makes images of other sizes.
+        LoaderError: `recipe` has another type, or its images do not have the requested sizes.
         RecipeError: The images can have different sizes, so they form no batch.
     """
     is_function = callable(recipe) and not isinstance(recipe, AnyRecipe) and not is_pipeline(recipe)

@@ -1,1 +1,1 @@
-"""Clips of videos: the choice of their frames, and decoding."""
+"""Take clips from videos: choose their frames, decode them, and average scores over the clips of a video."""

@@ -1,4 +1,4 @@
-"""Clips of videos as a dataset: their number, their frames and their samples."""
+"""Clips, a dataset whose samples are clips with a fixed count of frames, taken from the videos of another dataset."""
 
 import hashlib
 import json
@@ -200,7 +200,7 @@ class Clips(IndexedDataset):
         return self._index.peculiar
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each clip's video in the dataset of videos, int64 [n]."""
+        """Return for each clip the index of its video in the dataset of videos, int64 [n]."""
         return np.searchsorted(self._first, indices, side="right") - 1
 
     def info(self, video: int) -> VideoInfo | VideoError:
@@ -269,7 +269,7 @@ class Clips(IndexedDataset):
                 yield row, segment, [start + offset for offset in offsets]
 
     def _start(self, segment: Segment, span: int, number: int, word: int) -> int:
-        """Return the start position of the `number`-th clip of a video; `word` is its random number."""
+        """Return the start position of the clip with index `number` in its video, given its random number `word`."""
         if self._sampling == "first" or self._sampling == "all":
             return number * self.num_frames * self._rate.step(segment)
         room = self._rate.length(segment) - 1 - span
@@ -325,14 +325,14 @@ class Clips(IndexedDataset):
 
     @cached_property
     def _remembered(self) -> Callable[[int], _Known]:
-        """`_read` with a cache for some videos."""
+        """A function that reads the metadata of a video (`_read`), with a cache for the latest videos."""
         return lru_cache(_MOST_REMEMBERED)(self._read)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_remembered"}
 
     def _counts(self) -> NDArray[np.int64]:
-        """Return the number of clips of each video, int64 [n]; a bad video has at least one, which reports it."""
+        """Return the count of clips of each video, int64 [n]; a bad video has at least one clip, which reports it."""
         counts = np.full(len(self.dataset), self._clips_per_video)
         if self._sampling == "all":
             for video in range(len(counts)):
@@ -347,7 +347,7 @@ def _require_video_dataset(dataset: Dataset) -> None:
     """Raise if clips cannot be taken from a dataset, judged by its type.
 
     Raises:
-        LoaderError: It is not a dataset, or a dataset of clips or of a robot's episodes.
+        LoaderError: `dataset` is not a dataset, or its samples are clips or a robot's frames.
         SelectionError: The dataset itself determines how often each sample comes.
     """
     require_fetch(dataset)
@@ -364,7 +364,7 @@ def _require_video_dataset(dataset: Dataset) -> None:
 
 
 def _in_whole(dataset: Dataset, index: int) -> tuple[Any, int]:
-    """Return the dataset from which selections were made, and the index of a sample in it."""
+    """Return the dataset from which a selection was made, and the index in it of a sample of the selection."""
     while isinstance(dataset, Subset):
         [index] = dataset.indices_in_whole([index]).tolist()
         dataset = dataset.whole

@@ -1,4 +1,4 @@
-"""Decode with FFmpeg, through PyAV: from the packets of a video to frames, and the detection of damaged frames."""
+"""Decode the packets of a video to frames with FFmpeg, through PyAV, and detect damaged frames."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -46,7 +46,7 @@ def decode_run(
     """Decode the packets of a run in order.
 
     Yields:
-        The number of each packet and its `av.VideoFrame`, also for packets that are not needed.
+        The index of each packet and its `av.VideoFrame`, also for packets that are not needed.
 
     Raises:
         UndecodableError: FFmpeg refuses a packet; the frames before it are yielded first.
@@ -77,10 +77,10 @@ def undamaged_frames(
     Args:
         info: Metadata of the video.
         run: The decoded packets.
-        decoded: Packet numbers and `av.VideoFrame`s in presentation order; see `decode_run`.
+        decoded: Packet indices and `av.VideoFrame`s in presentation order; see `decode_run`.
 
     Yields:
-        Number and frame of each needed packet.
+        The index and the frame of each needed packet.
 
     Raises:
         UndecodableError: `decoded` raised it; the undamaged frames before it are yielded first.
@@ -141,7 +141,7 @@ def _decode(
 
 
 def _frames(info: VideoInfo, context: Any, packet: Any) -> list[Any]:
-    """Decode a packet; a packet without a picture yields no frame, although FFmpeg reports an error."""
+    """Return the frames of a packet; none for a packet without a picture, for which FFmpeg reports an error."""
     import av
 
     try:
@@ -156,7 +156,7 @@ def _frames(info: VideoInfo, context: Any, packet: Any) -> list[Any]:
 def _packets(
     data: Payload, info: VideoInfo, run: Run, context: Any, deadline: Deadline
 ) -> Iterator[Any]:
-    """Yield packets with their numbers as time stamps, and set which of them the decoder may skip."""
+    """Yield packets with their indices as time stamps, and tell the decoder which of them it may skip."""
     import av
 
     # Skipping a packed packet would also skip the frame that arrives with the next packet.
@@ -184,7 +184,10 @@ def _packets(
 
 
 def padded_packet(content: Payload) -> Any:
-    """Copy bytes into a packet; FFmpeg requires zeros after the end, because decoders read beyond it."""
+    """Return a packet with a copy of bytes and the zeros that FFmpeg requires after them.
+
+    Decoders read beyond the end of a packet.
+    """
     import av
 
     packet = av.Packet(len(content))
@@ -199,7 +202,7 @@ def stored_size(info: VideoInfo) -> tuple[int, int]:
 
 @contextmanager
 def _decoder(data: Payload, info: VideoInfo, deadline: Deadline) -> Iterator[Any]:
-    """Make a new decoder, which takes 0.2 ms or opens the container; a used one could contain frames of another clip."""
+    """Yield a new decoder and close it afterwards; a used decoder could still contain frames of another clip."""
     import av
 
     if info.decoder in _PLAIN & av.codecs_available:

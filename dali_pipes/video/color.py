@@ -67,7 +67,7 @@ class Layout(NamedTuple):
 
 @cache
 def layout_of(pixel_format: str) -> Layout | None:
-    """Describe a pixel format that this module converts; None for a format that FFmpeg must convert."""
+    """Return the layout of a pixel format that this module converts; None for a format that FFmpeg must convert."""
     match = _PLANAR.fullmatch(pixel_format)
     if match is None:
         return None
@@ -89,12 +89,12 @@ def rgb_matrix(matrix: int) -> NDArray[np.float64]:
 
 
 def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.uint8]:
-    """Convert a part of a frame.
+    """Convert a part of a decoded frame to RGB.
 
     Args:
         frame: An `av.VideoFrame` with the size in `info`.
         info: Metadata with colour matrix, range and rotation.
-        part: Part of the upright frame; None converts all of it.
+        part: Part of the upright frame; None converts the full frame.
 
     Returns:
         uint8 [height, width, 3], RGB, upright, with any strides. The thread's next call may overwrite it.
@@ -132,7 +132,7 @@ def stored_rect(upright: Rect, size: tuple[int, int], rotation: int) -> Rect:
 
 
 def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray[np.uint8] | None:
-    """Convert with our own kernel, or YCgCo; None for a matrix or a memory layout that neither supports."""
+    """Return the RGB pixels of a part, converted by our own code; None if it lacks the matrix or the memory layout."""
     from dali_pipes.video.yuv import STEP, write_rgb
 
     if info.matrix == YCGCO:
@@ -165,7 +165,7 @@ def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray
 
 @cache
 def _factors(matrix: int, depth: int, full_range: bool) -> NDArray[np.int32] | None:
-    """Return the table yuv.FACTORS; None for a matrix that is not made of luma and colour differences."""
+    """Return the table of factors for `yuv.write_rgb`; None for a matrix that is not of luma and colour differences."""
     from dali_pipes.video.yuv import FRACTION
 
     if matrix not in LUMA_WEIGHTS:
@@ -244,7 +244,7 @@ def _matrix_of(info: VideoInfo) -> int:
 
 
 def _memory(num_bytes: int) -> NDArray[np.uint8]:
-    """Return memory of the calling thread, which the next call returns again."""
+    """Return memory that belongs to the calling thread; the thread's next call returns the same memory."""
     memory: NDArray[np.uint8] | None = getattr(_THREAD, "memory", None)
     if memory is None or memory.size < num_bytes:
         memory = _THREAD.memory = np.empty(num_bytes, np.uint8)

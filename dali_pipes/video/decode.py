@@ -24,8 +24,7 @@ DECODE_SECONDS = 30.0
 """Time limit for a clip. It is checked between packets; decoding of a packet is not interrupted."""
 
 BACK = (0, 1, 1 << 40)
-"""Number of keyframes earlier at which each attempt starts; the last attempt decodes from the beginning of the
-video."""
+"""How many keyframes earlier each attempt at decoding starts; the last one starts at the beginning of the video."""
 
 
 def read_frames(
@@ -41,14 +40,14 @@ def read_frames(
     Packets are not decoded if their frames are not requested and no other frame refers to them.
 
     Args:
-        data: The video file.
+        data: The bytes of the video file.
         info: Metadata of the video.
         frames: int64 [n], 0 <= frame < len(info), in any order, with duplicates allowed.
         deadline: The time limit; None means `DECODE_SECONDS` from now.
-        back: Number of keyframes earlier at which each attempt starts.
+        back: For each attempt, how many keyframes earlier it starts than necessary.
 
     Yields:
-        Frame number and `av.VideoFrame` as stored, not turned upright, in any order.
+        The index of each frame and its `av.VideoFrame` as stored, not turned upright, in any order.
 
     Raises:
         DecodeError: A frame cannot be decoded, FFmpeg reports it as damaged, or its size differs from that of the
@@ -87,7 +86,7 @@ def decode_frames(
     """Decode some frames of a video to RGB; arguments and errors are those of `read_frames`.
 
     Returns:
-        For each frame number uint8 [height, width, 3], RGB, upright.
+        For each frame's index, its pixels: uint8 [height, width, 3], RGB, upright.
     """
     return {
         frame: to_rgb(picture, info).copy() for frame, picture in read_frames(data, info, frames)
@@ -103,10 +102,10 @@ def read_readable(
     that is decoded before any damage. So both depend on the video alone, not on the other requested frames.
 
     Args:
-        data: As for `read_frames`.
-        info: As for `read_frames`.
-        frames: As for `read_frames`.
-        held: Receives each undecodable frame with its replacement.
+        data: The bytes of the video file.
+        info: Metadata of the video.
+        frames: int64 [n], 0 <= frame < len(info), in any order, with duplicates allowed.
+        held: Receives, for the index of each undecodable frame, the index of its replacement.
 
     Raises:
         DecodeError: No frame before an undecodable one is good, or the time limit was exceeded.
@@ -137,7 +136,7 @@ def read_readable(
 def _last_good(
     data: Payload, info: VideoInfo, wanted: int, deadline: ClipDeadline
 ) -> tuple[int, Any]:
-    """Return the number and the frame of the last good frame that is shown no later than `wanted`."""
+    """Return the last good frame that is shown no later than frame `wanted`: its index and the frame."""
     number_of = {packet: number for number, packet in enumerate(info.frame_packets.tolist())}
     stop = int(info.frame_packets[wanted]) + 1
     # Decoding can start at each keyframe; the last one is tried first.

@@ -1,4 +1,4 @@
-"""Properties of frames, read from the first bytes of a packet."""
+"""Read properties of frames from the first bytes of their packets."""
 
 from collections.abc import Iterator
 

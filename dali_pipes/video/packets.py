@@ -12,7 +12,7 @@ from readers.video import VideoInfo
 from readers.video.info import HIDDEN
 
 ReadPictures = Callable[[NDArray[np.int64]], list[Payload | BadSample]]
-"""Reads encoded frames, int64 [n], of a video whose frames are separate files."""
+"""A function that reads the encoded frames with indices int64 [n] of a video whose frames are separate files."""
 
 
 class Part(NamedTuple):
@@ -20,9 +20,9 @@ class Part(NamedTuple):
 
     Attributes:
         columns: Range of the clip's frames that come from the video.
-        video: Number of the video in its dataset.
+        video: Index of the video in its dataset.
         info: Metadata of the video.
-        read: Reads its frames if each is a picture in a separate file; else None.
+        read: Reads the video's frames if each is a picture in a separate file; None for a video file.
         field: The field of the sample that holds the video; "" for the field of the sample's image.
     """
 
@@ -37,8 +37,8 @@ class Run(NamedTuple):
     """Packets that are decoded in order, starting with a keyframe.
 
     Attributes:
-        start: The first packet.
-        stop: The packet after the last.
+        start: Index of the first packet.
+        stop: Index after that of the last packet.
         needed: bool [stop - start], False for packets whose frames are not requested: a decoder may skip them if no
             other frame refers to them.
     """
@@ -56,8 +56,8 @@ def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iter
 
     Args:
         info: Metadata of the video.
-        packets: Packets whose frames are requested, in presentation order, at least one.
-        back: Number of keyframes earlier at which to start.
+        packets: Indices of the packets whose frames are requested, in presentation order, at least one.
+        back: How many keyframes earlier than necessary to start.
     """
     wanted = np.asarray(packets, np.int64)
     starts = first_packets(info, wanted, back=back)
@@ -74,10 +74,10 @@ def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iter
 def first_packets(
     info: VideoInfo, packets: NDArray[np.int64], *, back: int = 0
 ) -> NDArray[np.int64]:
-    """Return the packet at which decoding starts for each packet's frame; arguments as for `plan_runs`.
+    """Return for each requested packet the packet at which decoding must start; the arguments are those of `plan_runs`.
 
     Returns:
-        int64 [n], packets, none of them after the frame's own packet.
+        int64 [n], indices of packets, none of them after the requested packet itself.
     """
     if not len(info.keyframes):
         return np.zeros_like(packets)
@@ -108,7 +108,7 @@ def overlapping_clips(
         frames: The frames of each clip by its row, int64 [n].
 
     Yields:
-        The rows and frames of each group.
+        For each group, the frames of its clips by row.
     """
     spans = {}
     for row, wanted in frames.items():

@@ -1,4 +1,4 @@
-"""The decode stage of clips on the CPU: each frame is rendered on the canvases of all views, and then released.
+"""The decode stage of clips on the CPU: render each frame on the canvases of all views, and then release it.
 
 Only the part of a frame that the crops show is converted and resized.
 """
@@ -73,10 +73,10 @@ class ClipRenderer:
 
         Args:
             fetched: Rows that include the clip.
-            of_row: Number of the clip's row in `fetched`.
+            of_row: Index of the clip's row in `fetched`.
             canvases: Canvases to render on.
-            row: Number of the clip's row in `canvases`.
-            number: Number of the clip's row in the step; None if `fetched` is the step.
+            row: Index of the clip's row in `canvases`.
+            number: Index of the clip's row in the step; None if `fetched` is the step.
 
         Returns:
             `fetched` or, for a damaged clip, a one-row step that replaces it; and empty targets, because clips have none.
@@ -131,7 +131,7 @@ class ClipRenderer:
         frames: NDArray[np.int64],
         held: dict[int, int] | None = None,
     ) -> Iterator[tuple[int, Picture]]:
-        """Decode some frames of a part; see `read_frames`. Without `held`, no frame is replaced."""
+        """Yield the index and picture of some frames of a part. Only with `held` are undecodable frames replaced."""
         if part.info.codec == FRAMES_CODEC:
             return read_pictures(part, np.unique(frames))
         sample, data = fetched.samples[row], fetched.data[row]
@@ -144,7 +144,7 @@ class ClipRenderer:
         return read_frames(data, part.info, frames)
 
     def _share(self, fetched: Fetched, rendered: Sequence[int]) -> "dict[int, dict[int, _Shared]]":
-        """Return the frames that rows share, by row and number of the part."""
+        """Return the frames that a row shares with other rows, by row and by index of the part of its clip."""
         of_video: dict[tuple[int, Hashable], dict[int, Part]] = {}
         for row in rendered:
             if fetched.data[row] is not None:
@@ -182,7 +182,7 @@ class ClipRenderer:
 
 
 def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
-    """Read and decode frames that are separate files."""
+    """Yield the index and picture of frames that are separate files."""
     info = part.info
     for frame, content in zip(frames.tolist(), part.read(frames), strict=True):
         if isinstance(content, BadSample):
@@ -194,7 +194,7 @@ def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, 
 
 
 class _Shared:
-    """The frames of a video that several rows need; each is decoded once and released after the last row that needs it."""
+    """The frames of a video that several rows need: each is decoded once, and released after the last of these rows."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class _Shared:
         self._decoded: dict[int, Picture] = {}
 
     def take(self, row: int) -> list[tuple[int, Picture]] | None:
-        """Return a row's frames; None if a frame of any row cannot be decoded, so that each row must decode its own."""
+        """Return a row's frames; None if a frame of any row is undecodable: then each row must decode its own."""
         with self._lock:
             if not self._tried:
                 self._tried = True
@@ -227,11 +227,11 @@ class _Shared:
 
 
 class Stencil:
-    """The crops of a row, which are the same in all frames of a clip.
+    """Renders frames of a clip to canvases, with the crops of the clip's row, which all its frames have in common.
 
     Args:
         draws: The draws of each view.
-        row: Number of the row in `draws`.
+        row: Index of the row in `draws`.
         info: Metadata of the video.
     """
 

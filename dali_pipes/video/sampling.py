@@ -24,20 +24,20 @@ Sampling = Literal["random", "uniform", "all", "first"]
 # 29.97 and 30000 / 1001 are different fractions with smaller denominators, so both are exact.
 _LARGEST_DENOMINATOR = 100_000
 
-_LARGEST_FPS = 1_000_000  # a larger number is certainly a mistake, such as a time stamp
+_LARGEST_FPS = 1_000_000  # a larger value is certainly a mistake, such as a time stamp
 
 
 def clip_start(
     sampling: Literal["random", "uniform"], room: int, number: int, count: int, word: int
 ) -> int:
-    """Return the start position of a clip; 0 if it does not fit.
+    """Return the start position of a clip in its video; 0 if the video is shorter than the clip.
 
     Args:
         sampling: "random" takes any position at which the clip fits, with equal probability; "uniform" spreads `count`
             clips evenly from the first to the last position, and puts a single clip in the middle.
-        room: The last position at which the clip fits; negative if it is too long.
-        number: Number of the clip among the clips of its video.
-        count: Number of clips of the video.
+        room: The last position at which the clip fits; negative if the clip is too long.
+        number: Index of the clip among the clips of its video.
+        count: Count of clips of the video.
         word: A random integer, 0 <= word < 2**32.
     """
     if sampling == "random":
@@ -49,7 +49,7 @@ def clip_start(
 
 @dataclass(frozen=True)
 class ByStride:
-    """Every Nth frame; positions are frame numbers."""
+    """A rate that takes every Nth frame; positions are indices of frames."""
 
     stride: int
 
@@ -80,10 +80,11 @@ class ByStride:
 
 @dataclass(frozen=True)
 class ByTime:
-    """Frames per second; positions are ticks of 1 / (SPEED_UNIT * time_base.denominator * fps.numerator) seconds.
+    """A rate in frames per second.
 
-    Both the video's time base and the time between two frames of a clip are integers in ticks, at every speed. Ticks
-    can exceed int64, so they are Python integers.
+    Positions are ticks of 1 / (SPEED_UNIT * time_base.denominator * fps.numerator) seconds. Both the video's time base
+    and the time between two frames of a clip are integers in ticks, at every speed. Ticks can exceed int64, so they are
+    Python integers.
     """
 
     fps: Fraction
@@ -97,7 +98,7 @@ class ByTime:
         return f"ByTime(fps=Fraction({self.fps.numerator}, {self.fps.denominator}))"
 
     def unit(self, segment: Segment) -> int:
-        """Return the number of ticks in one unit of the video's time base."""
+        """Return how many ticks one unit of the video's time base has."""
         return segment.time_base.numerator * self.fps.numerator * SPEED_UNIT
 
     def length(self, segment: Segment) -> int:
@@ -123,7 +124,7 @@ def read_rate(stride: int | None, fps: float | Fraction | None) -> Rate:
     """Return the rate for the argument that was given, stride or fps.
 
     Raises:
-        LoaderError: Neither or both are given, or the number is out of range.
+        LoaderError: Neither or both arguments are given, or the value is out of range.
     """
     if (stride is None) == (fps is None):
         raise LoaderError(
@@ -159,7 +160,7 @@ def frame_offsets(rate: Rate, segment: Segment, num_frames: int, speed: int) -> 
 def choose_frames(
     rate: Rate, segment: Segment, positions: Sequence[int], padding: Padding
 ) -> NDArray[np.int64]:
-    """Return the frames of a clip, int64 [T], as frame numbers in the segment in presentation order.
+    """Return the frames of a clip, int64 [T], as indices within the segment, counted in presentation order.
 
     Args:
         rate: The rate that defines the unit of the positions.

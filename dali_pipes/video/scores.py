@@ -17,7 +17,7 @@ from dali_pipes.errors import LoaderError
 
 
 class VideoScores(NamedTuple):
-    """Scores of N videos, sorted by key, then by number.
+    """Mean scores of N videos, sorted by key, and for equal keys by `numbers`.
 
     Attributes:
         videos: The keys of the videos; two videos may share a key.
@@ -130,7 +130,7 @@ class ViewMean:
         """Add the scores of another ViewMean. A clip that both contain counts once.
 
         Raises:
-            LoaderError: Both have some clips of a video in common, but neither contains all clips of the other.
+            LoaderError: Of a video, both have some clips in common, but neither has all clips of the other.
         """
         self._merge(other._videos)
 
@@ -175,7 +175,7 @@ class ViewMean:
         return VideoScores(keys, torch.tensor(numbers), torch.from_numpy(means), labels)
 
     def missing(self) -> dict[str, int]:
-        """Return the number of missing clips by key, for videos with fewer than `num_clips` clips.
+        """Return by video key how many clips are missing, for videos with fewer than `num_clips` clips.
 
         Raises:
             LoaderError: `num_clips` was not given.

@@ -1,4 +1,4 @@
-"""The interface to the clips of a dataset (Clips or a robot's episodes), and clips of selections and mixtures."""
+"""Define the interface to the clips of a dataset, and implement it for selections and mixtures of such datasets."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,7 +29,7 @@ class ClipSource(Protocol):
         num_frames: Frames of a clip, T.
         on_damaged_video: See Clips.
         cameras: Range of the frames of each camera, by name; empty if each clip comes from one video.
-        sizes: Heights and widths of the cameras.
+        sizes: Height and width of each camera; empty if each clip comes from one video.
     """
 
     num_frames: int
@@ -38,7 +38,7 @@ class ClipSource(Protocol):
     sizes: set[tuple[int, int]]
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each clip's video, int64 [n]."""
+        """Return for each clip the index of its video, int64 [n]."""
 
     def parts(self, index: int) -> list[Part]:
         """Return the parts of a clip, one per video that it shows.
@@ -70,7 +70,7 @@ class ClipSource(Protocol):
         """
 
     def peculiar(self) -> dict[str, int]:
-        """Return the number of peculiar videos among all videos from which clips can be selected; see `VideoIndex.peculiar`."""
+        """Return for each peculiarity how many videos of the dataset have it; see `VideoIndex.peculiar`."""
 
 
 def find_clips(dataset: Dataset) -> ClipSource | None:
@@ -122,7 +122,7 @@ def clip_seconds(
 
 
 def require_fits_clips(views: Views, clips: ClipSource | None, decoder: object) -> None:
-    """Raise for recipes and decoders that do not support the samples: images, clips, or a robot's cameras.
+    """Raise if a recipe or the decoder does not support the samples, which may be images, clips or a robot's cameras.
 
     Raises:
         LoaderError: The recipe moves frames in time but samples are images or frames with actions; or cameras keep
@@ -150,14 +150,14 @@ def require_fits_clips(views: Views, clips: ClipSource | None, decoder: object) 
 
 
 class ComposedClips:
-    """Clips of a selection or a mixture; see ClipSource. Video v of dataset d of n has the number v * n + d.
+    """Clips of a selection or a mixture; see ClipSource. Video v of dataset d of n datasets has the index v * n + d.
 
     Args:
         dataset: A selection, which has one part, or a mixture.
-        parts: The clips of the underlying datasets.
+        parts: For each underlying dataset, its clips.
 
     Raises:
-        LoaderError: Their clips have different lengths, or a different handling of damaged videos.
+        LoaderError: The clips of the datasets differ in length, or in the handling of damaged videos.
     """
 
     def __init__(self, dataset: Subset | Mixture, parts: list[ClipSource]) -> None:
@@ -174,7 +174,7 @@ class ComposedClips:
         self._dataset, self._parts = dataset, parts
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each clip's video, int64 [n]."""
+        """Return for each clip the index of its video, int64 [n]."""
         numbers = np.empty(len(indices), np.int64)
         for part, rows, own in self._by_part(indices):
             numbers[rows] = self._parts[part].videos(own) * len(self._parts) + part
@@ -190,19 +190,19 @@ class ComposedClips:
     def choose(
         self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Choose the frames of clips, in the part of each."""
+        """Choose the frames of clips, each by the rules of its underlying dataset."""
         chosen = np.empty((len(indices), self.num_frames), np.int64)
         for part, rows, own in self._by_part(indices):
             chosen[rows] = self._parts[part].choose(seed, epoch, own, *(one[rows] for one in drawn))
         return chosen
 
     def peculiar(self) -> dict[str, int]:
-        """Return the number of peculiar videos, summed over all parts."""
+        """Return for each peculiarity how many videos of all underlying datasets have it."""
         counts = [part.peculiar() for part in self._parts]
         return {name: sum(one[name] for one in counts) for name in counts[0]}
 
     def _by_part(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, _Rows, _Rows]]:
-        """Yield the number of each part, the rows that belong to it, and their indices in it."""
+        """Yield the index of each underlying dataset, the rows that belong to it, and their indices in it."""
         if isinstance(self._dataset, Subset):
             whole = np.asarray(self._dataset.indices_in_whole(indices), np.int64)
             yield 0, np.arange(len(whole)), whole

@@ -25,10 +25,10 @@ class Windows:
         dataset: The dataset, which chooses the frames.
 
     Attributes:
-        num_frames: Number of pictures of a sample, over all cameras.
-        on_damaged_video: "raise".
-        cameras: Range of each camera's pictures among these, by name.
-        sizes: Height and width of the cameras, from meta/info.json.
+        num_frames: Count of pictures of a sample, over all cameras.
+        on_damaged_video: Always "raise": clips with a damaged video are bad samples.
+        cameras: For each camera's name, the range of its pictures among all pictures of a sample.
+        sizes: Height and width of each camera, from meta/info.json.
     """
 
     def __init__(self, dataset: LeRobotDataset) -> None:
@@ -76,7 +76,7 @@ class Windows:
         return chosen
 
     def peculiar(self) -> dict[str, int]:
-        """Return the number of peculiar videos; pictures in tables have no peculiarities."""
+        """Return for each peculiarity how many videos have it; pictures in tables have no peculiarities."""
         return self._dataset.videos.peculiar
 
     def _part(self, camera: Camera, columns: slice, place: Place) -> Part:

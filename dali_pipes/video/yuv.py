@@ -1,4 +1,4 @@
-"""Compiled conversion of planes of luma and chroma to rows of RGB, rounded exactly."""
+"""Convert planes of luma and chroma to rows of RGB in compiled code, rounded exactly."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def write_rgb(
     factors: Any,
     out: Any,
 ) -> None:
-    """Convert a part of a picture. Each chroma sample applies to all pixels that share it.
+    """Write the RGB pixels of a part of a picture. Each chroma sample applies to all pixels that share it.
 
     Nothing is checked. Rows of luma must hold at least `left` + `width` samples, and rows of chroma the samples for these.
 

@@ -1,4 +1,4 @@
-"""Shared parts of peers that only load: augmentation of an image, and conversion of their workers to a `Pipeline`.
+"""Help peers that only load images: augment an image, and make a `Pipeline` of batches from their workers.
 
 OpenCV decodes and Albumentations transforms, as in our own baseline. This is the fastest of the common combinations on
 a CPU, so the choice does not slow a peer down.
@@ -15,7 +15,7 @@ from bench.compare.task import Pipeline, Task
 from gpu_aug import Recipe
 
 NUM_AHEAD = 2
-"""Batches that each worker prepares, as in torch's DataLoader."""
+"""How many batches each worker prepares, as in torch's DataLoader."""
 
 _NOTE = "cv2.imdecode, then Albumentations, whose resizing is not antialiased"
 
@@ -44,7 +44,7 @@ def peer_pipeline(
 
     Args:
         note: How the library loads images before they are augmented.
-        num_ahead: Batches that each worker prepares.
+        num_ahead: How many batches each worker prepares.
     """
 
     def decorate(

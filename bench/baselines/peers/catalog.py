@@ -1,4 +1,4 @@
-"""The peers, the packages that they install, and the folders of their environments."""
+"""List the peers (loaders of other projects), their packages, and the folders of their environments."""
 
 import sys
 from collections.abc import Mapping
@@ -17,8 +17,9 @@ class Peer:
     """A library that gpu-aug does not depend on.
 
     Attributes:
-        distribution: Its name in the package index; if this interpreter has it, no environment is needed.
-        megabytes: Size of its environment, measured on Linux x86-64; torch is shared.
+        distribution: Name of its package in the package index; if this interpreter has the package, no environment is
+            needed.
+        megabytes: Size of its environment without torch, which is shared; measured on Linux x86-64.
     """
 
     distribution: str

@@ -1,4 +1,4 @@
-"""A process that answers lines of JSON and ends together with its workers; both sides of the protocol."""
+"""Run a process that answers lines of JSON and ends together with its workers: both sides of the protocol."""
 
 import contextlib
 import json
@@ -23,11 +23,11 @@ class FarProcess:
     """A process that receives one request at a time.
 
     Args:
-        command: The command line that starts it.
+        command: The command line that starts the process.
         environment: Variables that are added to the environment of this process.
 
     Attributes:
-        folder: Its own folder for temporary files, which is deleted with it.
+        folder: The process's own folder for temporary files, which is deleted when the process ends.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -46,7 +46,7 @@ class FarProcess:
             )
 
     def ask(self, question: Mapping[str, object], seconds_max: float) -> dict[str, Any]:
-        """Write a request and wait for the answer.
+        """Write a request, wait for the answer, and return it.
 
         Raises:
             PeerError: The process has ended, or does not answer in time.
@@ -82,13 +82,13 @@ class FarProcess:
         self._owned.cleanup()
 
     def _uncaught(self) -> str:
-        """Return ": " and the last line of a traceback; "" if Python printed none (libraries may print warnings)."""
+        """Return ": " and the last line of the traceback that ended the process; "" if Python printed no traceback."""
         printed = (self.folder / "errors.log").read_text(errors="replace").strip()
         return f": {printed.splitlines()[-1]}" if "Traceback (most recent" in printed else ""
 
 
 def answer_questions(answer: Callable[[dict[str, Any]], Mapping[str, object]]) -> None:
-    """Answer lines of JSON on the standard streams until the input ends, then end the process and its workers."""
+    """Answer each line of JSON on standard input on standard output; at the end, end this process and its workers."""
     # Libraries print to standard output: that goes to standard error, and answers use the original standard output.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

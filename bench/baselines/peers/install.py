@@ -1,4 +1,4 @@
-"""Virtual environments for peers: each has its own packages, and falls back to those of this interpreter."""
+"""Make virtual environments for peers: each has its own packages, and falls back to those of this interpreter."""
 
 import shutil
 import site
@@ -30,7 +30,7 @@ def is_ready(name: str) -> bool:
 
 
 def why_not(name: str) -> str:
-    """Return why the environment of a peer cannot be used; "" if it is complete."""
+    """Return the reason why the environment of a peer cannot be used; "" if it is complete."""
     folder = environment(name)
     if (folder / _REASON).is_file():
         return f"cannot be installed: {(folder / _REASON).read_text(encoding='utf-8')}"
@@ -58,7 +58,7 @@ def build(folder: Path, packages: Path) -> str:
     downloaded or stored again.
 
     Returns:
-        Why it failed, in one line; "" on success.
+        The reason why the build failed, in one line; "" on success.
     """
     shutil.rmtree(folder, ignore_errors=True)
     failure = _run(sys.executable, "-m", "venv", str(folder))

@@ -23,7 +23,7 @@ from dali_pipes.jpeg.memory import MEMORY_BYTES
 from dali_pipes.jpeg.status import GOOD
 
 _SECTIONS = ("data", "tables", "groups", "intervals")
-"""Parts of the arena whose offsets become addresses in the kernels' JOB."""
+"""Sections of the arena (the memory that is uploaded), whose offsets become addresses in the kernels' JOB."""
 _IN_WORKSPACE = [
     (JOB.names or ()).index(name)
     for name in ("workspace", "coefficients", "depths", "statuses", "bits")
@@ -39,7 +39,7 @@ _SPACE_BYTES = 32  # padding of a cached scan: it begins and ends at multiples o
 
 
 class Kernels(Protocol):
-    """The memory and the kernels of a device.
+    """Base class of what runs the kernels and copies memory for them.
 
     `GpuKernels` run on a GPU, `CpuKernels` on the CPU, and `NoKernels` do nothing so that the host can be measured alone.
     All methods except `upload` enqueue work on torch's current stream, in call order.
@@ -54,7 +54,7 @@ class Kernels(Protocol):
 
         Args:
             arena: uint8 [...] on the host.
-            num_bytes: Number of bytes to copy.
+            num_bytes: Count of bytes to copy.
             reader: The stream whose kernels will read the bytes; None means the current stream.
 
         Returns:
@@ -73,7 +73,7 @@ class Kernels(Protocol):
 
 
 class Arenas:
-    """A pool of host memory for uploads, reused from batch to batch; any thread may call it.
+    """A pool of host memory for uploads, reused from batch to batch; any thread may use it.
 
     Allocating pinned memory costs milliseconds in the driver. torch's own pinned cache queries events before each allocation.
 
@@ -106,8 +106,9 @@ class Files:
 
     Attributes:
         files: FILE [n], see `plan.FILE`.
-        offsets: int64 [...], offsets in their files at which restart intervals begin.
-        held: The owner of the bytes and seek points; it keeps them in memory.
+        offsets: int64 [...], for all files one after the other, the offsets in the file at which restart intervals
+            begin.
+        held: An object that keeps the bytes and seek points in memory.
     """
 
     files: "NDArray[np.void]"
@@ -126,9 +127,9 @@ class CropRequest:
     Attributes:
         sizes: int64 [n, 2]: height and width of the upright images.
         parts: RECT [n], the part of each image that all its views together need.
-        crops: CROP [V, n].
-        canvases: int64 [V, n, 3], address on the device, height and width.
-        antialias: bool [V], whether shrinking is low-pass filtered.
+        crops: CROP [V, n], the crop of each view.
+        canvases: int64 [V, n, 3], address on the device, height and width of each canvas.
+        antialias: bool [V], whether each view is low-pass filtered when it shrinks.
     """
 
     sizes: NDArray[np.int64]
@@ -157,10 +158,10 @@ class LaunchPlan:
 
     Attributes:
         arena: uint8 [...] on the host, pinned for a GPU.
-        totals: TOTALS [1].
-        numbers: int32 [n], number of each image in the launch; -1 for images that the kernels do not decode.
+        totals: TOTALS [1], the counts of records and the sizes of memory.
+        numbers: int32 [n], index of each image in the launch; -1 for images that the kernels do not decode.
         statuses: int32 [n], GOOD, or the reason why the kernels do not decode the image.
-        num_views: Views per image.
+        num_views: Count of views per image.
         fresh: int64 [n, 2], for images whose scan is cached on the device by this launch: the distance of the scan's
             start from the arena's end, and the offset of its first byte in the file; 0 for other images.
     """
@@ -187,7 +188,7 @@ class Upload:
         job: JOB [1]; addresses in the workspace are still offsets from its start.
         grids: Name and thread blocks of each kernel, in launch order.
         zeroed: Bytes at the start of the workspace that the kernels expect to be zero.
-        num_bytes: Bytes of the workspace.
+        num_bytes: Size of the workspace in bytes.
     """
 
     arena: torch.Tensor
@@ -216,7 +217,7 @@ class Launched:
 
     @property
     def statuses(self) -> torch.Tensor:
-        """int32 [images of the launch] on the device, the status of each image; canvases of images that are not GOOD are undefined."""
+        """Status of each image, int32 [images] on the device; if it is not GOOD, the image's canvases are undefined."""
         at = int(self.job["statuses"][0]) - self.workspace.data_ptr()
         return self.workspace[at : at + 4 * int(self.job["num_images"][0])].view(torch.int32)
 
@@ -227,13 +228,13 @@ def files_of(
     known: "NDArray[np.void]",
     held: Any,
 ) -> Files:
-    """Return records of encoded images for `plan_batch`; see `list_files`.
+    """Return encoded images with their seek points and restart intervals, as `Planner.plan` takes them.
 
     Args:
         spans: int64 [n, 2], address and length in bytes of each file.
         restarts: See `Fetched.restarts`.
-        known: KNOWN [n].
-        held: The owner of the bytes and seek points; it keeps them in memory.
+        known: KNOWN [n], the statuses and seek points of the files.
+        held: An object that keeps the bytes and seek points in memory.
     """
     from dali_pipes.decode.cuda_jpeg.plan import FILE
 
@@ -303,19 +304,19 @@ class Planner:
 
 
 def _bytes_to_stay(files: "NDArray[np.void]") -> int:
-    """Return an upper bound of the arena bytes that the new scans to cache on the device take, for FILE [n]."""
+    """Return an upper bound of the arena bytes for the scans that FILE [n] add to the cache on the device."""
     return int((files["keep"] * (files["num_bytes"] + _SPACE_BYTES)).sum())
 
 
 def _bytes_to_copy(files: "NDArray[np.void]") -> int:
-    """Return the arena bytes that the codes and intervals of FILE [n] take if every image is decoded in full."""
+    """Return the arena bytes for the codes and intervals of FILE [n] if every image is decoded in full."""
     copied = (files["kept"] == 0) & (files["keep"] == 0)
     intervals = files["num_seek_points"] + files["last_offset"] - files["first_offset"] + 1
     return int((copied * files["num_bytes"] + intervals * (INTERVAL_BYTES + GROUP_BYTES)).sum())
 
 
 def upload(planned: LaunchPlan, kernels: Kernels, reader: Any = None) -> Upload:
-    """Start copying a batch to the device and prepare its launch; see `Kernels.upload`."""
+    """Start copying a batch to the device, and return what its launch needs; see `Kernels.upload`."""
     total = dict(zip(planned.totals.dtype.names or (), planned.totals[0].item(), strict=True))
     num_images = total["num_images"]
     num_views = num_images * planned.num_views
@@ -343,7 +344,7 @@ def launch(
     Args:
         planned: The plan of the batch.
         kernels: The kernels of the device that has the canvases.
-        fresh: The copy of `LaunchPlan.fresh_bytes` on the device; None if there are none.
+        fresh: The copy of `LaunchPlan.fresh_bytes` on the device; None if no scan is added to the cache.
         ready: The result of `upload`; None uploads the batch now.
     """
     ready = ready or upload(planned, kernels)
@@ -379,7 +380,7 @@ def _lay_out_workspace(blocks: int, num_images: int, num_views: int) -> tuple[in
 def _choose_grids(
     total: Mapping[str, int], num_images: int, num_views: int
 ) -> list[tuple[str, tuple[int, int]]]:
-    """Return each kernel's name and its thread blocks in x and y, in launch order."""
+    """Return for each kernel its name and its count of thread blocks in x and y, in launch order."""
     from dali_pipes.decode.cuda_jpeg.on_gpu import THREADS
 
     def wide(items: int, count: int) -> int:

@@ -46,7 +46,7 @@ _LAUNCH_BYTES = 1 << 31
 _KEPT_BYTES = 1 << 28
 """Bytes that one launch may add to the cache on the device; they share one pinned arena with the upload."""
 _LAUNCH_ROWS = 1 << 15
-"""Images times views of one launch; CUDA limits the y dimension of a grid to 16 bits."""
+"""Largest product of images and views of one launch; CUDA limits the y dimension of a grid to 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class PreparedStep:
         launches: The launches, in order.
         gpu_rows: int64 [...], the rows that the launches decode, ascending and in launch order.
         canvases: The canvases of all rows on the device, one item per view.
-        remaining: The other rows, which CPU threads render.
+        remaining: The rows that the launches do not decode, which CPU threads render.
     """
 
     fetched: Fetched
@@ -141,7 +141,7 @@ class CudaJpegDecoder(Decoder):
         return self._augmenter.launch(decoded, canvases)
 
     def close(self) -> None:
-        """Wait for all launches and check their statuses; raises like `_LaunchStatuses.require_good`."""
+        """Wait for all launches, and raise if the GPU found a file damaged; see `_LaunchStatuses.require_good`."""
         self._cache = None
         self._side.close()
         # Wait for all before raising: an error frees the arenas, to which the device still copies statuses.
@@ -166,7 +166,10 @@ class CudaJpegDecoder(Decoder):
         )
 
     def _check_finished(self) -> None:
-        """Check the statuses of finished launches and give their arenas back; raises like `_LaunchStatuses.require_good`."""
+        """Give back the arenas of finished launches, and raise if the GPU found a file damaged.
+
+        See `_LaunchStatuses.require_good`.
+        """
         while self._statuses and self._statuses[0].are_copied():
             finished = self._statuses.popleft()
             finished.require_good()
@@ -202,10 +205,10 @@ class _Launch:
 
     Attributes:
         planned: The plan of the launch.
-        ready: The upload of the plan.
-        files: The files, decoded or not.
+        ready: The upload of the plan, which has started.
+        files: All files of the launch, including those that the kernels do not decode.
         digests: uint64 [n], the digest of each file's bytes.
-        rows: int64 [images of the launch], their rows in the step.
+        rows: int64 [images of the launch], the row of each image in the step.
     """
 
     planned: LaunchPlan
@@ -259,12 +262,12 @@ class _LaunchStatuses:
 
 
 def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[tuple[int, int]]:
-    """Split images into launches; return the first and last (half open) image of each.
+    """Split images into launches that fit into memory; return the range of images of each, (first, last), half open.
 
     Args:
         parts: RECT [n], the part of each image that is decoded.
         files: The n files, with `keep` already set.
-        num_views: Views per image.
+        num_views: Count of views per image.
     """
     if not len(parts):
         return []

@@ -14,10 +14,10 @@ USUAL_BYTES = 110_000
 
 
 class DeviceCache:
-    """Caches the scans of JPEGs on the device while the free memory there exceeds the size of the cache.
+    """Caches the codes of JPEGs on the device; it grows while the free memory there exceeds its own size.
 
     The cache never evicts: the first files stay, and files that arrive when it is full are uploaded each time. A file
-    is identified by the digest of its bytes (`digests_of`) and their number, so a changed file is a new file. Any
+    is identified by the digest of its bytes (`digests_of`) and its length, so a changed file is a new file. Any
     thread may call `look_up`. Only one thread may call `put`, in launch order. All copies and reads of the cache use
     one stream. The memory is freed with the cache, so a launch must hold a reference to the cache until it is enqueued;
     after that, stream order protects the memory.
@@ -26,8 +26,8 @@ class DeviceCache:
         device: A CUDA device.
 
     Attributes:
-        num_files: Number of cached files.
-        num_bytes: Allocated device memory.
+        num_files: Count of cached files.
+        num_bytes: Allocated device memory in bytes.
         is_full: Whether no further files are added.
     """
 
@@ -66,7 +66,7 @@ class DeviceCache:
             digests: uint64 [n], the digest of each file's bytes.
 
         Returns:
-            The copy of `LaunchPlan.fresh_bytes` on the device; None if there are none.
+            The copy of `LaunchPlan.fresh_bytes` on the device; None if the launch adds no scan to the cache.
         """
         fresh = planned.fresh_bytes()
         if not len(fresh):
@@ -92,7 +92,7 @@ class DeviceCache:
         self._numbers.update(zip(digests.tolist(), range(first, last), strict=True))
 
     def _room(self, num_bytes: int) -> torch.Tensor | None:
-        """Return unused device memory; None if the cache is full."""
+        """Return `num_bytes` bytes of unused device memory; None if the cache is full."""
         if not self._pieces or self._used + num_bytes > self._pieces[-1].numel():
             piece_bytes = max(PIECE_BYTES, num_bytes)
             left = free_bytes(self._device) - piece_bytes

@@ -18,7 +18,7 @@ def choose_tables(header: Any, chosen: Any) -> int:
 
     Args:
         header: The parsed header.
-        chosen: int64 [4], written: numbers of the tables in the header, two for DC, then two for AC; both numbers are
+        chosen: int64 [4], written: indices of the tables in the header, two for DC, then two for AC; both indices are
             equal if the scan uses one table.
 
     Returns:
@@ -41,13 +41,13 @@ def choose_tables(header: Any, chosen: Any) -> int:
 
 @kernel
 def find_tables(memory: Any, chosen: Any, known: Any, num_known: int) -> int:
-    """Return the number of known tables that equal the tables of a scan, or -1.
+    """Return the index of the set of known tables that equals the tables of a scan, or -1 if none does.
 
     Args:
         memory: The decoder's memory with the tables of the scan, as stored.
         chosen: The output of `choose_tables`.
         known: uint8 [..., 4, TABLE_BYTES], tables as stored.
-        num_known: Number of known tables; the last ones are compared first.
+        num_known: Count of known sets of tables; the last sets are compared first.
     """
     for number in range(num_known - 1, -1, -1):
         equal = True
@@ -67,7 +67,7 @@ def find_tables(memory: Any, chosen: Any, known: Any, num_known: int) -> int:
 
 @kernel
 def write_tables(memory: Any, chosen: Any, target: int) -> int:
-    """Write the tables of a scan in the kernels' format to an address; returns a status."""
+    """Write the tables of a scan in the kernels' format to an address and return a status."""
     tables = _tables_at(target)
     for place in range(4):
         table, stored = memory.tables[place], memory.huffman[chosen[place]]

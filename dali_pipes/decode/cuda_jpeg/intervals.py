@@ -1,4 +1,4 @@
-"""The independently decodable units of a scan that a crop needs, and the position of their codes in the file.
+"""Find the independently decodable units of a JPEG scan that a crop needs, and where the file has their codes.
 
 A unit is the MCUs of a restart interval, or the MCUs from one seek point to the next.
 """
@@ -19,7 +19,7 @@ _RESTART, _END = 0xD0, 0xD9
 
 @kernel
 def find_next_needed(mcu: int, grid: Any) -> int:
-    """Return the first MCU from `mcu` on that the crop needs; the number of all MCUs if there is none."""
+    """Return the first MCU from `mcu` on that the crop needs; the count of all MCUs if it needs no further one."""
     row, column = mcu // grid.mcus_across, mcu % grid.mcus_across
     if row < grid.first_mcu_row:
         row, column = grid.first_mcu_row, grid.first_mcu
@@ -34,13 +34,13 @@ def find_next_needed(mcu: int, grid: Any) -> int:
 
 @kernel
 def find_restarts(data: int, scan: int, length: int, starts: Any) -> int:
-    """Find the start of each restart interval of a scan.
+    """Find the start of each restart interval of a scan, store the starts in `starts`, and return a status.
 
     Args:
         data: Address of the file.
         scan: Offset of the scan's first byte.
         length: Bytes of the file.
-        starts: int64 [expected number], written: offset of the first byte of each interval.
+        starts: int64 [expected count of intervals], written: offset of the first byte of each interval.
 
     Returns:
         A status; WRONG_RESTART if markers are missing or out of order.
@@ -61,15 +61,15 @@ def find_restarts(data: int, scan: int, length: int, starts: Any) -> int:
 def write_restart_unit(
     data: int, scan: int, length: int, starts: Any, number: int, out: int
 ) -> int:
-    """Write the byte range of a restart interval in the file; returns a status.
+    """Find the byte range of a restart interval in the file, store it in the record at `out`, and return a status.
 
     Args:
         data: Address of the file.
         scan: Offset of the scan's first byte.
         length: Bytes of the file.
         starts: int64 [n], expected offsets of the intervals.
-        number: Number of the interval.
-        out: Address of the INTERVAL to write.
+        number: Index of the interval.
+        out: Address of the INTERVAL record to write.
     """
     interval = _interval_at(out)
     begin = starts[number]
@@ -101,15 +101,15 @@ def _follows(address: int, number: int) -> bool:
 def write_seek_point_unit(
     data: int, scan: int, length: int, file: Any, number: int, out: int
 ) -> int:
-    """Write the byte range of the MCUs from one seek point to the next; returns a status.
+    """Find the byte range of the MCUs from one seek point to the next, store it in a record, and return a status.
 
     Args:
         data: Address of the file.
         scan: Offset of the scan's first byte.
         length: Bytes of the file.
         file: FILE of `plan.py` with known seek points.
-        number: Number of the unit; 0 is the unit before the first seek point.
-        out: Address of the INTERVAL to write.
+        number: Index of the unit; unit 0 ends at the first seek point.
+        out: Address of the INTERVAL record to write.
     """
     interval = _interval_at(out)
     bit, end_bit = signed(0), signed(0)

@@ -27,7 +27,7 @@ class Sound:
         rows: int64 [n], rows in the step, ascending.
         spans: int64 [n, 2], see `Fetched.spans`.
         known: Statuses and seek points of the files.
-        digests: uint64 [n], `digests_of` the bytes of each file.
+        digests: uint64 [n], the digest of each file's bytes; see `digests_of`.
     """
 
     rows: NDArray[np.int64]
@@ -39,11 +39,12 @@ class Sound:
 def known_of(
     fetched: Fetched, store: SeekPointStore, pool: ThreadPoolExecutor | None = None
 ) -> Sound:
-    """Return the sound baseline JPEGs of a step; any thread may call it.
+    """Return the sound baseline JPEGs of a step with their seek points; any thread may call it.
 
     Args:
         fetched: The step.
-        store: Has the seek points of known files and receives those of new files, which cost one pass over all codes of a file.
+        store: Has the seek points of known files, and receives those of new files; finding them takes one pass over all
+            codes of a file.
         pool: Threads that help if many files are new; the calling thread may belong to it.
     """
     rows = np.flatnonzero(fetched.has_sample)

@@ -65,7 +65,7 @@ class CpuKernels:
         self.run(name, 0, grid[0] if name == "read_codes" else grid[1], job)
 
     def run(self, name: str, first: int, last: int, job: "NDArray[np.void]") -> None:
-        """Run units `first` to `last` (half open) of a kernel."""
+        """Run units `first` to `last` (half open) of a kernel; a unit is the work of one thread on the GPU."""
         address = ctypes.c_void_p(job.ctypes.data)
         self._library[name](address, ctypes.c_uint32(first), ctypes.c_uint32(last))
 

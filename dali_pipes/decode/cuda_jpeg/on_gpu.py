@@ -26,7 +26,7 @@ MISSING_NVRTC = (
 # No fused multiply-add: the CPU code does not use it, and pixels must be equal.
 _OPTIONS = ("--fmad=false", "--std=c++17")
 _LOCK = threading.Lock()
-"""Kernels of a device are compiled once, whichever thread comes first."""
+"""Lets one thread compile the kernels of a device while others wait for the result."""
 
 
 def compile_kernels(architecture: str) -> bytes:
@@ -143,7 +143,7 @@ class GpuKernels(Driver):
         device: A CUDA device.
 
     Attributes:
-        device: As given.
+        device: The CUDA device.
 
     Raises:
         LoaderError: The kernels cannot be compiled for the device.
@@ -191,7 +191,7 @@ def gpu_kernels(device: torch.device) -> GpuKernels:
 
 
 def _done(result: Any) -> Any:
-    """Return the result of an NVRTC call.
+    """Return the value of an NVRTC call, without its error code.
 
     Raises:
         LoaderError: The call failed.

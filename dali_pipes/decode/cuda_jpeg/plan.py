@@ -40,8 +40,7 @@ UNKNOWN_STARTS = 100
 """Status of a file without restart markers and without known seek points; larger than all of
 `dali_pipes.jpeg.status`."""
 NO_ROOM, NO_TABLES, NO_INTERVALS, NO_STARTS = range(101, 105)
-"""Statuses of memory that is too small: the arena, the memory of tables, of intervals, or of starts of restart
-intervals."""
+"""Statuses that name the memory that is too small: the arena, or that of tables, intervals or starts of intervals."""
 
 
 FILE = numbers(
@@ -73,7 +72,7 @@ group_tables, open_group: Tables and number of intervals of the group that is be
 
 _interval_at, _group_at = record_at(INTERVAL), record_at(GROUP)
 _NOWHERE = signed(-1)
-"""Returned instead of an address or offset if there is no room."""
+"""Returned instead of an address or offset if the memory is too small."""
 
 
 @kernel
@@ -98,16 +97,16 @@ def plan_batch(
         offsets: int64 [...], offsets at which restart intervals begin, for the files that have known ones.
         sizes: int64 [n, 2]: height and width of the upright images.
         parts: RECT [n], the part of each image that all its views together need.
-        crops: CROP [V, n].
+        crops: CROP [V, n], the crop of each view.
         canvases: int64 [V, n, 3], address on the device, height and width; the pixels are packed RGB.
-        antialias: bool [V].
+        antialias: bool [V], whether each view is low-pass filtered when it shrinks.
         memories: Five arrays: the arena, intermediate records, the decoder's memory and stored tables [k, 4,
             TABLE_BYTES], all uint8; and int64 [...] for offsets. Aligned to 8 bytes, the arena to 16.
-        numbers: int32 [n], written: number of each image in the launch; -1 if the kernels do not decode it.
+        numbers: int32 [n], written: index of each image in the launch; -1 if the kernels do not decode it.
         statuses: int32 [n], written: GOOD, or the reason why the kernels do not decode the image.
         fresh: int64 [n, 2], written: for a scan at the end of the arena, the distance of its start from the end, and
             the offset of its first byte in the file; else 0.
-        totals: TOTALS [1], written.
+        totals: TOTALS [1], written: counts of records and sizes of memory.
 
     Returns:
         GOOD, or a status from NO_ROOM on that names the memory that is too small; the outputs are invalid then.
@@ -159,7 +158,7 @@ def plan_batch(
 
 @inlined
 def _read_image(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
-    """Read a file's header, and find the blocks and tables that its crop needs; returns a status."""
+    """Read a file's header, and find the blocks and tables that its crop needs, and return a status."""
     job = memory.job
     job.data, job.length = file.address, file.num_bytes
     job.top, job.left, job.height, job.width = part.top, part.left, part.height, part.width
@@ -177,7 +176,7 @@ def _read_image(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> in
 
 @inlined
 def _choose_place(file: Any, start: int) -> int:
-    """Return where the kernels read an image's bytes. A cached scan counts if it begins at the same byte of the file."""
+    """Return where the kernels read an image's bytes: KEPT (scan is cached from byte `start` on), FRESH or UPLOADED."""
     if file.kept and file.kept_start == start:
         return KEPT
     return FRESH if file.keep else UPLOADED
@@ -185,7 +184,7 @@ def _choose_place(file: Any, start: int) -> int:
 
 @kernel
 def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total: Any) -> int:
-    """Add the tables and intervals of an image; if the kernels cannot decode it, its intervals are removed again."""
+    """Add the tables and intervals of an image; return a status. Intervals are removed again if it is not GOOD."""
     arena, records, stored, starts = memories
     tables, status = _add_tables(memory, starts[:4], records, stored, total)
     if status != GOOD:
@@ -201,7 +200,7 @@ def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total:
 
 @inlined
 def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any) -> Any:
-    """Return the number of the image's tables, which are added if they are new, and a status."""
+    """Return the index of the image's set of tables, which is added if it is new, and a status."""
     tables = find_tables(memory, chosen, stored, total.num_tables)
     status = GOOD
     if tables < 0:
@@ -220,7 +219,7 @@ def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any)
 
 @inlined
 def _copy_scan(memory: Any, arena: Any, total: Any) -> int:
-    """Copy a file's scan in front of the scans at the end of the arena; returns a status."""
+    """Copy a file's scan in front of the scans at the end of the arena and return a status."""
     job, start = memory.job, memory.header.scan // 16 * 16
     total.fresh += (job.length - start + 15) // 16 * 16
     if total.used > _find_limit(arena, total):
@@ -285,7 +284,7 @@ def _add_intervals(
 
 @inlined
 def _measure_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
-    """Return the MCUs per unit and a status; starts of restart intervals are written from the fifth of `starts` on."""
+    """Return the MCUs per unit and a status; write the starts of restart intervals from `starts[4]` on."""
     header, job = memory.header, memory.job
     each, status = signed(header.restart), signed(GOOD)
     if not header.restart:
@@ -306,7 +305,7 @@ def _measure_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
 
 @inlined
 def _next_interval(records: Any, total: Any, tables: int) -> int:
-    """Return the address of the next interval, in a group with equal tables; -1 if there is no room."""
+    """Return the address of the next interval, in a group with equal tables; -1 if the memory is too small."""
     if total.open_group == GROUP_MAX or (total.open_group and total.group_tables != tables):
         _close_group(records, total)
     total.group_tables = tables
@@ -336,7 +335,7 @@ def _close_group(records: Any, total: Any) -> None:
 
 @inlined
 def _copy_run(arena: Any, room: int, data: int, begin: int, end: int, target: int) -> int:
-    """Copy a run of bytes of a file into the arena; return the offset after it, or -1 if there is no room."""
+    """Copy a run of bytes of a file into the arena; return the offset after it, or -1 if it does not fit."""
     if target < 0 or target + end - begin > room:
         return _NOWHERE
     if end > begin:
@@ -346,7 +345,7 @@ def _copy_run(arena: Any, room: int, data: int, begin: int, end: int, target: in
 
 @kernel
 def _append_records(arena: Any, records: Any, total: Any) -> int:
-    """Copy tables, groups and intervals behind the bytes of the intervals; returns a status."""
+    """Copy tables, groups and intervals behind the bytes of the intervals, and return a status."""
     total.tables_at = _round_up(total.used)
     total.groups_at = total.tables_at + total.num_tables * TABLES_BYTES
     total.intervals_at = total.groups_at + total.num_groups * GROUP_BYTES

@@ -1,4 +1,4 @@
-"""The text of the kernels, and the records that host and kernels share.
+"""The source text of the kernels, and the records (struct types) that host and kernels share.
 
 ``kernels/types.cuh`` defines the same records and documents their fields.
 """
@@ -14,7 +14,7 @@ LOOK_BITS = 10
 
 
 UPLOADED, FRESH, KEPT = range(3)
-"""Where the bytes of an image are: uploaded for this launch alone, uploaded now and cached on the device, or cached
+"""Where an image's bytes are: uploaded for this launch only, uploaded now and cached on the device, or cached
 before."""
 ANY_REST = 255
 """Replaces the number of unused bits in the last byte if that number is unknown (0 to 7)."""

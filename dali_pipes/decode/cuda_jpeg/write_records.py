@@ -11,11 +11,11 @@ _image_at, _view_at = record_at(IMAGE), record_at(VIEW)
 
 @kernel
 def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
-    """Write the IMAGE of a file whose header and crop are in the decoder's memory.
+    """Write the IMAGE record of a file whose header and crop are in the decoder's memory.
 
     Args:
         memory: The decoder's memory, after the header was read and the crop and its blocks were found.
-        chosen: int64 [4], the numbers of the tables in the header; see `choose_tables`.
+        chosen: int64 [4], the indices of the tables in the header; see `choose_tables`.
         at: Address of the record.
         total: TOTALS; `write_image` adds the image's memory.
     """
@@ -96,16 +96,16 @@ def write_view(
     number: int,
     total: Any,
 ) -> None:
-    """Write the VIEW of a crop.
+    """Write the VIEW record of a crop: how the kernels resize it to a view's canvas.
 
     Args:
         at: Address of the record.
         image: Address of the IMAGE.
-        part: RECT, the image's needed part.
-        crop: CROP.
-        canvas: int64 [3]: address, height and width.
+        part: RECT, the part of the image that is decoded.
+        crop: CROP, the view's crop of the image.
+        canvas: int64 [3], the canvas: address on the device, height and width.
         antialias: Whether shrinking is low-pass filtered.
-        number: The view's number among all views of the launch.
+        number: The view's index among all views of the launch.
         total: TOTALS; `write_view` adds the memory of the weights.
     """
     view = _view_at(at)

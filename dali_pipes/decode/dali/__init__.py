@@ -1,1 +1,1 @@
-"""Decoding with NVIDIA DALI: graphs, feeding them, and pipelines that users bring."""
+"""Decode with NVIDIA DALI: build its graphs, feed them with batches, or use a pipeline that the user gives."""

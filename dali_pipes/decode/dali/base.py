@@ -13,7 +13,7 @@ class DecoderByDali(Decoder):
         fetcher: Replaces bad samples.
         augmenter: Augments the outputs of DALI.
         driver: Runs the pipeline.
-        read_ahead: Number of steps that threads read and prepare besides the steps that are in DALI.
+        read_ahead: Count of steps that threads read and prepare besides the steps that are in DALI.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ class PipelineOptions:
         batch_size: Size of the largest batch.
         device: Where DALI decodes.
         device_id: The GPU for "mixed"; None for "cpu".
-        num_threads: Number of DALI's threads.
-        depth: Number of batches that DALI works on at once.
+        num_threads: Count of DALI's threads.
+        depth: Count of batches that DALI works on at once.
     """
 
     batch_size: int
@@ -62,10 +62,10 @@ class Driver:
 
     Args:
         pipeline: The pipeline, with DALI's default executor.
-        depth: Its prefetch_queue_depth.
+        depth: The pipeline's prefetch_queue_depth.
 
     Attributes:
-        depth: As given.
+        depth: The pipeline's prefetch_queue_depth: how many batches may be pushed before the first is taken.
         refusal: DALI's message for the last batch that it refused.
     """
 
@@ -84,7 +84,7 @@ class Driver:
         """Run the pipeline `depth` times on a batch, because DALI's first schedule_run starts that many runs at once.
 
         Returns:
-            The outputs of each run; empty if the pipeline is warm already.
+            The outputs of each run; empty if the pipeline has run before.
         """
         if self._is_warm:
             return ()
@@ -115,7 +115,11 @@ class Driver:
         return self._taken_early.popleft() if self._taken_early else self._take(cuda_stream)
 
     def run_now(self, inputs: Inputs, cuda_stream: Any = None) -> Outputs:
-        """Run a batch at once, before the pushed batches; their order does not change."""
+        """Run a batch at once, before the pushed batches, whose order does not change.
+
+        Returns:
+            The outputs, or None if DALI refused the batch; see `take`.
+        """
         while self._pushed:
             self._taken_early.append(self._take(cuda_stream))
         self.push(inputs)

@@ -20,7 +20,7 @@ class FeedOptions(PipelineOptions):
 
     Attributes:
         canvases: Whether the pipeline returns finished canvases, one list of images per view. Otherwise it returns one
-            list of cuts: the part of each image that contains the crops of all its views.
+            list of parts: the rectangle of each image that contains the crops of all its views.
         antialias: For each view, whether shrinking to the canvas is low-pass filtered.
         hw_decoder_load: With "mixed", the share of each batch, 0 to 1, that the GPU's JPEG engine decodes; see Loader.
     """
@@ -72,7 +72,10 @@ class Feed(Driver):
         return _tensor_lists(encoded, self._rects(fetched, covered))
 
     def _rects(self, fetched: Fetched, covered: NDArray[np.bool_]) -> dict[str, NDArray[np.int32]]:
-        """Return the graph's pairs of numbers, int32 [B, 2] each; rows in `covered`, bool [B], get those of a placeholder."""
+        """Return the crops of a batch as inputs of the graph, each int32 [B, 2].
+
+        Rows in `covered`, bool [B], get the crop of a placeholder image.
+        """
         start, shape = needed_part(fetched.draws)
         values = {"start": start, "shape": shape}
         # With "cpu" DALI decodes only the part, with "mixed" the full image; see `graph.decode`.
@@ -89,14 +92,14 @@ class Feed(Driver):
 
 
 _OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
-"""The pairs of numbers that `graph.render_canvas` takes for a view."""
+"""The arguments of `graph.render_canvas` for a view, which are pairs of numbers such as height and width."""
 
 _PLACEHOLDER = {"start": 0, "shape": 1, "resize": 1, "paste": 0, "canvas": 1}
-"""The value of both numbers of each pair for a placeholder: the crop is one pixel."""
+"""For each of these pairs, the value that both of its numbers have for a placeholder image: the crop is one pixel."""
 
 
 def _pairs(options: FeedOptions) -> dict[str, str]:
-    """Return the name and the kind of each pair of numbers that the graph needs.
+    """Return the graph's inputs that are pairs of numbers, such as a crop's height and width: name, and kind of pair.
 
     With "mixed" the pairs of the decoded part are missing: DALI removes unused inputs from the graph, and raises if it
     is fed them.

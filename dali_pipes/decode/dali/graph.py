@@ -60,12 +60,13 @@ def render_canvas(
         start: int32 [2], top and left of the crop in `image`.
         shape: int32 [2], height and width of the crop, which lies inside the image.
         resize: int32 [2], height and width after resizing.
-        paste: int32 [2], position of the crop's top-left corner on the canvas; negative numbers cut, positive ones pad.
+        paste: int32 [2], position of the crop's top-left corner on the canvas; with negative values a part of the crop
+            lies outside and is dropped; positive values leave a black margin.
         canvas: int32 [2], height and width of the canvas.
         antialias: Whether to low-pass filter when shrinking.
 
     Returns:
-        uint8 [canvas height, canvas width, 3] on the same device.
+        uint8 [canvas height, canvas width, 3] on the device of `image`.
     """
     from nvidia.dali import fn, types
 

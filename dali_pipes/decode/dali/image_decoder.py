@@ -36,7 +36,8 @@ class Prepared:
         hidden: The rows that DALI does not get.
         inputs: The inputs of DALI's pipeline, see `Feed.inputs`; empty for an empty step, because DALI does not recover
             from an empty batch.
-        remaining: The rows that our threads render, if DALI renders the canvases of the other rows; else None.
+        remaining: The rows that our threads render, if DALI renders the canvases of all other rows; None if it only
+            decodes.
     """
 
     fetched: Fetched
@@ -48,16 +49,16 @@ class Prepared:
 class DaliImageDecoder(DecoderByDali):
     """Decodes images with DALI; see DecoderByDali.
 
-    On the CPU, DALI cuts the crops out and our threads resize them: torch's kernel takes a third of the time of DALI's,
-    and its pixels are exactly torchvision's. On a GPU, DALI does both; augmentation runs on a separate stream, in
-    parallel with the training step, and our threads render the rows that DALI must not decode.
+    On the CPU, DALI decodes only the crops and our threads resize them: torch's kernel takes a third of the time of
+    DALI's, and its pixels are exactly torchvision's. On a GPU, DALI does both; augmentation runs on a separate stream,
+    in parallel with the training step, and our threads render the rows that DALI must not decode.
 
     Args:
         fetcher: Replaces bad samples.
         augmenter: Augments the canvases, or on the CPU renders and augments them.
         feed: DALI's pipeline.
         trust: Decides which samples DALI gets.
-        read_ahead: As for DecoderByDali.
+        read_ahead: Count of steps that threads read and prepare besides the steps that are in DALI.
     """
 
     def __init__(
@@ -106,7 +107,11 @@ class DaliImageDecoder(DecoderByDali):
         return self._augmenter.spawn(fetched, partial(render_parts, parts, self._fetcher))
 
     def _recover(self, fetched: Fetched, hidden: set[int]) -> tuple[set[int], Outputs]:
-        """Find the rows because of which DALI refused a batch, hide them, and decode the others again."""
+        """Find the rows because of which DALI refused a batch, and decode the other rows again.
+
+        Returns:
+            The hidden rows, which now include the refused ones, and the outputs; None if DALI refuses all rows.
+        """
         rows = [row for row in np.flatnonzero(fetched.has_sample).tolist() if row not in hidden]
         refused, outputs = rows, None
         # If DALI refuses even a batch without samples, it refuses all of them.
@@ -126,13 +131,16 @@ class DaliImageDecoder(DecoderByDali):
         return hidden, outputs
 
     def _again(self, fetched: Fetched, hidden: set[int]) -> Outputs:
-        """Decode all rows but the hidden ones at once; None if DALI refuses them."""
+        """Decode all rows that are not hidden at once and return the outputs; None if DALI refuses them."""
         return self._feed.run_now(self._feed.inputs(fetched, hidden), self._side.stream)
 
     def _augment(
         self, decoded: Decoded, hidden: set[int], outputs: Outputs, remaining: RemainingRows
     ) -> Pending:
-        """Augment DALI's canvases. Hidden rows are rendered already, unless `_recover` hid more of them."""
+        """Start augmenting DALI's canvases.
+
+        Rows that were hidden from the start are rendered already; those that `_recover` has hidden are rendered here.
+        """
         is_by_dali = decoded.fetched.has_sample & (outputs is not None)
         is_by_dali[list(hidden)] = False
         decoded, remaining = settle_rows(

@@ -1,4 +1,4 @@
-"""The choice of samples for DALI: JPEGs that our own decoder finds sound and that DALI has not refused."""
+"""Choose the samples that DALI decodes: JPEGs that our own decoder finds sound and that DALI has not refused."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +14,7 @@ from gpu_aug.compiled.jit import kernel, signed
 
 
 class DaliEligibility:
-    """Decides which samples DALI decodes, and remembers those that it refused for the lifetime of a loader.
+    """Decides which samples DALI decodes; for a loader's lifetime, it remembers the samples that DALI refused.
 
     DALI gets JPEGs of 8 bits, gray or YCbCr, baseline or progressive, whose Huffman codes can all be read. For a
     damaged JPEG, nvJPEG's engine reports success, while its kernels and libjpeg-turbo return different pixels or refuse
@@ -23,10 +23,10 @@ class DaliEligibility:
     process. All these samples are decoded on the CPU, whose result counts.
 
     Args:
-        num_samples: Number of samples of the dataset; a byte is stored for each. None for a stream, whose refused
+        num_samples: Count of samples of the dataset; a byte is stored for each. None for a stream, whose refused
             samples are not remembered.
-        store: Has verdicts on files, and receives new ones. It identifies files by all of their bytes, so a verdict
-            also holds for later epochs, other selections of the data and other runs.
+        store: Has the statuses of files that were read before, and receives new ones. It identifies files by all of
+            their bytes, so a status also holds for later epochs, other selections of the data and other runs.
     """
 
     def __init__(self, num_samples: int | None, store: SeekPointStore) -> None:
@@ -50,19 +50,19 @@ class DaliEligibility:
         return set(np.flatnonzero(kept & ~given).tolist())
 
     def refuse(self, indices: NDArray[np.int64]) -> None:
-        """Remember that DALI refused samples that were decoded alone, int64 [n]."""
+        """Remember samples, by index in the dataset, int64 [n], that DALI refused even without other samples."""
         if self._refused is not None:
             self._refused[indices] = True
 
 
 def read_sizes(spans: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Read height and width of upright JPEGs without holding the GIL: about 0.5 us each.
+    """Return the height and width of upright JPEGs, read from their headers without the GIL in about 0.5 us each.
 
     Args:
         spans: int64 [n, 2], address and length in bytes of each file; 0 and 0 for no file.
 
     Returns:
-        int64 [n, 2]; 0 if our decoder does not support the file.
+        int64 [n, 2], height and width; 0 and 0 if our decoder does not support the file.
     """
     sizes = np.zeros((len(spans), 2), np.int64)
     _read_sizes(spans, np.zeros(MEMORY_BYTES, np.uint8), sizes)

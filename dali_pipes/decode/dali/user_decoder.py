@@ -30,7 +30,7 @@ Pictures = dict[int, Any]
 class UserImageDecoder(DecoderByDali):
     """Decodes with a user's pipeline; see DecoderByDali.
 
-    Call `decoder.begin()` before. The pipeline does not get rows without data: it might refuse a placeholder.
+    Call `decoder.begin()` first. Rows without data are not passed to the pipeline, which might refuse a placeholder.
 
     Args:
         fetcher: Replaces bad samples.
@@ -93,7 +93,10 @@ class UserImageDecoder(DecoderByDali):
     def _match(
         self, fetched: Fetched, rows: list[int], outputs: Outputs
     ) -> tuple[Fetched, Pictures]:
-        """Return each row's image. If DALI refused the batch, decode its rows one by one and replace the bad ones."""
+        """Return the step and the image of each row.
+
+        If DALI refused the batch, its rows are decoded one by one, and the bad ones are replaced.
+        """
         if outputs is not None:
             return fetched, dict(zip(rows, outputs[0], strict=True))
         pictures: Pictures = {}

@@ -21,8 +21,8 @@ class DaliDecoder(Driver):
     """A DALI pipeline that decodes pushed batches of encoded bytes to images; see `from_dali`.
 
     Attributes:
-        batch_size: Size of the largest batch that it takes.
-        device_id: The GPU of its images; None for images on the CPU.
+        batch_size: Size of the largest batch that the pipeline takes.
+        device_id: Index of the GPU on which the pipeline returns images; None for images on the CPU.
     """
 
     def __init__(self, pipeline: Any, name: str, device_id: int | None) -> None:

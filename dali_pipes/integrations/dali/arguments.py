@@ -1,4 +1,4 @@
-"""The arguments of DALI's iterators: loaders in place of pipelines, and policies for the last batch."""
+"""Convert the arguments of DALI's iterators: loaders in place of pipelines, and policies for the last batch."""
 
 import warnings
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ class LastBatchPolicy(Enum):
     """Handling of an incomplete last batch of an epoch; names and values are DALI's.
 
     Attributes:
-        FILL: It is filled with samples from the start of the epoch's order.
-        DROP: It is left out.
-        PARTIAL: It is returned incomplete; a rank may have one sample less than another, or none.
+        FILL: The last batch is filled with samples from the start of the epoch's order.
+        DROP: The last batch is left out.
+        PARTIAL: The last batch is returned incomplete; a rank may have one sample less than another, or none.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -65,7 +65,7 @@ def resets_itself(auto_reset: str | bool | None) -> bool:
     """Return DALI's `auto_reset` as a boolean.
 
     Raises:
-        LoaderError: It is not one of True, "yes", False, None and "no".
+        LoaderError: The value is not one of True, "yes", False, None and "no".
     """
     if auto_reset is True or auto_reset == "yes":
         return True
@@ -80,7 +80,7 @@ def as_loaders(pipelines: Any) -> list[Loader]:
     """Return one loader, or several that are different ranks of one run, as a list.
 
     Raises:
-        LoaderError: They are not loaders, or not of one run.
+        LoaderError: An item is not a loader, or the loaders do not belong to one run.
     """
     loaders = list(pipelines) if isinstance(pipelines, Sequence) else [pipelines]
     others = [loader for loader in loaders if not isinstance(loader, Loader)]
@@ -144,7 +144,7 @@ def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> N
 
 
 def _length_of(size: int, full: Steps, num_loaders: int) -> int:
-    """Return the number of positions of an epoch that has `size` samples on `num_loaders` ranks."""
+    """Return the count of positions of an epoch in which `num_loaders` ranks get `size` samples together."""
     least, rest = divmod(full.length * num_loaders, full.world_size)
     most = least + (rest > 0)
     if not 0 < size <= most:

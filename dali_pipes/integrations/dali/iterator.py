@@ -1,4 +1,4 @@
-"""DALIGenericIterator and DALIClassificationIterator over loaders."""
+"""Iterate over loaders with DALI's interfaces DALIGenericIterator and DALIClassificationIterator."""
 
 import json
 import logging
@@ -38,7 +38,7 @@ class DALIGenericIterator:
       next epoch, which then lacks those samples or is shorter.
     - DROP leaves out less than a step. In DALI, moving shards with `pad_last_batch` return padding instead of samples.
     - A step is a slice of the epoch's order, and each rank has a part of it. A DALI rank has a contiguous shard of the
-      epoch, and another shard in the next epoch. The number of samples of each step is the same.
+      epoch, and another shard in the next epoch. The count of samples of each step does not differ.
     - A state can be loaded on any number of ranks. A state from the end of an epoch continues with the next epoch for
       every `auto_reset`; in DALI an epoch without steps comes first.
 
@@ -49,9 +49,9 @@ class DALIGenericIterator:
             Batch are chosen by name, at any position, except "images", "views" and "labels". The first of the remaining
             names are the recipe's views, such as "data" for a recipe with one view. The next name is the labels, int32
             [B, 1] (float32 [B, num_classes] if samples are mixed; vectors as in a Batch).
-        size: Samples of an epoch over these loaders together; -1 for all. A smaller number ends each epoch early. The
-            total number of samples divided by the number of ranks means all samples, with any rounding. Fractions are
-            rounded down.
+        size: Samples of an epoch over these loaders together; -1 for all. A smaller number ends each epoch early. All
+            samples divided by the number of ranks, rounded up or down, also means all samples. Fractions are rounded
+            down.
         reader_name: Accepted and ignored: a loader knows its number of samples. (Without it and without `size`, DALI's
             iterator over a reader has no length and no end.)
         auto_reset: True or "yes" starts the next epoch at the end of each epoch. With False, None or "no", `reset()` or
@@ -65,7 +65,7 @@ class DALIGenericIterator:
 
     Attributes:
         batch_size: Samples per loader and step.
-        output_map: As given.
+        output_map: The names of the outputs.
 
     Raises:
         LoaderError: An argument is not allowed; the message says which values are.
@@ -113,7 +113,7 @@ class DALIGenericIterator:
 
     @property
     def size(self) -> int:
-        """Samples of an epoch: as given, or the largest share of a rank (with DROP the smallest)."""
+        """Count of samples of an epoch: the argument, or the largest share of a rank (with DROP the smallest)."""
         return self._size
 
     def __len__(self) -> int:
@@ -143,7 +143,7 @@ class DALIGenericIterator:
         return self._take()
 
     def next(self) -> list[dict[str, Any]]:
-        """Return the next step, like `next(iterator)`."""
+        """Return the next step: for each loader, a dictionary with the names of `output_map`; like `next(iterator)`."""
         return next(self)
 
     def reset(self) -> None:
@@ -184,7 +184,7 @@ class DALIGenericIterator:
         return least if self._steps.last_batch == "drop" else least + (rest > 0)
 
     def _begin(self) -> None:
-        """Start at the position of the loaders; at the end of an epoch, with the next epoch."""
+        """Start iterating at the position of the loaders; if that is the end of an epoch, at the next epoch."""
         self._began = False
         self._left: int = self._steps.num_steps(self._loaders[0].state_dict()["consumed"])
         if self._left <= 0:

@@ -1,4 +1,4 @@
-"""A loader's numbers for systems that collect counters: names, units, and the latest values of all loaders."""
+"""Provide a loader's statistics to systems that collect counters: names, units, and latest values of all loaders."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ Value = tuple[Labels, float]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number of a loader, or one number per value of its labels.
+    """A quantity of a loader that is exported: a single value, or a value per combination of labels such as the stage.
 
     Attributes:
-        name: Name without the unit.
-        kind: A counter only grows during the lifetime of the loader; a gauge is a present value.
+        name: Name of the metric, without the unit.
+        kind: "counter" for a value that only grows during the lifetime of the loader, "gauge" for a present value.
         unit: "seconds", "bytes", or "" for counts.
-        text: Description.
-        labels: Names of the labels.
-        read: Returns pairs of labels and value from statistics with the scope "run".
+        text: Description of the metric.
+        labels: Names of the labels; empty for a single value.
+        read: A function that returns pairs of labels and value, given statistics with the scope "run".
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A loader's counters as OpenTelemetry instruments."""
+"""Export a loader's counters as OpenTelemetry instruments."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -16,12 +16,12 @@ _providers: "WeakKeyDictionary[Any, Latest]" = WeakKeyDictionary()
 class OpenTelemetry(Counters):
     """Exports the counters of one loader, for ``Monitoring(metrics=...)``: ``gpu_aug.loader.samples`` and so on.
 
-    The provider's reader collects them when it exports; the values are those of the loader's latest report.
+    The provider's reader collects the counters when it exports; their values are those of the loader's latest report.
 
     Args:
-        name: The attribute `loader`; each loader of a process needs its own adapter and name.
+        name: Value of the attribute `loader`; each loader of a process needs its own adapter and name.
         provider: A MeterProvider; None uses the global one, which must have been set before.
-        rank: The attribute `rank`; None uses the rank of the loader.
+        rank: Value of the attribute `rank`; None uses the rank of the loader.
 
     Raises:
         MissingPackageError: opentelemetry-api is not installed.

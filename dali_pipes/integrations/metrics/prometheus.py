@@ -1,4 +1,4 @@
-"""A loader's counters for Prometheus, on a port of this process or in a registry of the user."""
+"""Export a loader's counters to Prometheus, on a port of this process or in a registry of the user."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,12 +18,12 @@ class Prometheus(Counters):
     Several loaders of a process share a port and a registry; each needs its own adapter and name.
 
     Args:
-        name: The label `loader`.
+        name: Value of the label `loader`.
         port: Port of an HTTP server in this process, started once; None starts no server, for a registry that is served
             elsewhere. Each rank of a machine needs its own port.
         host: The address on which the server listens; "127.0.0.1" is reachable from this machine only.
         registry: A registry of prometheus_client; None uses its default, ``REGISTRY``.
-        rank: The label `rank`; None uses the rank of the loader.
+        rank: Value of the label `rank`; None uses the rank of the loader.
 
     Raises:
         MissingPackageError: prometheus_client is not installed.

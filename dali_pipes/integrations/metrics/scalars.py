@@ -1,4 +1,4 @@
-"""A loader's rates and shares as curves over training steps, for TensorBoard and loggers that take dictionaries."""
+"""Report a loader's rates and shares over training steps, to TensorBoard and loggers that take dictionaries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,10 @@ from dali_pipes.monitoring.stats import Stats
 
 
 class _Scalars:
-    """Base class of adapters that report numbers since the last report.
+    """Base class of adapters that report rates and shares of the time since the last report.
 
     Args:
-        name: Prefix of the names of the numbers.
+        name: Prefix of the reported names.
     """
 
     scope = "run"  # not "epoch", because a report can come after the end of an epoch
@@ -32,7 +32,7 @@ class TensorBoard(_Scalars):
     Args:
         writer: A ``torch.utils.tensorboard.SummaryWriter``, or any object with its method `add_scalar`.
         name: Prefix of the names: ``loader/wait_share``.
-        step: Returns the step of a point; None uses the number of steps since the loader was made.
+        step: A function that returns the step of a point; None uses the count of steps since the loader was made.
 
     Raises:
         LoaderError: The writer has no add_scalar.
@@ -56,7 +56,7 @@ class TensorBoard(_Scalars):
         self._writer, self._step = writer, step
 
     def __call__(self, stats: Stats) -> None:
-        """Write a point for each number."""
+        """Write a point for each rate and share."""
         step = stats.steps if self._step is None else self._step()
         for name, value in self._since_last(stats).items():
             self._writer.add_scalar(name, value, step)
@@ -89,7 +89,7 @@ class Logged(_Scalars):
         super().__init__(name)
 
     def __call__(self, stats: Stats) -> None:
-        """Log the numbers."""
+        """Log the rates and shares since the last report."""
         self._log(self._since_last(stats))
 
 

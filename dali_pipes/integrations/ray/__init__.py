@@ -1,1 +1,1 @@
-"""Ray: preparing data on a cluster, Ray Data, and batches made on other machines."""
+"""Use Ray: prepare data on a cluster, exchange data with Ray Data, and make batches on other machines."""

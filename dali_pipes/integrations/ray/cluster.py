@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster, its machines, and their free resources."""
+"""Connect to a Ray cluster, and examine its machines and their free resources."""
 
 import importlib
 import os
@@ -71,13 +71,13 @@ def machine_resources() -> list[Resources]:
 
 
 def shortage(wanted: Resources) -> str:
-    """Return a description of the free resources of all machines together if they are less than `wanted`; else ""."""
+    """Return a text with the free resources of all machines together if these are less than `wanted`; else ""."""
     free = require_ray().available_resources()
     return "" if _covers(free, wanted) else describe({name: free.get(name, 0) for name in wanted})
 
 
 def describe(resources: Resources) -> str:
-    """Return resources as text: "2 CPU and 0.4 GB of memory"."""
+    """Return resources as text, such as "2 CPU and 0.4 GB of memory"."""
     return " and ".join(
         f"{amount / 1e9:.1f} GB of memory" if name == "memory" else f"{amount:g} {name}"
         for name, amount in resources.items()
@@ -88,7 +88,7 @@ def require_machine(what: str, wanted: Resources, *, may_grow: bool = True) -> N
     """Raise if no machine can ever provide some resources; Ray would wait silently.
 
     Args:
-        what: Subject of the error message: the work that needs the resources.
+        what: The work that needs the resources, as the subject of the error message.
         wanted: The needed resources.
         may_grow: Whether to accept a cluster without any cores, which may start machines on demand.
 
@@ -140,7 +140,7 @@ def _covers(resources: Resources, wanted: Resources) -> bool:
 
 
 def _is_same(address: str, current: str) -> bool:
-    """Return whether an address, perhaps with a host name, leads to the cluster with the numeric address `current`.
+    """Return whether an address, which may have a host name, is that of the cluster with the numeric address `current`.
 
     Raises:
         ClusterError: The name cannot be resolved.

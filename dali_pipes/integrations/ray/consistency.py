@@ -1,4 +1,4 @@
-"""Checks that workers have the same code and data as the training process; otherwise their batches would differ."""
+"""Check that workers have the code and data of the training process; otherwise their batches would differ."""
 
 import hashlib
 import pickle
@@ -54,7 +54,7 @@ def require_same_versions(driver: Mapping[str, str]) -> None:
         driver: The driver's result of `versions`.
 
     Raises:
-        ClusterError: The message names this machine and the versions that differ.
+        ClusterError: Versions differ; the message names them and this machine.
     """
     here = versions()
     other = [
@@ -66,7 +66,7 @@ def require_same_versions(driver: Mapping[str, str]) -> None:
 
 
 def missing_code(error: BaseException) -> ClusterError | None:
-    """Return an error with advice if a Ray error says that a worker could not import our code; else None."""
+    """Return an error with advice if a Ray error means that a worker could not import our code; else None."""
     text = str(error).strip()
     if "failed to import" not in text:
         return None
@@ -102,8 +102,9 @@ class Probe:
     """Some samples of a dataset, to compare the data that two machines read.
 
     Attributes:
-        length: Number of samples of the dataset.
-        samples: By index, a sample's key and the digest of its fields; the digest is None if the sample cannot be read.
+        length: Count of samples of the dataset.
+        samples: For the index of each probed sample, its key and the digest of its fields; the digest is None if the
+            sample cannot be read.
     """
 
     length: int
@@ -111,7 +112,7 @@ class Probe:
 
 
 def probe(dataset: Dataset) -> Probe:
-    """Read the first, the middle and the last sample of a dataset."""
+    """Return the keys and digests of the first, the middle and the last sample of a dataset."""
     length = len(dataset)
     samples = {}
     for index in sorted({0, length // 2, length - 1}):
@@ -122,10 +123,10 @@ def probe(dataset: Dataset) -> Probe:
 
 
 def require_same_data(dataset: Dataset, expected: Probe) -> None:
-    """Raise if a dataset has other content on this worker, or cannot be read.
+    """Raise if a dataset has other content on this worker than `expected`, or cannot be read.
 
     Raises:
-        ClusterError: The message names this machine, the sample and the reason.
+        ClusterError: The data differ or cannot be read; the message names this machine, the sample and the reason.
     """
     here = this_worker()
     if len(dataset) != expected.length:

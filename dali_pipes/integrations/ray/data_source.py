@@ -1,4 +1,4 @@
-"""DatasetSource: our datasets as a source for Ray Data."""
+"""Provide our datasets to Ray Data as a data source."""
 
 import logging
 import pickle
@@ -39,7 +39,7 @@ class DatasetSource(_Datasource):  # type: ignore[misc]  # ray.data is not typed
     The columns are
 
     - ``key`` (string) and ``index`` (int64), the position of the sample in the dataset;
-    - ``label``: int64, or a list of float32 if labels are vectors; null if there is none;
+    - ``label``: int64, or a list of float32 if labels are vectors; null if the sample has no label;
     - ``image`` (binary): the encoded image, whatever the name of its field. Samples with videos have ``video`` instead, and
       samples with several images have one column per image;
     - a binary column for every other field; null if a sample does not have the field. A field whose name is one of the
@@ -139,7 +139,7 @@ class DatasetSource(_Datasource):  # type: ignore[misc]  # ray.data is not typed
         return tasks
 
     def _ranges(self, parallelism: int) -> Iterator[tuple[int, int]]:
-        """Yield non-empty ranges of indices with about equal bytes."""
+        """Yield up to `parallelism` non-empty ranges of indices, (start, stop), half open, with about equal bytes."""
         count = max(1, min(parallelism, len(self._sizes)))
         # + 1, so that empty samples count, too.
         sums = np.concatenate([[0], np.cumsum(self._sizes + 1)])
@@ -159,13 +159,13 @@ class _Read:
 
     Attributes:
         dataset: The pickled dataset, or its reference in Ray's object store.
-        driver: Versions of the driver; see `versions`.
+        driver: Versions of the libraries in the driver process; see `versions`.
         indices: Indices of the samples.
         columns: Converts samples to rows.
-        on_bad_sample: See DatasetSource.
-        name: Description of the dataset, for messages.
-        rows_per_table: Number of samples that are fetched at a time.
-        max_rows: Largest number of rows to return; None returns all.
+        on_bad_sample: "raise" or "skip", see DatasetSource.
+        name: Description of the dataset, for error messages.
+        rows_per_table: Count of samples that are fetched at a time.
+        max_rows: Largest count of rows to return; None returns all rows.
     """
 
     dataset: Any
@@ -179,7 +179,7 @@ class _Read:
     __name__ = "DatasetSource"  # Ray Data shows this name in its warnings
 
     def __call__(self) -> Iterator[Any]:
-        """Yield Arrow tables."""
+        """Read the samples, and yield them as Arrow tables."""
         require_same_versions(self.driver)
         payload = self.dataset
         if not isinstance(payload, bytes):
@@ -210,7 +210,7 @@ class _Read:
 
 
 def _shared(dataset: IndexedDataset) -> Any:
-    """Pickle a dataset once for all tasks; put it into Ray's object store if this process is connected."""
+    """Return a dataset pickled once for all tasks: a reference in Ray's object store if this process is connected."""
     ray = require_ray()
     payload = pickle.dumps(dataset, protocol=pickle.HIGHEST_PROTOCOL)
     return ray.put(payload) if ray.is_initialized() else payload

@@ -41,11 +41,11 @@ class RayExecutor:
 
     Args:
         address: Address of the cluster; see `dali_pipes.integrations.ray.cluster.connect`.
-        num_cpus: Cores per task; may be a fraction.
-        max_retries: Number of retries of a task that raised one of `retried`. Retries after a worker or machine died
+        num_cpus: CPU cores per task; may be a fraction.
+        max_retries: How often a task that raised one of `retried` is retried. Retries after a worker or machine died
             are counted separately.
-        retried: Types of transient errors.
-        in_flight: Largest number of tasks that Ray has at a time; None allows twice as many as can run.
+        retried: Types of errors after which a task is retried, because they may go away.
+        in_flight: Largest count of tasks that Ray has at a time; None allows twice as many as can run.
 
     Example:
         >>> from dali_pipes.integrations.ray.executor import RayExecutor
@@ -90,7 +90,7 @@ class RayCluster(Generic[Result]):
 
     Args:
         job: The job; its function is sent to the cluster once.
-        num_cpus: Cores per task.
+        num_cpus: CPU cores per task; may be a fraction.
 
     Raises:
         ClusterError: The cluster has cores, but no machine has the resources of a task.
@@ -114,7 +114,7 @@ class RayCluster(Generic[Result]):
         )
 
     def submit(self, number: int) -> Any:
-        """Submit the task with this number; return its handle."""
+        """Submit the task for the part with index `number`, and return the task's handle."""
         # In a list, because Ray does not resolve references in lists: the function is unpickled only after the versions were compared.
         return self._task.remote(versions(), [self._function], number)
 
@@ -191,7 +191,7 @@ class RayCluster(Generic[Result]):
 
 
 def _carry_out(driver: dict[str, str], function: list[Any], number: int) -> Any:
-    """Run a task in a worker.
+    """Run the task for the part with index `number` in a worker, and return its result.
 
     Raises:
         TransientError: The storage failed with a transient error.
@@ -210,6 +210,6 @@ def _carry_out(driver: dict[str, str], function: list[Any], number: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _fetch(function: Any) -> Callable[[int], Any]:
-    """Return the function of a job; it is unpickled once for successive tasks of a worker."""
+    """Return the function of a job, unpickled; successive tasks of a worker share the result."""
     fetched: Callable[[int], Any] = require_ray().get(function, timeout=_GET_SECONDS)
     return fetched

@@ -1,4 +1,4 @@
-"""Maker: the Ray actor that makes steps of a loader on another machine; it gets plans and returns finished steps."""
+"""The Ray actor (Maker) that makes steps of a loader on another machine: it gets plans and returns finished steps."""
 
 import faulthandler
 import platform
@@ -70,7 +70,7 @@ class Maker:
     """Makes steps of a loader; after `begin`, several threads may call its methods at once.
 
     Args:
-        deadline_seconds: See RayWorkers.
+        deadline_seconds: Longest time to make a step or to start, in seconds; compiling does not count.
     """
 
     def __init__(self, deadline_seconds: float) -> None:
@@ -78,7 +78,7 @@ class Maker:
         self._threads = ThreadPoolExecutor(STEPS_AT_ONCE)
 
     def begin(self, versions: dict[str, str], job: Bytes, probe: Probe) -> tuple[str, str]:
-        """Open the dataset and build the pipeline.
+        """Open the dataset, compare it with the training process's, and build the pipeline.
 
         Args:
             versions: Versions of the training process; see `consistency.versions`.
@@ -90,7 +90,7 @@ class Maker:
 
         Raises:
             ClusterError: The versions differ, or the dataset has other content or cannot be read on this machine.
-            LateError: It took longer than the deadline.
+            LateError: The work took longer than the deadline.
         """
         require_same_versions(versions)
         machine = platform.node()
@@ -99,14 +99,14 @@ class Maker:
         return machine, require_ray().get_runtime_context().get_node_id()
 
     def make(self, plan: Plan, is_watched: bool) -> MadeStep:
-        """Make a step; if it raises, the report holds the error.
+        """Make and return a step; an error that occurs in making it is returned in the step's report.
 
         Args:
             plan: The step.
             is_watched: Whether to record each stage call.
 
         Raises:
-            LateError: It took longer than the deadline.
+            LateError: The step took longer than the deadline.
         """
         self._maker.observe(is_watched=is_watched)
         work = partial(self._maker.attempt, partial(self._make, plan))

@@ -1,4 +1,4 @@
-"""RemoteWorkers: the workers of a loader on a Ray cluster; the first loop starts them, and later loops reuse them."""
+"""Manage the workers of a loader on a Ray cluster: the first loop starts them, and later loops reuse them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -53,7 +53,7 @@ class RemoteWorkers:
         return RemoteBatchSource(self._pool, variants)
 
     def machines(self) -> list[str]:
-        """Return the machines on which workers have started."""
+        """Return the names of the machines on which workers have started."""
         return [] if self._pool is None else self._pool.machines()
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ def _require_remote(setup: Setup) -> None:
     """Raise if remote workers do not support the loader's arguments.
 
     Raises:
-        LoaderError: The message names the argument to change.
+        LoaderError: An argument is not supported; the message names it.
     """
     if setup.choice.decoder != "cpu":
         name = "from_dali(...)" if setup.options.user_pipeline is not None else '"dali"'

@@ -41,13 +41,13 @@ _ROWS_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Columns:
-    """Conversion of a dataset's samples to rows; equal for all blocks.
+    """How samples of a dataset become rows of Ray Data; equal for all blocks.
 
     Attributes:
         fields: The columns for fields, in order.
         has_main: Whether every sample has one image or video, whose column is called "image" or "video".
         has_vectors: Whether labels are vectors.
-        is_given: Whether the user chose the columns; then other fields of samples are left out.
+        is_given: Whether the user chose the columns; if so, all other fields of samples are left out.
     """
 
     fields: tuple[str, ...]
@@ -57,7 +57,7 @@ class Columns:
 
     @property
     def schema(self) -> Any:
-        """The Arrow schema."""
+        """Return the Arrow schema of the rows."""
         pa = require("pyarrow", extra="arrow")
         label = pa.list_(pa.float32()) if self.has_vectors else pa.int64()
         columns = [(KEY, pa.string()), (INDEX, pa.int64()), (LABEL, label)]
@@ -95,11 +95,11 @@ class Columns:
 def find_columns(
     dataset: IndexedDataset, samples: Sequence[Sample], fields: Sequence[str] | None
 ) -> Columns:
-    """Return the columns of a dataset.
+    """Return the columns that rows of Ray Data have for the samples of a dataset.
 
     Args:
         dataset: The dataset, which knows the type of its labels.
-        samples: Some of its samples.
+        samples: Some samples of the dataset.
         fields: Names of the columns for fields; None uses the fields of the samples in order of appearance.
 
     Raises:
@@ -124,7 +124,7 @@ def named_fields(sample: Sample, *, has_main: bool) -> dict[str, Payload]:
 
     Args:
         sample: The sample.
-        has_main: See Columns.
+        has_main: Whether the column of the sample's image or video is called "image" or "video"; see Columns.
     """
     main = next(iter(_main_fields(sample)), None) if has_main else None
     named = {}
@@ -138,7 +138,7 @@ def named_fields(sample: Sample, *, has_main: bool) -> dict[str, Payload]:
 
 
 def without_label(sample: Sample) -> Sample:
-    """Return a sample without the field that repeats its class number, because that would be wrong if the column changes."""
+    """Return a sample without the field that repeats its class number, which would be wrong if the column changes."""
     number = class_number(sample.label)
     text = b"%d" % number
     repeated = [
@@ -152,7 +152,7 @@ def without_label(sample: Sample) -> Sample:
 
 
 def samples_of(blocks: Iterable[Any], *, need_image: bool) -> Iterator[tuple[int | None, Sample]]:
-    """Yield the number in the column ``index`` and the sample for each row of some blocks, in order.
+    """Yield for each row of some blocks, in order, the value of its column ``index`` and its sample.
 
     The key of a sample is that of the row, without the shard and the file extension of its origin.
 
@@ -211,7 +211,7 @@ def _sample(row: Mapping[str, Any]) -> Sample:
 
 
 def _own_key(key: str, fields: dict[str, Payload]) -> str:
-    """Return a key without its origin. If it ends with the key that a Parquet shard stores, that field is removed."""
+    """Return a row's key without shard and extension; remove from `fields` the key that a Parquet shard has stored."""
     stored = bytes(fields.get(_KEY_FIELD, b"")).decode("utf-8", "backslashreplace")
     if stored and key.endswith(f"/{stored}"):
         del fields[_KEY_FIELD]
@@ -224,7 +224,7 @@ def _in_words(value: Any) -> str:
 
 
 def _payload(key: str, name: str, value: Any) -> Payload:
-    """Return the bytes of a field."""
+    """Return the value of a column as the bytes of a field: text in UTF-8, numbers and booleans in JSON."""
     if isinstance(value, bytes):
         return value
     if name in (IMAGE, VIDEO) or not isinstance(value, str | bool | int | float):

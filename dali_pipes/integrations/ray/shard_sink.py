@@ -1,4 +1,4 @@
-"""ShardSink: write rows of Ray Data as indexed shards."""
+"""Write rows of Ray Data as indexed shards."""
 
 import hashlib
 import json
@@ -57,8 +57,8 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
     Args:
         destination: A new or empty folder that all workers reach by this path, or a prefix of an object store.
         format: "tar", or "parquet" in the image format of the Hugging Face hub.
-        shard_size: The largest size, such as "256MB", or a number of bytes. Smaller blocks make smaller shards: set the
-            number of blocks with ``override_num_blocks`` of the read, or with ``ds.repartition``.
+        shard_size: The largest size of a shard, such as "256MB", or a number of bytes. Smaller blocks make smaller
+            shards: set the number of blocks with ``override_num_blocks`` of the read, or with ``ds.repartition``.
         class_names: Name of each class number, such as ``dataset.class_names``; rows have only numbers.
         storage: Access to an object store; None uses the settings of `readers.storage.remote.configure`. Credentials
             are those of the worker.
@@ -118,7 +118,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         self._write_manifest([], complete=False)
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> list[dict[str, Any]]:  # noqa: ARG002  # Ray's
-        """On a worker, write blocks.
+        """On a worker, write blocks as shards.
 
         Returns:
             The manifest's entry for each shard.
@@ -165,7 +165,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
 
         Raises:
             PrepareError: The error of a worker, without Ray's tracebacks.
-            RuntimeError: The same, if a source cannot be read or a worker has other versions.
+            RuntimeError: A source cannot be read, or a worker has other versions.
         """
         before = self._read_manifest()
         if self._has_begun and before is not None and not before.get("complete"):
@@ -188,7 +188,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         }
 
     def _shard(self, scratch: Path, stream: Stream, index: int | None) -> dict[str, Any]:
-        """Write a shard and its index into a scratch folder first, because the name depends on the content."""
+        """Write one shard with its index, and return its entry in the manifest."""
         path = scratch / f"shard.{self._format}"
         shard = write_stream_shard(
             path,
@@ -212,7 +212,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         return shard | {"name": name}
 
     def _read_manifest(self) -> dict[str, Any] | None:
-        """Return the manifest of an earlier write by a ShardSink; None if there is none."""
+        """Return the manifest of an earlier write by a ShardSink; None if the destination has no such manifest."""
         try:
             manifest = json.loads(self._destination.read(_MANIFEST) or b"")
             return manifest if manifest["settings"]["source"] == "ray.data" else None

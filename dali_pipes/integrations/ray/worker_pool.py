@@ -1,4 +1,4 @@
-"""WorkerPool: the Ray actors that make the steps of a loader.
+"""Manage the Ray actors that make the steps of a loader (WorkerPool).
 
 An actor that dies or is late is replaced, and its steps are made again.
 """
@@ -49,12 +49,12 @@ _REPLACEMENTS = 3
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """An actor.
+    """A Ray actor of the pool.
 
     Attributes:
-        number: Its number in the pool, from 0; a replacement gets the same number.
-        actor: Ray's handle.
-        machine: Name of its machine; "" until it has started.
+        number: Index of the actor in the pool; a replacement gets the index of the replaced actor.
+        actor: Ray's handle of the actor.
+        machine: Name of the actor's machine; "" until the actor has started.
     """
 
     number: int
@@ -67,11 +67,11 @@ class Step:
     """A step to be made.
 
     Attributes:
-        number: Its number among all steps of the pool; older steps have lower numbers.
+        number: Index of the step among all steps of the pool; older steps have lower indices.
         plan: The plan of the step.
-        is_watched: See Maker.make.
-        worker: The worker that makes it; None before it is sent.
-        made: The result; None until it has arrived.
+        is_watched: Whether the worker records each stage call.
+        worker: The worker that makes the step; None before the step is sent.
+        made: The finished step; None until it has arrived.
     """
 
     number: int
@@ -125,7 +125,7 @@ class WorkerPool:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the workers were not ended, and the process still has the same connection to the cluster."""
+        """Whether the workers were not ended, and the process still has the connection with which it started them."""
         ray = self._ray
         return (
             self._end.alive
@@ -134,11 +134,11 @@ class WorkerPool:
         )
 
     def machines(self) -> list[str]:
-        """Return the machines on which workers have started."""
+        """Return the names of the machines on which workers have started."""
         return [worker.machine for worker in list(self._workers) if worker.machine]
 
     def start(self, plan: Plan, *, is_watched: bool) -> Step:
-        """Queue a step for the least busy worker, and return a handle."""
+        """Queue a step for the least busy worker, and return the step as the handle for `receive`."""
         step = Step(next(self._numbers), plan, is_watched)
         self._unsent.append(step)
         self._advance()
@@ -150,7 +150,7 @@ class WorkerPool:
         return sum(1 for _ in itertools.takewhile(lambda step: step.made is not None, handles))
 
     def receive(self, handle: Step) -> SentStep:
-        """Wait for the oldest step that was not received yet.
+        """Wait for the oldest step that was not received yet, and return it.
 
         Raises:
             ClusterError: Workers were replaced too often, or cannot make the step.
@@ -191,7 +191,7 @@ class WorkerPool:
                     self._ray.cancel(ref)
 
     def describe_remote_threads(self, seconds: float) -> str:
-        """Describe what the workers' threads do; any thread may call it."""
+        """Return a text about what the workers' threads do; any thread may call it."""
         workers = list(self._workers)
         asked = {
             worker.number: worker.actor.describe_threads.options(concurrency_group="ask").remote()
@@ -227,7 +227,7 @@ class WorkerPool:
             self._send(self._unsent.pop(0), worker)
 
     def _take_in(self, ref: Any, worker: Worker, step: Step | None) -> None:
-        """Store a result. An error that ends the loop is raised after all previous steps were received."""
+        """Store a result of Ray; an error that ends the loop is raised after all previous steps were received."""
         errors = self._ray.exceptions
         try:
             result = self._ray.get(ref, timeout=self._options.deadline_seconds)
@@ -308,7 +308,7 @@ class WorkerPool:
         return min(free, key=lambda worker: loads[worker.number], default=None)
 
     def _loads(self) -> Counter[int]:
-        """Return the number of steps of each worker, by its number."""
+        """Return for the index of each worker how many steps it has."""
         pending = list(self._pending.values())
         return Counter(worker.number for worker, step in pending if step is not None)
 

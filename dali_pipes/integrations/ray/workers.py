@@ -1,4 +1,4 @@
-"""RayWorkers: the user's choice of Ray actors that make the batches of a loader."""
+"""Let the user choose the Ray actors that make the batches of a loader (RayWorkers)."""
 
 import math
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ _PLACEMENT = (*_WHERE, "memory", "resources", "runtime_env")
 
 @dataclass(frozen=True)
 class RayWorkers:
-    """Actors of a Ray cluster that read, decode and augment for a `Loader`; the batches are the same as without them.
+    """Actors of a Ray cluster that read, decode and augment for a `Loader`; they do not change its batches.
 
     Args:
-        count: Number of actors, at least 1. ``prefetch + count`` batches are in flight at once.
-        num_cpus: Cores of each actor. An actor has as many threads, at least one.
+        count: Count of actors, at least 1. ``prefetch + count`` batches are in flight at once.
+        num_cpus: CPU cores of each actor. An actor has as many threads, at least one.
         address: ``HOST:PORT`` of the cluster; "auto" for the cluster of this machine; "local" for one on this machine
             alone. None uses ``RAY_ADDRESS``, else "local". If this process is connected already, every value except
             HOST:PORT uses that connection.
@@ -62,28 +62,28 @@ class RayWorkers:
 
     @property
     def num_threads(self) -> int:
-        """Number of threads of an actor."""
+        """Count of threads of each actor."""
         return max(1, math.ceil(self.num_cpus))
 
     @property
     def resources(self) -> dict[str, float]:
-        """Resources that an actor needs on its machine, by Ray's names."""
+        """Amounts of the resources that an actor needs on its machine, by Ray's names."""
         memory = {"memory": size} if (size := self.placement.get("memory")) else {}
         return {"CPU": self.num_cpus, **memory, **self.placement.get("resources", {})}
 
     @property
     def where(self) -> dict[str, Any]:
-        """Options that restrict the machines of the actors."""
+        """The options of `placement` that restrict on which machines the actors may run."""
         return {name: value for name, value in self.placement.items() if name in _WHERE}
 
     @property
     def description(self) -> str:
-        """The needs of an actor as text, for messages."""
+        """The resources that an actor needs, as text for messages."""
         return describe(self.resources) + f" with placement={self.where}" * bool(self.where)
 
     @property
     def actor_options(self) -> dict[str, Any]:
-        """Options of the actors for Ray; without restarts, because WorkerPool replaces dead actors."""
+        """Ray's options for the actors; they forbid restarts, because WorkerPool replaces dead actors."""
         return {
             "scheduling_strategy": "SPREAD",
             **self.placement,

@@ -43,7 +43,7 @@ count = _instruction("llvm.ctpop.i64", 1)
 """Return the number of set bits."""
 
 lowest = _instruction("llvm.cttz.i64", 1, False)
-"""Return the number of the lowest set bit; 64 if there is none."""
+"""Return the index of the lowest set bit; 64 if no bit is set."""
 
 
 def _deposit(word: Any, members: Any) -> Any:
@@ -91,4 +91,4 @@ one_by_one = inlined(_deposit), inlined(_choose)
 deposit, choose = map(inlined, _at_once()) if has_fast_pdep() else one_by_one
 """deposit(word, members): Scatter the top bits of a word into the set positions of `members`, the highest bit into the
 lowest position (pdep of the reversed word). choose(members, number): Return only the set bit of `members` with `number`
-set bits below it; 0 if there is none."""
+set bits below it; 0 if no bit is."""

@@ -32,7 +32,7 @@ _NONE, _PAST_CORNER = np.uint64(0), np.uint64(1 << CORNER)
 
 
 def _decode_scans(address: int, own: int) -> int:
-    """Execute the job for a file whose header was read up to its first scan.
+    """Decode the crop, judge the file, or both, as the job requests; the header was read up to the first scan.
 
     Args:
         address: Address of the memory, with the crop already found. An empty crop requests only the verdict.
@@ -61,7 +61,7 @@ def _decode_scans(address: int, own: int) -> int:
 
 @inlined
 def _allot_rows(memory: Any, scans: Any, start: int, stop: int) -> bool:
-    """Allot zeroed memory for one MCU row of blocks and masks; return whether the memory suffices."""
+    """Allot and zero memory from `start` to `stop` for an MCU row of blocks and masks; return whether it suffices."""
     free = start
     for component in range(memory.header.components):
         plane, part = memory.planes[component], scans.parts[component]
@@ -102,7 +102,7 @@ def _decode_rows(address: int, memory: Any, scans: Any, own: int) -> int:
 
 @inlined
 def _check_ends(scans: Any) -> int:
-    """Return a status: whether all scans, read to their last MCU, end there."""
+    """Return GOOD if every scan, whose MCUs were all read, ends after its last MCU; else another status."""
     for number in range(scans.num_scans):
         scan = scans.scans[number]
         status = end_interval(scan.feed)
@@ -123,7 +123,7 @@ def _clear_masks(header: Any, scans: Any) -> None:
 
 @kernel
 def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
-    """Read the codes of a scan that belong to an MCU row of the image; returns a status."""
+    """Read the codes of a scan that belong to an MCU row of the image and return a status."""
     scan = scan_at(address)
     for line in range(scan.height):
         row = mcu_row * scan.height + line

@@ -32,8 +32,8 @@ feed, intervals: Position of reading; see ``dali_pipes/jpeg/memory.py``.
 kind: DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE or SEQUENTIAL.
 end: Address of the marker behind it.
 first, last: Its band of coefficients; the last one is included.
-low: Bit position of its numbers.
-empty: Number of following blocks without new coefficients.
+low: Bit position of the numbers that the scan brings.
+empty: Count of following blocks without new coefficients.
 num_units, units: Blocks of its MCU.
 columns, rows, height: MCUs across and down; and MCU rows of the scan per MCU row of the image.
 spare: Address of a block for coefficients that are not needed.
@@ -62,7 +62,7 @@ _SCANS = np.dtype(
 )
 """All scans of a file.
 
-num_scans, num_tables: Number of scans and tables in use.
+num_scans, num_tables: Counts of scans and of tables in use.
 known: The lowest bit that the scans so far bring of each coefficient of each component; UNKNOWN before the first scan.
 quant: The quantisation steps of each component, row by row.
 spare: A block for coefficients that are not needed."""

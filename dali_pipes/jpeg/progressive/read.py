@@ -35,8 +35,8 @@ def _read_columns(address: int, column: int, stop: int) -> int:
 
     Args:
         address: Address of the scan.
-        column: The first MCU.
-        stop: The MCU after the last one.
+        column: Column of the first MCU.
+        stop: Column after that of the last MCU.
 
     Returns:
         A status.
@@ -81,7 +81,7 @@ def _read_columns(address: int, column: int, stop: int) -> int:
 
 @inlined
 def _read_ac(buffer: Any, bits: Any, position: int, at: int, unit: Any, scan: Any) -> Any:
-    """Read a band of the unit's block in a column; return buffer, bits, position, number of empty blocks that follow, status."""
+    """Read a band of one block; return buffer, bits, position, the count of empty blocks that follow, and a status."""
     masks = unit.masks + MASK_BYTES * (at * unit.across + unit.column)
     buffer, bits, position, mask, last, empty = read_band(
         buffer, bits, position, unit, address_of(unit, at, scan.spare), scan.offsets,

@@ -40,7 +40,7 @@ def refine_block(
     """Refine a band of the block in a column by one bit; at least 56 bits must be read ahead.
 
     Returns:
-        Buffer, bits, position, and the number of empty blocks that follow (-1 if a code is invalid).
+        Buffer, bits, position, and the count of empty blocks that follow (-1 if a code is invalid).
     """
     out = address_of(unit, at, scan.spare)
     masks = unit.masks + MASK_BYTES * at
@@ -65,8 +65,8 @@ def _read_new(
     """Read the new coefficients of a block, and one bit of each known coefficient between them.
 
     Returns:
-        Buffer, bits, position, the coefficients after the last new one, those that grow, and the number of empty blocks
-        that follow (-1 if a code is invalid).
+        Buffer, bits, position, the mask of the coefficients after the last new one, the mask of the coefficients that
+        grow, and the count of empty blocks that follow (-1 if a code is invalid).
     """
     ahead = (ONE << np.uint64(scan.last) << ONE) - (ONE << np.uint64(scan.first))
     band, grown, added, empty = ahead, ZERO, ZERO, signed(0)
@@ -134,7 +134,7 @@ def _grow(members: Any, out: int, low: int, offsets: Any) -> None:
 
 @kernel
 def _finish_slowly(buffer: Any, bits: Any, position: int, found: int, unit: Any) -> Any:
-    """Read a code that no entry decodes completely; return buffer, bits, position, and its complete entry or -1."""
+    """Read a code that no table entry decodes completely; return buffer, bits, position, and a full entry or -1."""
     symbol, length = finish_code(buffer, found >> 16, unit.ac_search, unit.ac_symbols)
     buffer <<= np.uint64(length)
     bits -= np.uint64(length)

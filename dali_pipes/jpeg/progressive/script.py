@@ -44,7 +44,7 @@ def _read_scans(address: int, own: int) -> int:
 
     Args:
         address: Address of the decoder's memory; the header was read up to the first scan.
-        own: Address of the memory for scans, written.
+        own: Address of the memory for the records of scans, written.
 
     Returns:
         A status.
@@ -78,7 +78,7 @@ def _check_complete(header: Any, scans: Any) -> int:
 
 @inner
 def _read_scan(body: int, size: int, memory: Any, scans: Any) -> int:
-    """Read a scan header and make its tables; returns a status."""
+    """Read a scan header and make its tables, and return a status."""
     header = memory.header
     components = signed(load_u8(body))
     if not (1 <= components <= header.components and size == 4 + 2 * components):
@@ -128,7 +128,7 @@ def _find_kind(scan: Any, high: int, components: int, progressive: bool) -> int:
 
 @inner
 def _next_component(header: Any, before: int, name: int) -> int:
-    """Return the component with an identifier, after another one in frame order; -1 if there is none."""
+    """Return the index of the component with identifier `name` after component `before`; -1 if no later one has it."""
     for component in range(before + 1, header.components):
         if header.ids[component] == name:
             return component
@@ -137,7 +137,7 @@ def _next_component(header: Any, before: int, name: int) -> int:
 
 @inner
 def _note_bits(scans: Any, scan: Any, component: int, high: int) -> int:
-    """Record the bits that a scan brings, if they directly follow the bits of earlier scans; returns a status."""
+    """Record the bits that a scan brings, if they directly follow the bits of earlier scans, and return a status."""
     if component < 0 or (scan.first > 0 and scans.known[component, 0] == UNKNOWN):
         return ODD_SCANS
     for coefficient in range(scan.first, scan.last + 1):
@@ -149,7 +149,7 @@ def _note_bits(scans: Any, scan: Any, component: int, high: int) -> int:
 
 @inner
 def _latch_steps(memory: Any, scans: Any, scan: Any, component: int) -> int:
-    """Copy a component's quantisation steps at the time of its first scan, like libjpeg; returns a status."""
+    """Copy a component's quantisation steps at the time of its first scan, like libjpeg, and return a status."""
     if scan.kind not in (DC_FIRST, SEQUENTIAL):
         return GOOD
     number = memory.header.quant[component]
@@ -161,7 +161,7 @@ def _latch_steps(memory: Any, scans: Any, scan: Any, component: int) -> int:
 
 @inner
 def _add_units(memory: Any, scans: Any, scan: Any, component: int, tables: int, alone: bool) -> int:
-    """Add a component's blocks to the MCU of a scan; returns a status."""
+    """Add a component's blocks to the MCU of a scan and return a status."""
     header, kind = memory.header, scan.kind
     across = 1 if alone else header.across[component]
     down = 1 if alone else header.down[component]

@@ -1,4 +1,4 @@
-"""Background threads that never delay the loop: repeated calls, calls with a time limit, and visible warnings."""
+"""Do work in background threads that never delay the loop, limit the time of calls, and warn visibly."""
 
 import atexit
 import logging
@@ -26,7 +26,7 @@ class RepeatingThread:
     Args:
         name: Name of the thread.
         seconds: Seconds between two calls.
-        work: Called with False, and a last time with True when the thread ends.
+        work: The function; it is called with False, and a last time with True when the thread ends.
     """
 
     def __init__(self, name: str, seconds: float, work: Callable[[bool], None]) -> None:

@@ -39,7 +39,7 @@ class FolderBoard:
         folder: The folder; it is created with the first report.
 
     Attributes:
-        name: Equal for boards of the same folder.
+        name: Identifies the folder: boards of one folder have one name.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,7 +62,7 @@ class FolderBoard:
             raise BoardError(f"the folder {self._folder} cannot be written to: {error}") from error
 
     def read(self, rank: int) -> bytes | None:
-        """Return the latest report of a rank; None if there is none.
+        """Return the latest report of a rank; None if the rank has not written one.
 
         Raises:
             BoardError: The folder cannot be read.
@@ -89,7 +89,7 @@ class StoreBoard:
         store: The store of the group.
 
     Attributes:
-        name: Equal for boards of the same store.
+        name: Identifies the store: boards of one store have one name.
         failure: Why the store can no longer be reached; "" if it can.
 
     Raises:
@@ -118,7 +118,7 @@ class StoreBoard:
         self._ask(lambda: self._store.set(str(rank), report.decode()))
 
     def read(self, rank: int) -> bytes | None:
-        """Return the latest report of a rank; None if there is none.
+        """Return the latest report of a rank; None if the rank has not written one.
 
         Raises:
             StoreGoneError: The store cannot be reached.
@@ -163,7 +163,7 @@ def _without_prefixes(store: Any) -> Any:
 
 
 def _idle_connection(store: Any) -> socket.socket | None:
-    """Return a connection to the server of a store, which closes when the server ends; None if there is no server."""
+    """Return a connection to a store's server, which closes when the server ends; None if the store has no server."""
     base = _without_prefixes(store)
     if isinstance(base, _dist.TCPStore):
         # Without this connection the board works, but torch writes to stderr when the server ends.
@@ -189,10 +189,10 @@ alive."""
 
 
 def group_board() -> tuple[StoreBoard, int, int] | None:
-    """Return the board of torch's process group, this process's rank and the number of ranks; None without a store.
+    """Return the board of torch's process group, this process's rank and the world size; None without a store.
 
     Raises:
-        BoardError: The store cannot be reached, or is a file.
+        BoardError: The store cannot be reached, or is a FileStore.
     """
     store = group_store()
     if store is None:

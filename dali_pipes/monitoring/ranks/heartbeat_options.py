@@ -1,4 +1,4 @@
-"""Heartbeat: the options of reports between ranks (`heartbeat_sender`) and of stall reports (`watch`)."""
+"""Define the options of reports between ranks (`heartbeat_sender`) and of stall reports (`watch`)."""
 
 import math
 import os
@@ -15,7 +15,7 @@ _ALLOWED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """The interval and the place of reports between ranks, and the time after which a loop without a batch is reported.
+    """Options of the reports between ranks, and of the reports about loops that get no batch.
 
     Attributes:
         folder: A folder that all ranks of this run share, and no other run; each rank keeps one small file there,

@@ -14,8 +14,8 @@ _REPEAT_SECONDS = 600.0
 """Seconds between two warnings about the same late rank: one every few seconds would be noise."""
 
 _TIMES_LATE = 2
-"""Consecutive comparisons, each of new reports, after which a rank is called late. Saving a checkpoint makes it late
-only once."""
+"""How many comparisons in a row, each of new reports, must find a rank late before a warning. Saving a checkpoint makes
+a rank late only once."""
 
 Warned = dict[tuple[int, str], float]
 """Time of the last warning for each rank and stage."""
@@ -30,10 +30,10 @@ class HeartbeatSender:
     Args:
         board: Where the reports are written.
         rank: This rank.
-        world_size: Number of ranks.
+        world_size: Count of ranks.
         every_seconds: Seconds between two reports.
         make_report: Returns a report of this rank.
-        warned: The warnings so far, shared by the loops of a loader.
+        warned: Times of the warnings so far; all loops of a loader share this dictionary.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class HeartbeatSender:
         self._loops.append(self)
 
     def send_report(self, is_last: bool) -> None:
-        """Send a report. Unless it is the last one, warn about late or silent ranks if no rank before this one is live."""
+        """Send a report of this rank; if it is the first live rank, warn about late or silent ranks, too."""
         is_latest = self._loops[-1:] == [self]
         if is_last and self in self._loops:
             self._loops.remove(self)
@@ -85,7 +85,7 @@ class HeartbeatSender:
         )
 
     def _is_first(self, now: float) -> bool:
-        """Return whether all ranks before this one have been silent for long enough."""
+        """Return whether this is the first live rank: all lower ranks have been silent for long enough."""
         for rank in range(self._rank):
             # One at a time, so that most ranks read only the first report, not all N.
             self._peers.read([rank], now)
@@ -129,13 +129,13 @@ class _Latest:
 
 
 class PeerReports:
-    """The latest report of each rank, with ages by this rank's clock, because the clocks of machines may differ.
+    """Keeps the latest report of each rank, with ages by this rank's clock: clocks of machines may differ.
 
     A report that never changed may come from an earlier run, so its rank does not count as live.
 
     Args:
-        board: Where the reports are.
-        rank: This rank; its own reports are live from the first on.
+        board: The board that holds the reports.
+        rank: This rank; its own reports count as live from the first on.
     """
 
     def __init__(self, board: Board, rank: int) -> None:

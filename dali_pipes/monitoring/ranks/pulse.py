@@ -1,4 +1,4 @@
-"""The progress of a loop, and its rates and shares over the last half minute."""
+"""Track the progress of a loop, and its rates and shares over the last half minute."""
 
 import threading
 from collections import Counter, deque
@@ -20,7 +20,7 @@ _FEWEST_HITS, _MOST_OF = 3, 0.5
 
 
 class Pulse:
-    """The progress of a loop. The training thread writes it (3 us per batch), other threads read it.
+    """The progress of a loop, which the training thread writes (3 us per batch) and other threads read.
 
     A loop begins by waiting for its first batch.
 
@@ -28,13 +28,13 @@ class Pulse:
         epoch: The epoch of the loop.
 
     Attributes:
-        steps: Number of batches that were handed over.
-        samples: Number of rows in these batches.
-        first: Time of the first batch, by `clock`; None before it.
-        bad_samples: Number of bad samples in these batches.
+        steps: Count of batches that were handed over.
+        samples: Count of rows in these batches.
+        first: Time of the first batch, by `clock`; None before the first batch.
+        bad_samples: Count of bad samples in these batches.
         thread: Ident of the training thread.
-        account: Asks the helper process or the Ray workers what they are doing. Takes the longest time to wait in
-            seconds; returns "" without an answer.
+        account: A function that asks the helper processes or Ray workers what they are doing. It takes the longest time
+            to wait, in seconds, and returns a text, "" without an answer.
     """
 
     def __init__(self, epoch: int) -> None:
@@ -77,7 +77,7 @@ class Pulse:
 
     @property
     def state(self) -> State:
-        """What the process waits for; see `RankReport`."""
+        """What the process waits for: "loader", "training loop" or "over"; see `RankReport`."""
         if self._is_over:
             return "over"
         return "training loop" if self._asked is None else "loader"
@@ -98,7 +98,7 @@ def _no_account(_seconds: float) -> str:
 
 
 class _Sums(NamedTuple):
-    """Sums of a loop at one moment."""
+    """Counts and times of a loop, summed up to one moment."""
 
     at: float
     samples: int
@@ -108,11 +108,11 @@ class _Sums(NamedTuple):
 
 
 class Window:
-    """Rates and shares over the last half minute of a loop.
+    """Measures rates and shares of a loop over its last half minute.
 
     Args:
         pulse: The loop.
-        recorder: Records the work of the loop's stages.
+        recorder: Has the counts of the loop's stages.
     """
 
     def __init__(self, pulse: Pulse, recorder: Recorder) -> None:

@@ -1,4 +1,4 @@
-"""RankReport: the progress of a rank, which it sends with every heartbeat."""
+"""Define RankReport, the progress of a rank, which the rank sends with every heartbeat."""
 
 import json
 import time
@@ -20,26 +20,26 @@ class RankReport:
 
     Attributes:
         rank: The rank.
-        host: Name of its machine.
-        pid: Id of its process.
-        number: Counts the reports of the rank; a rank is silent if the number does not change.
-        at: Time of writing, in seconds since 1970 by the clock of its machine.
-        loop: Equal for loops over the same data; only reports with the same value are compared.
-        epoch: The epoch of its loop.
-        steps: Number of steps of that epoch that were handed over.
+        host: Name of the rank's machine.
+        pid: Id of the rank's process.
+        number: Count of the reports that the rank has written; a rank whose count does not change is silent.
+        at: Time at which the report was written, in seconds since 1970 by the clock of the rank's machine.
+        loop: A text that identifies the data of the loop; only reports with equal texts are compared.
+        epoch: The epoch of the rank's loop.
+        steps: Count of steps of that epoch that were handed over.
         state: What the process waits for: "loader" for a batch, "training loop" for anything else (also a collective),
             "over" after the end of a loop.
-        state_seconds: Duration of the present state.
-        waits_for: The present work of the loader, if it takes long; else "".
-        window_seconds: Length of the window; 0 before the first batch.
-        samples: Number of samples that were handed over in the window.
+        state_seconds: Duration of the present state in seconds.
+        waits_for: A text about the loader's present work, if it takes long; else "".
+        window_seconds: Length of the window in seconds; 0 before the first batch.
+        samples: Count of samples that were handed over in the window.
         wait_seconds: Seconds of the window in which the training loop waited for batches.
         stages: Seconds per sample of each stage in the window, summed over all threads.
         core_shares: For each stage, the share of that time, 0 to 1, in which the threads had a core.
         file: The file that was read most often in the window; "" if no file stands out.
-        whole_images: Number of images in the window that our JPEG decoder left to another decoder, by kind.
-        bad_samples: Number of bad samples in the loop.
-        age_seconds: Age of the report; its reader sets it, and it is not written.
+        whole_images: Count of images in the window that our JPEG decoder left to another decoder, by kind.
+        bad_samples: Count of bad samples in the loop.
+        age_seconds: Age of the report in seconds, set by the rank that reads it; not part of the written report.
     """
 
     rank: int

@@ -1,4 +1,4 @@
-"""A table of the progress of all ranks, and the ranks that delay the others, with stage and reason."""
+"""Show the progress of all ranks in a table, and find the ranks that delay the others, with stage and reason."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -78,12 +78,12 @@ def _row(report: RankReport) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LateRank:
-    """A rank that is late.
+    """A rank that delays the others.
 
     Attributes:
         rank: The rank.
-        stage: The stage that takes longer there than elsewhere; "" if there is none.
-        text: A sentence about the rank.
+        stage: The stage that takes longer on this rank than on the others; "" if no stage does.
+        text: A sentence with the rank, the delay and its reason.
     """
 
     rank: int
@@ -112,7 +112,7 @@ def find_late(reports: Sequence[RankReport]) -> list[LateRank]:
 
 
 def _symptom(report: RankReport, others: Sequence[RankReport]) -> str:
-    """Return why a rank counts as late; "" if it is not late."""
+    """Return the reason why a rank counts as late; "" if it is not late."""
     usual = median(one.wait_share for one in others)
     if report.wait_share >= usual + _MORE_WAITING:
         return (

@@ -35,7 +35,7 @@ class FilePlace(NamedTuple):
 
     Attributes:
         file: Path or URL; "" if unknown.
-        part: A description of the bytes that are read, or "".
+        part: A description of the bytes of the file that are read; "" if unknown.
     """
 
     file: str
@@ -49,9 +49,9 @@ class ThreadNow(NamedTuple):
     """A snapshot of a thread.
 
     Attributes:
-        name: See `threading.Thread.name`.
-        ident: See `threading.Thread.ident`.
-        frame: Its innermost frame.
+        name: Name of the thread.
+        ident: Identifier of the thread, `threading.Thread.ident`.
+        frame: The thread's innermost frame.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ThreadNow(NamedTuple):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is an idle thread of a pool."""
+        """Whether the thread belongs to a pool and waits for work."""
         code = self.frame.f_code
         parts = Path(code.co_filename).parts[-3:]
         return code.co_name == "_worker" and parts == ("concurrent", "futures", "thread.py")
@@ -162,7 +162,7 @@ def _frames_outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _file_in(frame: FrameType) -> FilePlace:
-    """Return the file that the variables of a frame name."""
+    """Return the file that a local variable of a frame, or an attribute of one, names."""
     values = frame.f_locals
     owner = values.get("self")
     names = [values.get(name) for name in _LOCALS]

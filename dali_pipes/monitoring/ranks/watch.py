@@ -1,4 +1,4 @@
-"""Watch: threads that monitor the loops of a loader, report a loop without a batch, and send heartbeats."""
+"""Watch the loops of a loader in threads that report a loop without a batch, and send heartbeats."""
 
 import os
 import socket
@@ -43,7 +43,7 @@ class Watch:
     Args:
         heartbeat: Intervals of reports and stall reports; None switches both off.
         recorder: Records the work of the stages.
-        data: A text that is equal on all ranks for the same data, and cheap to compute.
+        data: A text that identifies the data: it is equal on all ranks that load the same data.
     """
 
     def __init__(self, heartbeat: Heartbeat | None, recorder: Recorder, data: str) -> None:
@@ -57,7 +57,13 @@ class Watch:
         return Watch, (self._heartbeat, self._recorder, self._data)
 
     def begin(self, process: Process, epoch: int, ending: ExitStack) -> Pulse:
-        """Monitor a loop until `ending` is closed."""
+        """Start monitoring a loop, and return the Pulse to which the loop reports its progress.
+
+        Args:
+            process: Rank and world size.
+            epoch: The epoch of the loop.
+            ending: Closing it ends the monitoring.
+        """
         pulse = Pulse(epoch)
         if self._heartbeat is not None:
             membership, rank, _ = _find_membership(self._heartbeat, process)
@@ -89,7 +95,7 @@ class Watch:
 def _find_membership(
     heartbeat: Heartbeat | None, process: Process
 ) -> tuple[Membership | None, int, str]:
-    """Return this process's board (None without one), its rank, and why there is no board."""
+    """Return the board with rank and world size (None without a board), this rank, and why the board is missing."""
     membership: Membership | None = None
     why = ""
     if heartbeat is None:
@@ -115,10 +121,10 @@ class LoopWatch:
     Args:
         heartbeat: Intervals of reports and stall reports.
         pulse: The progress of the loop.
-        recorder: Records the work of its stages.
-        loop: Equal for loops over the same data; see `RankReport`.
-        membership: The board with rank and number of ranks, or None; and this rank.
-        warned: See `HeartbeatSender`.
+        recorder: Records the work of the loop's stages.
+        loop: A text that identifies the data of the loop; see `RankReport`.
+        membership: The board with rank and world size, or None; and this rank.
+        warned: Times of the warnings so far; see `HeartbeatSender`.
     """
 
     def __init__(

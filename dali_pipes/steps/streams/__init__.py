@@ -1,1 +1,1 @@
-"""Loading streams (data that can only be read forward): shards divided among ranks, a shuffle buffer, exact resume."""
+"""Load streams (data that can only be read forward): divide shards among ranks, shuffle in a buffer, resume exactly."""

@@ -1,4 +1,7 @@
-"""The fetch stage of a stream: threads may request the steps of a loop in any order; they are read in step order."""
+"""The fetch stage of a stream: threads may request the steps of a loop in any order; steps are read in their order.
+
+A lane is the sequence of samples that one reader of the stream yields; see `dali_pipes.steps.streams.lane`.
+"""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -25,7 +28,7 @@ from readers.storage.traffic import counted
 
 
 class _Loop:
-    """The lane of a loop; makes threads read its steps in order."""
+    """Reads the lane of one loop, and makes threads read the loop's steps in order."""
 
     def __init__(self) -> None:
         self.lane: Lane | None = None
@@ -50,7 +53,7 @@ class _Loop:
                 )
 
     def end(self, *, for_all: bool) -> None:
-        """Allow the next step to be read, or end the loop for all waiting threads."""
+        """Let the thread of the next step read; with `for_all`, end the loop for all waiting threads instead."""
         with self._turn:
             self._step += 1
             self._has_ended |= for_all
@@ -58,12 +61,12 @@ class _Loop:
 
 
 class Readers:
-    """The lanes of the running loops.
+    """Reads the steps of all running loops from a stream; each loop has a lane of its own.
 
     Several threads may request the steps of a loop; each waits until the previous steps are read.
 
     Args:
-        alone: Whether a new loop ends the earlier ones, as in a helper process, which does not notice when a loop ends.
+        alone: Whether a new loop ends the earlier loops. A helper process needs this: it is not told when a loop ends.
     """
 
     def __init__(self, *, alone: bool = False) -> None:
@@ -127,8 +130,8 @@ class Readers:
 class StreamFetcher(Fetcher):
     """Reads the samples of plans from a stream; see Fetcher.
 
-    The draws of a sample depend on its index: its number in the shard plus the number of the shard times 2**32. If the
-    shards are read again within an epoch, the sample gets different draws.
+    The draws of a sample depend on its index in the dataset, which is the sample's index in the shard plus the index of
+    the shard times 2**32. If the shards are read again within an epoch, the sample gets different draws.
     """
 
     readers: Readers = field(default_factory=Readers)
@@ -154,7 +157,8 @@ class StreamFetcher(Fetcher):
     ) -> tuple[Sample | BadSample, int] | None:
         """Return a substitute from the same step, or from near it if all samples of the step are bad.
 
-        Its draws are those of the next turn.
+        Also return the repeat for the substitute's draws: that of the next pass over the shards, so that the substitute
+        gets other draws than the sample itself.
         """
         assert isinstance(plan, StreamPlan)
         bad, num_own = {record.index for record in records}, len(plan.positions)
@@ -171,7 +175,7 @@ class StreamFetcher(Fetcher):
     def identities(
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the numbers on which the draws depend, int64 [n]."""
+        """Return the numbers from which the parameters of samples are drawn, int64 [n]."""
         return indices + repeats * self.stream_order.span
 
     @property

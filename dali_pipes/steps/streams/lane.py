@@ -1,4 +1,7 @@
-"""A lane: the samples that one reader of a stream yields, in order; reading can start at any position."""
+"""A lane: the samples that one reader of a stream yields, in order; reading can start at any position.
+
+If an epoch is longer than the stream, a reader reads its shards several times. Each pass over them is a turn.
+"""
 
 import zlib
 from collections import deque
@@ -14,14 +17,16 @@ from readers.datasets.stream import Stream
 
 
 class Mark(NamedTuple):
-    """Where to start reading so that a lane resumes at a position. The samples and their order do not depend on it.
+    """The shard from which a lane must be read again to resume at a position; a state stores it.
+
+    A mark only saves reading: without it, a lane yields the same samples after reading the epoch from the start.
 
     Attributes:
-        turn: Number of complete passes over the lane's shards before.
+        turn: Index of the turn (pass over the lane's shards) to which the position belongs.
         start: Position in the lane at which that turn began.
-        shard: The first needed shard, as its number among the lane's shards of this turn.
-        first: Number of that shard's first sample within the turn.
-        check: CRC-32 of the key of the last sample before the position.
+        shard: Index of the first needed shard among the lane's shards of this turn.
+        first: Index within the turn of that shard's first sample.
+        check: CRC-32 of the key of the last sample before the position, to detect that the stream has changed.
     """
 
     turn: int
@@ -31,19 +36,19 @@ class Mark(NamedTuple):
     check: int
 
 
-# The start of a turn, before any sample was read.
+# The start of an epoch, before any sample was read.
 _START = Mark(0, 0, 0, 0, 0)
 
 
 class Given(NamedTuple):
-    """A sample of a lane, and the turn in which it was read."""
+    """A sample of a lane, and the index of the turn (pass over the shards) in which it was read."""
 
     sample: Sample | BadSample
     turn: int
 
 
 class _Entry(NamedTuple):
-    """A sample on its way through the buffer; None for a sample before a mark, which is not read again."""
+    """A sample in the shuffle buffer; `sample` is None if it lies before the mark and so is not read again."""
 
     shard: int
     first: int
@@ -65,11 +70,12 @@ class LaneSpec:
         stream: The shards.
         seed: Seed of the shuffle.
         epoch: The epoch.
-        lane: Number of this lane.
-        num_lanes: Number of lanes among which the shards are divided.
-        window: Samples in the shuffle buffer; None keeps the stored order of shards and samples.
+        lane: Index of this lane.
+        num_lanes: Count of lanes among which the shards are divided.
+        window: Size of the shuffle buffer in samples; None keeps the stored order of shards and samples.
         repeats: Whether the shards are read again after the last one.
-        num_near: Samples before and after a position that `Lane.near` returns; they are kept in memory.
+        num_near: Count of samples before, and of samples after, a position that `Lane.near` returns; the lane keeps
+            them in memory.
     """
 
     stream: Stream
@@ -110,7 +116,7 @@ class Lane:
         self._go_to(place, mark)
 
     def read(self, count: int) -> list[Given]:
-        """Return the next samples, fewer at the end of the lane."""
+        """Return the next `count` samples, or fewer at the end of the lane."""
         given: list[Given] = []
         while len(given) < count and (entry := self._next()) is not None:
             self.place += 1
@@ -125,7 +131,10 @@ class Lane:
         return given
 
     def near(self) -> list[Given]:
-        """Return the samples of the same turn around the present position; they are the same after a resume at its mark."""
+        """Return the samples just before and after the present position, all of the same turn.
+
+        After a resume from this position's mark, the result has the same samples.
+        """
         ahead = self._ahead
         while len(ahead) < self._spec.num_near and not (ahead and ahead[-1] is _TURN_OVER):
             entry = next(self._entries, None)
@@ -153,7 +162,7 @@ class Lane:
         self._buffer.clear()
 
     def _next(self) -> _Entry | None:
-        """Return the next entry, which may be the first of another turn; None at the end of the lane."""
+        """Return the next entry, which may begin another pass over the lane's shards; None at the end of the lane."""
         entry = self._ahead.popleft() if self._ahead else next(self._entries, None)
         if entry is _TURN_OVER:
             self._turn, self._start = self._turn + 1, self.place
@@ -181,7 +190,7 @@ class Lane:
             )
 
     def _all(self, mark: Mark) -> Generator[_Entry]:
-        """Yield all entries from the start of the mark's turn."""
+        """Yield all entries in shuffled order, from the start of the turn to which the mark belongs."""
         spec = self._spec
         while True:
             given = 0
@@ -200,7 +209,7 @@ class Lane:
             yield _TURN_OVER
 
     def _turn_of(self, mark: Mark) -> Iterator[_Entry]:
-        """Yield the entries of a turn in stored order."""
+        """Yield the entries of one turn before the shuffle buffer: shards in the turn's order, samples as stored."""
         spec = self._spec
         key = None if spec.window is None else (spec.seed, spec.epoch, self._turn)
         own = spec.stream.divides_itself

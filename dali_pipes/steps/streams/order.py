@@ -1,4 +1,7 @@
-"""The order of a stream: shards in a random order, then a shuffle buffer. Both depend only on seed, epoch, turn and lane."""
+"""The order of a stream: shards in a random order, then a shuffle buffer.
+
+Both depend only on seed, epoch, lane (one reader's share of the stream) and turn (one pass of a reader over its shards).
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,10 +16,10 @@ from readers.order.permutation import make_keys, permute
 from readers.order.shuffle import Shuffle
 
 UNKNOWN = 1 << 62
-"""Length of an epoch that ends with the stream: more samples than any stream has, and small enough for sums in
-int64."""
+"""Stands for the unknown length of an epoch that ends with the stream: more samples than any stream has, and small
+enough for sums in int64."""
 SHARD_BITS = 32
-"""The index of a sample is its number in the shard, plus the number of the shard times 2**32."""
+"""The index of a sample in the dataset is its index in the shard, plus the index of the shard times 2**32."""
 DEFAULT_WINDOW = 4096
 """Samples in the shuffle buffer: as many as shuffle="block" keeps in open blocks."""
 
@@ -35,7 +38,7 @@ class StreamOrder:
     Attributes:
         stream: The stream.
         seed: Seed of the shuffle.
-        window: Samples in the shuffle buffer; None keeps the stored order of shards and samples.
+        window: Size of the shuffle buffer in samples; None keeps the stored order of shards and samples.
     """
 
     stream: Stream
@@ -52,7 +55,7 @@ class StreamOrder:
 
     @property
     def name(self) -> str:
-        """Name of the shuffle with its parameters, for states."""
+        """Name of the shuffle with its parameters, by which a state identifies the order."""
         if self.window is None:
             return "none, read forward"
         return f"block, read forward(shuffle_window={self.window})"
@@ -60,7 +63,10 @@ class StreamOrder:
     def places(
         self, epoch: int, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the shards of an epoch, repeated cyclically. States are checked with it; it does not locate samples."""
+        """Return for each position a shard of the epoch's order, cyclically, by which states are compared.
+
+        The result does not tell in which shard a sample is: that is only known after reading.
+        """
         key = None if self.window is None else (self.seed, epoch, 0)
         shards = np.array(shards_of(self.stream.num_shards, 0, 1, key), np.int64)
         found = shards[positions % len(shards)]
@@ -73,7 +79,7 @@ def stream_order(
     """Return the order of a stream.
 
     Raises:
-        LoaderError: The order would need random access.
+        LoaderError: `shuffle` needs random access, which a stream does not have.
     """
     if shuffle == "global":
         raise LoaderError(
@@ -90,9 +96,9 @@ def shards_of(
     """Return the shards of one lane in reading order.
 
     Args:
-        num_shards: Number of shards.
-        lane: Number of the lane, which takes every `num_lanes`-th shard of the order, starting with this one.
-        num_lanes: Number of lanes.
+        num_shards: Count of shards of the stream.
+        lane: Index of the lane, which takes every `num_lanes`-th shard of the order, from number `lane` on.
+        num_lanes: Count of lanes.
         key: Seed, epoch and turn of the permutation; None keeps the stored order. A lane has the same shards in every
             turn of an epoch.
     """
@@ -118,7 +124,7 @@ def shuffled(
         entries: The input.
         window: Number of entries in the buffer; 0 does not shuffle.
         numbers: Random numbers >= 0, one for each yielded entry.
-        buffer: An empty list, which this function uses as its buffer; the caller can see the waiting entries in it.
+        buffer: An empty list, which this function uses as its buffer, so that the caller sees which entries wait.
     """
     if window == 0:
         yield from entries

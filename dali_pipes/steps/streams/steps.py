@@ -24,7 +24,7 @@ from dali_pipes.steps.variants import Variants
 from readers import part
 from readers.datasets.stream import Divide, Stream
 
-# Numbers for the loops of this process, by which readers tell their steps apart.
+# Indices of the loops of this process, by which readers tell steps of different loops apart.
 _LOOPS = count()
 
 
@@ -33,19 +33,20 @@ class StreamPlan(Plan):
     """A step of a stream.
 
     Attributes:
-        loop: Number of its loop; the steps of a loop are read in order.
-        lane: Number of the lane that is read.
-        num_lanes: Number of lanes.
+        loop: Index of the step's loop; the steps of a loop are read in order.
+        lane: Index of the lane (the sequence of samples that one reader yields) from which the step is read.
+        num_lanes: Count of lanes.
         first: Position in the lane at which the step begins.
-        count: Number of samples in this step of all ranks that share the lane.
-        skip: Number of this rank's first sample among these.
-        start: Positions of the epoch that all ranks together had received before this step.
+        count: Count of samples of this step over all ranks that share the lane.
+        skip: How many of these samples come before this rank's first sample.
+        start: Count of the epoch's positions that all ranks together had received before this step.
         mark: Before reading: for the first step of a loop, the mark from which to read the lane. After reading: the
-            mark of the next step. None is the start of the epoch.
+            mark of the next step. None stands for the start of the epoch.
         over: Whether the stream ended before this step, which then has no samples and no batch.
-        ends: Whether it is the last step of its epoch, as far as that is known.
-        full_only: Whether an incomplete step counts as over.
-        reserve: The samples of the step, then samples near it; they may replace bad ones. Not sent to other processes.
+        ends: Whether this is the last step of its epoch, as far as that is known.
+        full_only: Whether a step with fewer than `count` samples is dropped and sets `over`.
+        reserve: The samples of the step, then samples near it; they may replace bad samples. Not sent to other
+            processes.
     """
 
     loop: int = 0
@@ -84,15 +85,15 @@ class StreamPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class StreamSteps(EpochSteps):
-    """The steps of an epoch of a stream; their number is the same on every rank.
+    """The steps of an epoch of a stream. Every rank has the same number of steps.
 
-    If ranks divide the shards, each takes the next samples of its own lane. If they divide the samples, there is one
-    lane, and each rank takes its part of the next `global_batch` samples. The length is `UNKNOWN` if an epoch ends with
-    the stream.
+    If ranks divide the shards, each rank reads its own lane (sequence of samples) and takes the next samples of it. If
+    they divide the samples, all ranks read one lane, and each takes its part of the next `global_batch` samples. The
+    length is `UNKNOWN` if an epoch ends with the stream.
 
     Attributes:
         divide: Whether ranks divide shards or samples.
-        saved: Position and mark of the run, for its state; set by `record_position` and `load`.
+        saved: Position and mark that the next loader state stores; set by `record_position` and `load`.
     """
 
     variants: Variants
@@ -175,7 +176,8 @@ class StreamSteps(EpochSteps):
         """Load the entry `stream` of a loader state; return whether its epoch was complete.
 
         Raises:
-            StateMismatchError: It is damaged, or comes from another number of ranks, which divide the shards differently.
+            StateMismatchError: The entry is damaged, or comes from another number of ranks, which divide the shards
+            differently.
         """
         stream = state.get("stream")
         self.saved.clear()
@@ -207,7 +209,7 @@ class StreamSteps(EpochSteps):
         """Yield lines for `Loader.explain` that state what is guaranteed for this stream, and what is not.
 
         Args:
-            name: Name of the order.
+            name: Name of the stream's order, for the lines.
         """
         step = f"{self.global_batch} samples a step, rank {self.rank} of {self.world_size}"
         end = f"last batch: {self.last_batch}"

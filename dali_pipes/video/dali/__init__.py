@@ -1,1 +1,1 @@
-"""Clips with DALI: excerpts of videos, the decoder for them, and canvases of its frames."""
+"""Decode clips with DALI: make excerpts of videos, decode them, and render the frames to canvases."""

@@ -29,7 +29,7 @@ from readers.video import VideoError
 _PART_BYTES = 1 << 30
 
 Rendered = dict[int, tuple[torch.Tensor, ...]]
-"""The canvases of each row's frames, one per view, uint8 [T, height, width, 3]."""
+"""For each row, the canvases of its frames: a tensor per view, uint8 [T, height, width, 3]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Prepared:
 
     Attributes:
         fetched: The step.
-        excerpts: Excerpts by row; rows without one are decoded on the CPU.
+        excerpts: For each row that DALI decodes, the excerpt of its video; all other rows are decoded on the CPU.
         parts: Groups of rows that are pushed together.
     """
 
@@ -116,7 +116,10 @@ class DaliClipDecoder(DecoderByDali):
             self._feed.push(inputs_of(excerpts))
 
     def _take_apart(self, step: Prepared, rows: Sequence[int]) -> Rendered:
-        """Decode clips one by one that DALI refused together; those that it refuses again are left to the CPU."""
+        """Return the canvases of clips that DALI refused together, decoded one by one.
+
+        Clips that DALI refuses again are missing: the CPU decodes them.
+        """
         rendered: Rendered = {}
         for row in rows:
             excerpt = step.excerpts[row]
@@ -142,7 +145,7 @@ class DaliClipDecoder(DecoderByDali):
         return dict(zip(rows, rendered, strict=True))
 
     def _augment(self, fetched: Fetched, rendered: Rendered) -> Pending:
-        """Render the other rows on the CPU, and start augmenting all rows."""
+        """Render the rows that DALI did not decode on the CPU, and start augmenting all rows."""
         others = [row for row in range(len(fetched)) if row not in rendered]
         remaining = start_rendering(self._fetcher, self._augmenter, fetched, others)
         with self._recorder.measure("decode", by_others=True):
@@ -175,14 +178,14 @@ def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:
 def join(
     rendered: Rendered, view: int, others: ViewCanvases, rows: Sequence[int], count: int
 ) -> ViewCanvases:
-    """Merge the canvases of all rows in row order.
+    """Return the canvases of all rows of a view, in row order.
 
     Args:
         rendered: The clips that DALI decoded.
-        view: Number of the view.
-        others: The canvases of `rows`, on the same device, with the same number of canvases per row.
+        view: Index of the view.
+        others: The canvases of `rows`, on the same device, with as many canvases per row.
         rows: The rows that are not in `rendered`, ascending.
-        count: Number of all rows.
+        count: Count of all rows.
     """
     times = len(others) // len(rows) if rows else 0
     starts = {row: number * times for number, row in enumerate(rows)}

@@ -1,4 +1,4 @@
-"""Excerpts: the packets that a clip needs, as a small Matroska file with its own frame numbers.
+"""Make excerpts of videos: the packets that a clip needs, as a small Matroska file with its own frame numbers.
 
 DALI reads a complete file to number its frames, and ignores edit lists and frames that are never displayed. An excerpt
 has neither, and is a hundredth of a long video. Source of the format: RFC 8794 (EBML) and RFC 9559 (Matroska).
@@ -21,11 +21,11 @@ from readers.video import VideoError, VideoInfo, read_packets
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A file with the packets that must be decoded for a clip.
+    """A small video file with the packets that must be decoded for a clip.
 
     Attributes:
         data: uint8 [num_bytes], Matroska.
-        frames: int32 [n], numbers of the clip's frames in this file, ascending, without duplicates.
+        frames: int32 [n], indices in this file of the clip's frames, ascending, without duplicates.
         picks: int64 [T], position in `frames` of each frame of the clip.
         info: Metadata of the video.
     """
@@ -44,12 +44,12 @@ class Excerpt:
 def make_excerpt(
     data: Payload, info: VideoInfo, frames: NDArray[np.int64], backend: Backend
 ) -> Excerpt | None:
-    """Return the packets that a clip needs; None if DALI might decode other frames than FFmpeg, or cannot decode them.
+    """Return the excerpt for a clip; None if DALI might decode other frames of it than FFmpeg, or cannot decode it.
 
     Args:
-        data: The video file.
+        data: The bytes of the video file.
         info: Metadata of the video.
-        frames: int64 [T], the clip's frame numbers in presentation order.
+        frames: int64 [T], the indices of the clip's frames, counted in presentation order.
         backend: Backend of DALI's decoder.
     """
     if not decodes(info, backend):
@@ -109,12 +109,12 @@ _MILLISECOND = 1_000_000  # in nanoseconds, the time unit of the format
 
 
 class Packet(NamedTuple):
-    """An encoded frame.
+    """An encoded frame to write into a Matroska file.
 
     Attributes:
-        number: Frame number in presentation order, which becomes its time in ms.
-        is_keyframe: Whether decoding can start with it.
-        content: Its bytes.
+        number: Index of the frame in presentation order; it becomes the frame's time in ms.
+        is_keyframe: Whether decoding can start with this frame.
+        content: The frame's encoded bytes.
     """
 
     number: int
@@ -129,7 +129,7 @@ def write_matroska(
 
     Args:
         codec: A key of CODEC_IDS.
-        extradata: Codec configuration for the decoder, which it gets before the first packet.
+        extradata: Codec configuration, which the decoder gets before the first packet.
         size: Height and width of the frames before they are turned upright.
         packets: The packets in decoding order.
     """
@@ -161,7 +161,7 @@ _SIMPLE_BLOCK, _FIRST_TRACK, _KEYFRAME = 0xA3, b"\x81", b"\x80"
 
 
 def _cluster(packet: Packet) -> bytes:
-    """Return a cluster of one block: blocks of one cluster can be at most 32,768 ms apart."""
+    """Return a Matroska cluster with one packet: packets of one cluster can be at most 32,768 ms apart."""
     flags = _KEYFRAME if packet.is_keyframe else b"\x00"
     block = b"".join([_FIRST_TRACK, b"\x00\x00", flags, packet.content])  # 0 ms after the cluster
     return _element(_CLUSTER, _number(_TIMESTAMP, packet.number) + _element(_SIMPLE_BLOCK, block))

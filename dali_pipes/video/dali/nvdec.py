@@ -1,4 +1,4 @@
-"""NVDEC, the video decoder of a GPU: whether this process can use it, and its number of engines."""
+"""Find out whether this process can use NVDEC, the video decoder of a GPU, and how many engines it has."""
 
 import ctypes
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Nvdec:
     """The video decoder of a GPU.
 
     Attributes:
-        engines: Number of videos that it decodes at once; _ENGINES_MAX if the driver does not state it.
+        engines: Count of videos that it decodes at once; _ENGINES_MAX if the driver does not state it.
         problem: Why this process cannot use it, and what to do; "" if it can.
     """
 
@@ -29,10 +29,10 @@ class Nvdec:
 
 @cache
 def find_nvdec(device_id: int) -> Nvdec:
-    """Return the NVDEC of a GPU.
+    """Return the properties of a GPU's NVDEC.
 
     Args:
-        device_id: Number of the GPU.
+        device_id: Index of the GPU.
     """
     try:
         library = ctypes.CDLL(LIBRARY)
@@ -67,7 +67,7 @@ class _Caps(ctypes.Structure):
 
 
 def _num_engines(library: ctypes.CDLL, device_id: int) -> int | None:
-    """Return the number of engines that the driver states; None if it states none."""
+    """Return the count of engines that the driver states; None if it does not state one."""
     with torch.cuda.device(device_id):
         torch.empty(1, device="cuda")  # the driver call needs a CUDA context
         caps = _Caps(codec=_H264, chroma=_YUV420)

@@ -1,4 +1,4 @@
-"""Choose the videos for DALI: those whose frames it numbers like FFmpeg, except kinds that it has refused."""
+"""Choose the videos that DALI decodes: those whose frames it numbers like FFmpeg, except kinds that it has refused."""
 
 import warnings
 from collections import Counter
@@ -19,7 +19,7 @@ _ENOUGH = 3
 
 
 class Limits(NamedTuple):
-    """The limits of a decoder for one codec.
+    """What videos of one codec a decoder supports.
 
     Attributes:
         pixel_formats: Supported formats, by FFmpeg's names.
@@ -76,7 +76,7 @@ def decodes(info: VideoInfo, backend: Backend) -> bool:
 
 
 class Refusals:
-    """Counts, by kind of video, DALI's consecutive refusals of videos that it got alone."""
+    """Counts, for each kind of video, how many videos in a row DALI has refused when it got them singly."""
 
     def __init__(self) -> None:
         self._refused: Counter[Kind] = Counter()
@@ -86,7 +86,7 @@ class Refusals:
         return self._refused[_kind(info)] >= _ENOUGH
 
     def note(self, info: VideoInfo, *, decoded: bool, said: str) -> None:
-        """Count a video that DALI got alone; warn when its kind becomes hopeless.
+        """Count the outcome for a video that DALI got alone; warn when DALI is given up for its kind.
 
         Args:
             info: Metadata of the video.

@@ -1,4 +1,4 @@
-"""Grain: a dataset of files, shuffled, mapped and batched in worker processes."""
+"""Baseline of Grain: a dataset of files, shuffled, mapped and batched in worker processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +35,7 @@ class _Load:
     num_ahead=NUM_AHEAD + 2,
 )
 def start(task: Task) -> Iterator[torch.Tensor]:
-    """Shuffle, load and batch in workers; convert the dtype in this process."""
+    """Yield batches that workers shuffle, load and batch; this process converts the dtype."""
     dataset = (
         grain.MapDataset.source(range(len(task.files)))
         .seed(task.seed)

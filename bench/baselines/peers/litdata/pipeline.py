@@ -1,4 +1,4 @@
-"""LitData: chunks made by ``optimize``, streamed repeatedly."""
+"""Baseline of LitData: chunks made by ``optimize``, streamed repeatedly."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -27,7 +27,7 @@ class _Photos(ld.StreamingDataset):  # type: ignore[misc]
     "chunks with encoded bytes, shuffled, ParallelStreamingDataset so that no epoch ends"
 )
 def start(task: Task) -> Iterator[torch.Tensor]:
-    """Write chunks, then read and map in workers."""
+    """Write chunks, then yield batches that workers read and map."""
     chunks = Path(mkdtemp()) / "chunks"
     ld.optimize(
         partial(_sample, task),

@@ -1,4 +1,4 @@
-"""Mosaic Streaming: MDS shards on the local disk."""
+"""Baseline of Mosaic Streaming: MDS shards on the local disk."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ class _Photos(StreamingDataset):  # type: ignore[misc]
 
 @peer_pipeline("MDS shards with encoded bytes, StreamingDataLoader, shuffled by py1e")
 def start(task: Task) -> Iterator[torch.Tensor]:
-    """Write shards, then read and map in workers."""
+    """Write shards, then yield batches that workers read and map."""
     folder = mkdtemp()
     with MDSWriter(out=folder, columns={"image": "bytes", "label": "int"}) as writer:
         for path, label in zip(task.files, task.labels, strict=True):

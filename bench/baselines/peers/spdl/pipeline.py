@@ -1,4 +1,4 @@
-"""SPDL: threads in the trainer's process; FFmpeg decodes, crops, resizes and flips."""
+"""Baseline of SPDL: threads in the trainer's process; FFmpeg decodes, crops, resizes and flips."""
 
 import random
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ _NUM_AHEAD = 2
 
 
 def start(task: Task) -> Pipeline:
-    """Start the pipeline; the batches ahead are its sink's queue, and the batch that waits for room in it."""
+    """Start the pipeline; `num_ahead` counts its sink's queue, and the batch that waits for room in the queue."""
     num_ahead = _NUM_AHEAD + 1
     return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
 
 
 def _batches(task: Task) -> Iterator[torch.Tensor]:
-    """Decode and transform single images in threads, and stack them."""
+    """Yield batches of images that threads decode and transform one by one."""
     crop = task.recipe.operations[0]
     if not isinstance(crop, RandomResizedCrop):
         raise Unable("this peer is written for recipes that begin with RandomResizedCrop")

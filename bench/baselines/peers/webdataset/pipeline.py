@@ -1,4 +1,4 @@
-"""WebDataset: resampled tar shards with a shuffle buffer."""
+"""Baseline of WebDataset: resampled tar shards with a shuffle buffer."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ _NUM_SHARDS_PER_WORKER = 4
 
 @peer_pipeline("tar shards, resampled, a shuffle buffer of 1000, wds.WebLoader")
 def start(task: Task) -> Iterator[torch.Tensor]:
-    """Write shards, then read, shuffle, map and batch in workers."""
+    """Write shards, then yield batches that workers read, shuffle, map and batch."""
     dataset = (
         wds.WebDataset(_write_shards(task), resampled=True, nodesplitter=wds.split_by_node)
         .shuffle(1000)
