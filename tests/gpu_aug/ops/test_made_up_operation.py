@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_aug import Identity, Recipe, RecipeError, apply
+from gpu_aug import HorizontalFlip, Identity, Recipe, RecipeError, apply
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Key, Numbers, Random, Uniform
 from gpu_aug.ops.operation import Operation
@@ -94,3 +94,10 @@ def test_its_numbers_are_counted(operation):
     drawn = Ungated().draw(np.full((4, 5), 0.5), np.full((4, 2), 9))
     assert drawn["apply"].all()
     assert (drawn["key"].shape, drawn["more"].shape) == ((4, 2), (4, 3))
+
+
+def test_a_name_of_this_package_is_taken():
+    """Recipe files and fingerprints know operations by their names, so one name is one operation."""
+    with pytest.raises(TypeError, match="HorizontalFlip is an operation of gpu_aug: give yours"):
+        type("HorizontalFlip", (Operation,), {"__module__": "mine"})
+    assert Operation._classes["HorizontalFlip"] is HorizontalFlip

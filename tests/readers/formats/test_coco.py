@@ -242,6 +242,27 @@ def test_files_are_refused(folder: Path) -> None:
     assert_refused("not a file", folder / "nowhere.json", by=CocoDataset)
 
 
+@pytest.mark.parametrize("value", [{"a": 1}, "abc", 7])
+def test_annotations_that_are_no_list_are_refused(folder: Path, value: Any) -> None:
+    """They exist and cannot be read, so no picture counts as background."""
+    path = write(folder, [])
+    path.write_text(json.dumps({**json.loads(path.read_text()), "annotations": value}))
+    assert_refused("annotations must be a list, got", path, by=CocoDataset)
+
+
+@pytest.mark.parametrize("name", ["annotations", "annotation"])
+def test_a_file_without_annotations_is_warned_about(folder: Path, name: str) -> None:
+    """All pictures count as background, which is rarely meant; a single annotation ends the warning."""
+    path = write(folder, [])
+    content = json.loads(path.read_text())
+    del content["annotations"]
+    path.write_text(json.dumps({**content, name: []}))
+    assert any("has no annotations" in remark for remark in CocoDataset(path).remarks)
+
+    path = write(folder, [{"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4]}])
+    assert not any("has no annotations" in remark for remark in CocoDataset(path).remarks)
+
+
 def test_fingerprint(folder: Path) -> None:
     """It sees a box, a file's size, and what of the objects is read."""
     objects = [{"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4]}]

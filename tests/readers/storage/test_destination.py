@@ -117,6 +117,27 @@ with open_destination(sys.argv[1]).create("a") as file:
 """
 
 
+def test_a_failed_writer_removes_no_file_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that begins while a failed one removes its temporary file uses another name."""
+    path, remove, others = tmp_path / "x", Path.unlink, ExitStack()
+
+    def begin_and_remove(part: Path, missing_ok: bool = False) -> None:
+        monkeypatch.setattr(Path, "unlink", remove)
+        others.enter_context(atomic_file(path)).write(b"two")
+        remove(part, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", begin_and_remove)
+    failing = atomic_file(path)
+    failing.__enter__().write(b"one")
+    failing.__exit__(RuntimeError, RuntimeError(), None)
+    others.close()
+
+    assert path.read_bytes() == b"two"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_killed_writer_leaves_no_file(tmp_path: Path) -> None:
     """What it leaves has a name that is no file's, and the next one on this machine takes it up."""
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, timeout=60)
