@@ -510,7 +510,7 @@ class Loader:
         )
 
     def ranks(self) -> RankTable:
-        """Return the progress of all ranks that send reports, and which of them are late. Print it."""
+        """Return the progress of all ranks that send reports, and which of them are late; print the result."""
         return self._watch.ranks(self._ranks.expected())
 
     def explain(self) -> str:

@@ -215,7 +215,7 @@ def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
 
 
 def _help(task: _Task, device: str, tuning: Tuning) -> list[str]:
-    """Return what helps, besides settings, against the bottleneck with the recommended settings."""
+    """Return advice, apart from settings, against the bottleneck that remains with the recommended settings."""
     is_packed = getattr(task.dataset, "block_size", 1) > 1
     further = further_help(tuning.limit, device=device, clips=task.is_clips, is_packed=is_packed)
     # Repeated samples were measured with the user's settings; with another limit or decoder, the gain would differ.

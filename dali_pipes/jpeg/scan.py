@@ -246,7 +246,7 @@ def next_interval(feed: Record, intervals: Record) -> int:
 
 @inlined
 def _start_interval(feed: Record, intervals: Record, number: int) -> int:
-    """Start an interval; its source is at the restart marker."""
+    """Read the restart marker at the source, and reset the decoder for the interval after it; returns a status."""
     if _marker(feed.source, feed.stop) != _RESTART + (number - 1) % 8:
         return WRONG_RESTART
     start_feed(feed, feed.source + 2)

@@ -154,9 +154,9 @@ def find_seek_points(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
         every: MCUs from one seek point to the next, at least 1.
 
     Returns:
-        GOOD and SEEK_POINT [(MCUs - 1) // every], or another status of `dali_pipes.jpeg.status` and no rows. GOOD is a
-        JPEG whose scans have all codes that they need, and no more. With several scans, or a scan of 512 MB or more,
-        there are no rows either.
+        GOOD and SEEK_POINT [(MCUs - 1) // every] if the scans have all codes that they need, and no more. A file with
+        several scans, or with a scan of 512 MB or more, is GOOD without rows. Otherwise another status of
+        `dali_pipes.jpeg.status`, without rows.
     """
     if every < 1:
         raise ValueError(f"every must be at least 1 MCU, got {every=}; take {EVERY}")

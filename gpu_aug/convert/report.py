@@ -70,8 +70,8 @@ class Walk:
     ) -> Operation | None:
         """Convert one step, add a line to the report, and return the operation.
 
-        The result is None if nothing has to be done or the step is refused. ``foreign`` makes the operation that calls
-        the step unchanged.
+        The result is None if nothing has to be done or the step is refused. ``foreign`` returns an operation that
+        calls the original step, which is not converted.
         """
         try:
             found = convert()
@@ -125,9 +125,10 @@ class Walk:
             )
 
     def blame(self, operations: list[Operation], error: RecipeError) -> None:
-        """Add a refusal to the report for an error that making the recipe raised.
+        """Mark a step as refused, because the recipe could not be made.
 
-        It replaces the line of the first step that does not fit those before it.
+        The step is the first one that does not fit the steps before it. Its line in the report becomes the refusal, with the
+        text of the error.
         """
         path, source = self.lines[0].path.partition(" > ")[0] if self.lines else "pipeline", ""
         for number, operation in enumerate(operations):

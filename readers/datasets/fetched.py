@@ -94,7 +94,7 @@ class FetchedDataset(ABC):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, or of each number of a vector; empty if the data does not name them."""
+        """Name of each class; if labels are vectors, name of each element. Empty if the data has no names."""
         return ()
 
     @property

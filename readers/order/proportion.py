@@ -93,7 +93,7 @@ class ProportionalOrder:
     def _inner(
         self, groups: NDArray[np.int64], cycles: NDArray[np.int64], turns: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the places of samples within their groups, int64 [n], in the stored order.
+        """Return the place of each sample within its group, int64 [n]; places count the samples as they are stored.
 
         Args:
             groups: int64 [n], the group of each sample.

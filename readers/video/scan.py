@@ -309,8 +309,8 @@ def _learned_times(
     """Return the fields of `VideoInfo` for presentation times, after all frames were decoded.
 
     Args:
-        found: The packets.
-        learned: The packets that hold the decoded frames.
+        found: All packets of the video, as listed before decoding.
+        learned: The packets whose frames were decoded.
         time_base: Seconds per unit of the time stamps.
         rate: Frames per second, used if time stamps are missing.
     """

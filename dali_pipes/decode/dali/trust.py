@@ -17,10 +17,10 @@ class DaliEligibility:
     """Decides which samples DALI decodes; for a loader's lifetime, it remembers the samples that DALI refused.
 
     DALI gets JPEGs of 8 bits, gray or YCbCr, baseline or progressive, whose Huffman codes can all be read. For a
-    damaged JPEG, nvJPEG's engine reports success, while its kernels and libjpeg-turbo return different pixels or refuse
-    it. JPEGs stored as RGB or CMYK, with 12 or 16 bits, arithmetic coding or lossless coding are read differently by
-    nvJPEG's backends, if at all. Other formats DALI decodes on the CPU in any case, and a damaged PNG can crash the
-    process. All these samples are decoded on the CPU, whose result counts.
+    damaged JPEG, nvJPEG's hardware decoder reports success, while its CUDA kernels and libjpeg-turbo return different
+    pixels or refuse it. JPEGs stored as RGB or CMYK, with 12 or 16 bits, arithmetic coding or lossless coding are read
+    differently by nvJPEG's backends, if at all. DALI would decode other formats on the CPU anyway, and a damaged PNG can
+    crash the process there. So the CPU decoder of this package decodes all samples but the JPEGs named first.
 
     Args:
         num_samples: Count of samples of the dataset; a byte is stored for each. None for a stream, whose refused

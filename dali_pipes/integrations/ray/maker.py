@@ -115,7 +115,7 @@ class Maker:
         return MadeStep(report, metadata, images, time.time() - time.perf_counter())
 
     def describe_threads(self) -> str:
-        """Return a description of what the threads do."""
+        """Return a text that says what each thread of this actor does now, for messages about a late batch."""
         return self._maker.describe_threads()
 
     def _make(self, plan: Plan) -> tuple[Bytes, list[Bytes]]:

@@ -44,10 +44,10 @@ def _read_scans(address: int, own: int) -> int:
 
     Args:
         address: Address of the decoder's memory; the header was read up to the first scan.
-        own: Address of the memory for the records of scans, written.
+        own: Address of the memory into which the records of the scans are written.
 
     Returns:
-        A status.
+        A status of `dali_pipes.jpeg.status`.
     """
     memory, scans = memory_at(address), scans_at(own)
     data = memory.job.data

@@ -65,7 +65,7 @@ class Shape(Labelled, kw_only=True):
     mask: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an unknown type, a wrong number of points and a mask without pixels."""
+        """Raise ValueError for an unknown type, a wrong number of points, or a mask without pixels."""
         if self.kind not in _NUM_POINTS:
             raise ValueError(
                 f"shape_type must be one of {', '.join(_NUM_POINTS)}, got {shorten(self.kind)}"

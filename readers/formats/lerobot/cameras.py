@@ -51,7 +51,7 @@ class Camera(ABC):
 
     @abstractmethod
     def video(self, place: Place) -> int:
-        """Return the index of the video, or of the episode in tables, that holds the pictures of a sample."""
+        """Return the index of the video with the pictures of a sample; of the episode if tables store the pictures."""
 
     @abstractmethod
     def info(self, place: Place) -> VideoInfo | VideoError:

@@ -53,7 +53,7 @@ class CacheLock:
 
     @contextmanager
     def accounts(self, patience_seconds: float | None = None) -> Iterator[None]:
-        """Hold the lock of the total size during the with block.
+        """Hold the lock that guards the record of the cache's total size during the with block.
 
         Args:
             patience_seconds: Longest wait for the lock; None waits for another thread without limit, and for another process

@@ -41,7 +41,7 @@ class Deadline:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Pause the time limit during the with block, in which other code runs."""
+        """Do not count the time of the with block against the limit: the code in it is not the decoder's."""
         began = time.monotonic()
         try:
             yield

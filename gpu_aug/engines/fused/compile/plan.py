@@ -50,9 +50,9 @@ class Fused:
 
     Attributes:
         operation: The operation.
-        stages: How the operation becomes stages of a program, which change values.
+        stages: Writes the stages of a program that change values as the operation does.
         first: Index of its first stage in a program.
-        exact: Whether each Warp interpolates by itself.
+        exact: Whether each Warp interpolates separately, instead of being merged with the next one into one interpolation.
         moves: Whether the operation moves pixels.
     """
 
