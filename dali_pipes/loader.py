@@ -1,4 +1,4 @@
-"""Define Loader, which yields the batches of a training, and saves and restores the position of the run."""
+"""Define Loader, which yields the batches of a training run, and saves and restores the position of the run."""
 
 import logging
 from collections.abc import Generator, Iterable, Mapping

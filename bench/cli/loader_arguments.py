@@ -23,7 +23,7 @@ def loader_arguments(
     clips: SampledClipOptions,
     source: SourceOptions,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Open data, and return the arguments of a `Loader` and their description for a result.
+    """Open data; return the keyword arguments of a `Loader`, and a description of them to store with the result.
 
     Args:
         data: A source as for `readers.open_dataset`.

@@ -27,7 +27,7 @@ class NewFiles(SeekPointMemory):
     """A store that never returns seek points, so that every JPEG is read as a new file each time."""
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
-        """Return a record for each file that says that it is unknown."""
+        """Return a record for each file, which marks the file as unknown."""
         # A real look-up, so that it takes as long as for known files.
         super().look_up(indices, digests)
         return list_known([None] * len(indices))

@@ -45,7 +45,7 @@ def races(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def streams(scale: Scale, data: Path, rows: Rows) -> None:
-    """For each decoder, check a loop on a separate stream, and one that captures graphs while batches are in flight."""
+    """Check the batches of each decoder in a loop on a separate CUDA stream, and in one that captures CUDA graphs meanwhile."""
     count = 100 if scale.on_gpu else 4
     stream: Any = torch.cuda.Stream(scale.device) if scale.on_gpu else None  # type: ignore[no-untyped-call]
     with temporary_files(photographs(data, (96, 128), 64)) as folder:

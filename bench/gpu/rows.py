@@ -100,7 +100,7 @@ class Rows:
         return bool(self._rows) and self._rows[-1].facts.get("error") == _INTERRUPTED
 
     def reload(self) -> None:
-        """Read the rows that another process wrote into the file; only the messages of its errors are known."""
+        """Read the rows that another process wrote into the file; of its errors, only the messages are restored."""
         self._rows = read_rows(self.path)
         bad = (row for row in self if row.verdict in ("wrong", "failed"))
         self.faults = [f"---- {row.name}\n{row.facts['error']}" for row in bad]

@@ -101,7 +101,7 @@ def host_us(call: Callable[[], Any], scale: Scale, calls: int) -> list[float]:
 
 
 def kernel_us(call: Callable[[], Any], calls: int) -> dict[str, float]:
-    """Return the GPU's microseconds per call by kernel, in descending order."""
+    """Return the GPU time of each kernel in microseconds per call of the function, longest first."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as trace:

@@ -182,11 +182,11 @@ def _compare_epoch(epoch: int, first: History, second: History) -> EpochComparis
 def _add_between(
     steps: Sequence[StepLine], cuts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Add up the counts and hashes of the steps that start between two neighbouring positions of `cuts`.
+    """Add up the counts and hashes of the steps that start in each interval [cuts[i], cuts[i + 1]).
 
     Returns:
-        For each interval between cuts, the count of the steps' positions, int64 [n - 1], and the sums of the hashes
-        `places` and `samples`, uint64 [n - 1, 2], modulo 2**64.
+        The number of positions that these steps cover, int64 [n - 1], and the sums of their hashes `places` and `samples`,
+        uint64 [n - 1, 2], modulo 2**64.
     """
     numbers = np.searchsorted(cuts, [step.start for step in steps], side="right")
     lengths = np.zeros(len(cuts) + 1, np.int64)

@@ -217,7 +217,7 @@ class Clips(IndexedDataset):
     def frames(
         self, seed: int, epoch: int, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Choose the frames of clips like a Loader of this dataset without operations on time.
+        """Choose the frames of clips as a Loader does if its recipe has no operation that changes time, such as TemporalReverse.
 
         ``clips.frames(0, 3, np.array([7]), np.array([0]))`` returns those of clip 7 in epoch 3 with seed 0.
 

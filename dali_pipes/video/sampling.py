@@ -62,7 +62,7 @@ class ByStride:
         return f"ByStride(stride={self.stride})"
 
     def length(self, segment: Segment) -> int:
-        """Return the first position after the end of a segment."""
+        """Return the length of a segment, in the unit of its steps: frames or units of time."""
         return len(segment.pts)
 
     def step(self, segment: Segment) -> int:  # noqa: ARG002 - the same in all videos
@@ -102,7 +102,7 @@ class ByTime:
         return segment.time_base.numerator * self.fps.numerator * SPEED_UNIT
 
     def length(self, segment: Segment) -> int:
-        """Return the first position after the end of a segment."""
+        """Return the length of a segment, in the unit of its steps: frames or units of time."""
         return (segment.stop - int(segment.pts[0])) * self.unit(segment)
 
     def step(self, segment: Segment) -> int:

@@ -246,7 +246,7 @@ def _spell_out(params: BoxParams) -> None:
 
 
 def _check_switches(params: Any, besides: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Check boolean fields; ``besides`` maps the name of a field to a word that it may hold, too."""
+    """Check that fields are booleans; ``besides`` maps the name of a field to a string that is also allowed."""
     for field in fields(params):
         value, word = getattr(params, field.name), besides.get(field.name)
         if not isinstance(field.default, bool) or (word is not None and value == word):

@@ -1,4 +1,7 @@
-"""The base class of datasets whose samples are fetched by index: abstract methods for formats, and defaults for the others."""
+"""The base class of datasets whose samples are fetched by index.
+
+A format implements its abstract methods; the other methods have defaults.
+"""
 
 import functools
 import threading

@@ -285,7 +285,7 @@ def mix(
 
 
 def _checked_weights(weights: Any, count: int) -> list[tuple[int, tuple[float, ...]]]:
-    """Return pairs of the epoch from which weights hold, and the weights scaled to the sum 1; [(0, ())] if `weights` is None.
+    """Check weights; return pairs (first epoch, weights from that epoch on, which sum to 1), or [(0, ())] for None.
 
     Raises:
         SelectionError: The weights or the epochs are not allowed.

@@ -619,7 +619,7 @@ def _address(located: list[_FoundRows], number: int) -> int:
 
 
 def _extents(located: list[_FoundRows]) -> Iterator[Extent]:
-    """Yield the extent of memory addresses of each mapped sample."""
+    """Yield (start, stop), the memory addresses of the bytes of each mapped sample."""
     for rows, _, address in located:
         for row in rows:
             if address and row.bounds:

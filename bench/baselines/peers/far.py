@@ -88,7 +88,10 @@ class FarProcess:
 
 
 def answer_questions(answer: Callable[[dict[str, Any]], Mapping[str, object]]) -> None:
-    """Answer each line of JSON on standard input on standard output; at the end, end this process and its workers."""
+    """Read questions from standard input, one JSON object a line, and write each answer to standard output.
+
+    This process and its workers end when the input ends.
+    """
     # Libraries print to standard output: that goes to standard error, and answers use the original standard output.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

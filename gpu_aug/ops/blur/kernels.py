@@ -49,7 +49,7 @@ class SeparableFilter(Filter, abstract=True):
 
 
 def gaussians(sigma: NDArray[Any], size: NDArray[Any], largest: int) -> Kernels:
-    """Return Gaussians of odd length ``size``, centred in ``largest`` numbers that are 0 elsewhere, float64 [B, largest]."""
+    """Return Gaussian kernels of odd length ``size``, padded with zeros on both sides: float64 [B, largest]."""
     offsets = np.arange(largest) - largest // 2
     weights = np.exp(-0.5 * (offsets / sigma[:, None]) ** 2) * within(size, largest)
     normal: Kernels = weights / weights.sum(axis=1, keepdims=True)

@@ -45,7 +45,7 @@ class Table(LookUp, abstract=True):
 
 
 class HistogramTable(LookUp, abstract=True):
-    """Base of lookup operations whose tables are computed from the histogram of each channel; only the gate is drawn."""
+    """Base of lookup operations whose tables are computed from the histogram of each channel; only whether they apply is random."""
 
     @abstractmethod
     def tables(self, histograms: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ class State(NamedTuple):
 
     @classmethod
     def of(cls, meta: Any) -> "State":
-        """Return the state of an object from obstore's metadata."""
+        """Return the size, ETag and time of change of an object, from obstore's metadata."""
         return cls(int(meta["size"]), meta["e_tag"] or "", meta["last_modified"].isoformat())
 
 
