@@ -256,7 +256,7 @@ class LineReader:
         return Record(path, to_key(path if name is None else name), number, columns)
 
     def _label(self, columns: Mapping[str, Any]) -> int:
-        """Return the class number of a line, -1 for none and for a list of classes of its boxes or keypoints.
+        """Return the class number of a line, -1 for none and for a list that belongs to boxes or keypoints.
 
         Raises:
             ValueError: The label is no class number, or no name in ``classes``.
@@ -266,7 +266,7 @@ class LineReader:
         if (
             self.label is None
             and isinstance(value, list)
-            and ("boxes" in columns or "keypoints" in columns)
+            and (name == "labels" or "boxes" in columns or "keypoints" in columns)
         ):
             return -1
         if isinstance(value, bool):  # Python would take it for 0 or 1
