@@ -171,9 +171,8 @@ def missing(package: str, name: str, known: Iterable[str]) -> Exception:
     """
     text = f"module {package!r} has no attribute {name!r}"
     if name.startswith("_") or not name.isidentifier() or find_spec(f"{package}.{name}"):
-        return AttributeError(
-            text
-        )  # of a protocol of Python, or of a submodule that importlib loads next
+        # Python asks for names of its protocols, and importlib for a submodule before it loads it.
+        return AttributeError(text)
     if way := hint(name, known):
         text += f": {way}"
     by_import = sys._getframe(2).f_code.co_name == "_handle_fromlist"

@@ -114,7 +114,6 @@ def _split_by_part(
     numbers = np.searchsorted(starts, rows[order], "right") - 1
     borders = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
     bounds = [0, *borders.tolist(), len(rows)]
-    positions = [
-        order[start:stop] for start, stop in pairwise(bounds)
-    ]  # a third of np.split's time
+    # A third of np.split's time.
+    positions = [order[start:stop] for start, stop in pairwise(bounds)]
     return numbers[bounds[:-1]].tolist(), positions

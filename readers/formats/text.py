@@ -1,4 +1,4 @@
-"""What the text of lists and descriptions consists of: lines, JSON objects, structs and numbers."""
+"""Parsing of lines, JSON objects, typed structs and numbers, with errors that name the place."""
 
 import json
 import math
@@ -22,12 +22,12 @@ def parse_object(text: Payload, where: str = "it", encoding: str | None = None) 
     """Return a JSON object.
 
     Args:
-        text: It, encoded.
-        where: Names it, for errors.
-        encoding: The only one that is allowed; None for those of JSON: UTF-8, UTF-16 and UTF-32.
+        text: The encoded JSON.
+        where: Name of the text in errors.
+        encoding: The only allowed encoding; None allows those of JSON: UTF-8, UTF-16 and UTF-32.
 
     Raises:
-        ValueError: The text is no JSON, or no object.
+        ValueError: The text is not JSON, or not an object.
     """
     try:
         found = json.loads(str(text, encoding) if encoding else bytes(text))
@@ -43,13 +43,18 @@ def parse_object(text: Payload, where: str = "it", encoding: str | None = None) 
 
 
 def to_struct(value: object, kind: type[Content], where: str = "") -> Content:
-    """Return values of JSON or YAML as a struct of msgspec or a dataclass, without the keys that it lacks.
+    """Return parsed JSON or YAML as a msgspec struct or a dataclass; unknown keys are ignored.
 
-    JSON is parsed by `parse_object` before: msgspec's own parser refuses NaN, a byte order mark and UTF-16, which files in use have,
-    and accepts wrong bytes in keys that the struct lacks.
+    `parse_object` parses the JSON, because msgspec's own parser refuses NaN, a byte order mark and UTF-16, which occur in
+    practice, and accepts invalid bytes in unknown keys.
+
+    Args:
+        value: Dicts, lists, text and numbers.
+        kind: The struct or dataclass.
+        where: Beginning of the error, such as the name of the file.
 
     Raises:
-        ValueError: A value is missing, or its field does not allow it; the text has its path, such as ``$.shapes[3].label``.
+        ValueError: A value is missing or not allowed; the text has its path, such as ``$.shapes[3].label``.
     """
     # Imported late: it takes 10 ms, and `import readers` imports this module.
     import msgspec
@@ -64,11 +69,11 @@ def finite_number(text: str | None, where: str) -> float:
     """Return a number that is written as text.
 
     Args:
-        text: It; None where it is missing.
-        where: Names it, for errors.
+        text: The text; None if it is missing.
+        where: Name of the number in errors.
 
     Raises:
-        ValueError: It is missing, no number, NaN or infinite.
+        ValueError: The text is missing, or is not a finite number.
     """
     try:
         value = float(text or "")

@@ -1,8 +1,9 @@
 """Jobs: numbered tasks over a fixed plan, which this machine, the tasks of an array job, or a cluster carry out.
 
 Each task makes one part under a temporary name. A done mark (a file, such as the entry of a shard) shows that the part is
-complete, so a repeated run makes only the missing parts. Merging the parts is a separate step. Packing, inspecting,
-indexing and finding seek points all work this way, so that the result does not depend on the executor.
+complete, so a repeated run makes only the missing parts. Merging the parts is a separate step. Packing, inspecting and
+finding seek points work this way, so that the result does not depend on the executor. Indexing uses the jobs and executors only:
+the index of a shard is its own done mark.
 """
 
 from abc import ABC, abstractmethod
@@ -87,14 +88,14 @@ class LocalExecutor:
         self._num_workers, self._spread = checked_workers(num_workers), spread
 
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
-        """Carry out the tasks on this machine; yield the number and result of each task, in the order of `job.numbers`."""
+        """Carry out the tasks on this machine; yield the number and result of each task when it is done."""
         numbers = list(job.numbers)
         if not self._spread or len(numbers) < 2 or self._num_workers < 2:
             for number in numbers:
                 yield number, job.do(number)
             return
         with Processes(min(self._num_workers, len(numbers)), job.do) as processes:
-            yield from zip(numbers, processes.map(job.do, numbers), strict=True)
+            yield from processes.as_completed(job.do, numbers)
 
 
 class ArrayTask:

@@ -1,4 +1,4 @@
-"""Pools of threads or processes that carry out tasks and yield the results in order."""
+"""Pools of threads or processes that carry out tasks."""
 
 import multiprocessing
 import os
@@ -6,8 +6,17 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
 from multiprocessing import connection
 from typing import Any, TypeVar
 
@@ -93,17 +102,52 @@ class Processes(Threads):
         Raises:
             PrepareError: A process was killed.
         """
-        try:
+        with _explained_kills():
             yield from super().map(work, tasks)
-        except BrokenProcessPool:
-            raise PrepareError(
-                "a worker process was killed, perhaps because memory ran out: run the same command again to continue, with "
-                "fewer --workers if it happens again"
-            ) from None
+
+    def as_completed(
+        self, work: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> Iterator[tuple[Task, Result]]:
+        """Yield each task with its result as soon as it is done, in any order, so that a slow task holds up no other.
+
+        Args:
+            work: The function that the pool was made with.
+            tasks: The tasks; only a few run ahead of the consumer.
+
+        Raises:
+            PrepareError: A process was killed.
+        """
+        remaining, running = iter(tasks), dict[Future[Result], Task]()
+        try:
+            with _explained_kills():
+                while True:
+                    for task in islice(remaining, self._num_ahead - len(running)):
+                        running[self._submit(work, task)] = task
+                    if not running:
+                        return
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    # Those that failed come last, so that the others are not lost.
+                    for future in sorted(done, key=lambda one: one.exception() is not None):
+                        yield running.pop(future), future.result()
+        finally:
+            for future in running:
+                future.cancel()
 
     def _submit(self, work: Callable[[Task], Result], task: Task) -> Future[Result]:
         del work  # the processes got it when they began
         return self._pool.submit(_do, task)
+
+
+@contextmanager
+def _explained_kills() -> Iterator[None]:
+    """Raise a PrepareError if a process of the pool was killed."""
+    try:
+        yield
+    except BrokenProcessPool:
+        raise PrepareError(
+            "a worker process was killed, perhaps because memory ran out: run the same command again to continue, with "
+            "fewer --workers if it happens again"
+        ) from None
 
 
 _work: Callable[[Any], Any]

@@ -5,6 +5,7 @@ import pickle
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,3 +43,20 @@ def linger(folder: str) -> None:
     """A task without end, in a worker that says who it is."""
     (Path(folder) / str(os.getpid())).touch()
     time.sleep(600)
+
+
+@dataclass(frozen=True)
+class WaitForFile:
+    """A task whose number 0 waits until a file exists, at most half a minute; other numbers do nothing.
+
+    Attributes:
+        path: The file.
+    """
+
+    path: Path
+
+    def __call__(self, number: int) -> None:
+        """Carry out the task."""
+        end = time.monotonic() + 30
+        while number == 0 and not self.path.exists() and time.monotonic() < end:
+            time.sleep(0.01)

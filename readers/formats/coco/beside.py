@@ -72,7 +72,7 @@ def how_to_open(path: Path, root: Path) -> str:
 
 
 def looks_like_coco(path: Path) -> bool:
-    """Whether the two ends of a file, 64 KiB each, hold what a list of images and one of objects do."""
+    """Return whether the first and last 64 KiB of a file contain keys of a list of images and of a list of objects."""
     with OptionalFile(path), open_regular(path) as file:
         text = file.read(_PART_BYTES)
         if not text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):

@@ -133,7 +133,7 @@ class CocoDataset(DescribedFiles):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Return warnings with the counts that were made when the file was indexed."""
+        """Return warnings about the annotations, with the numbers of affected entries counted while indexing."""
         notes: Counter[str] = Counter(json.loads(self._notes or "{}"))  # 0 for a missing count
         name, is_xywh = self._source, self._options["box_format"] == "xywh"
         sentences = [

@@ -211,7 +211,7 @@ class _Lists:
         return json.dumps(counts) if counts else ""
 
     def _skip(self, offset: int, sign: str) -> int:
-        """Return the offset behind a sign that must come next, and behind the white space around it."""
+        """Return the offset after the next sign and the white space around it; another sign is an error."""
         offset = self._space(offset)
         if self._text[offset] != sign:
             raise ValueError(f"{sign} is missing at byte {offset}")

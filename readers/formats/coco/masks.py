@@ -89,13 +89,13 @@ def read_png(data: Payload, where: str, pixel_bytes: int, mode: str = "") -> NDA
     """Return the pixels of a PNG file, [height, width] or [height, width, channels].
 
     Args:
-        data: The file.
-        where: Names it, for errors.
-        pixel_bytes: Memory that the caller takes for each pixel.
-        mode: Pillow's mode to convert them to; "" leaves them as they are.
+        data: The bytes of the file.
+        where: Name of the image in errors.
+        pixel_bytes: Memory that the caller takes per pixel, in bytes.
+        mode: Mode of Pillow to convert the pixels to; "" returns them as stored.
 
     Raises:
-        ValueError: It cannot be decoded, or takes too much memory.
+        ValueError: The file cannot be decoded, or its pixels take too much memory.
     """
     from PIL import Image
 

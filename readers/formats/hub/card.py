@@ -74,10 +74,10 @@ class HubAddress(NamedTuple):
 
 @dataclass(frozen=True)
 class Config:
-    """One configuration.
+    """One configuration of a dataset on the Hub.
 
     Attributes:
-        name: Its name.
+        name: Name of the configuration.
         files: Patterns of the files of each split; empty if the names of files tell the splits.
         folder: Folder of the files, "" for the whole repository.
         class_names: Names of the classes in each column of classes.
@@ -182,7 +182,7 @@ def choose_config(configs: Mapping[str, Config], name: str | None, shown: str) -
     """Return the configuration with a name; without a name the default one, or the only one.
 
     Raises:
-        SourceError: There is none with this name, or there are several and none is the default.
+        SourceError: No configuration has this name, or there are several and none is the default.
     """
     if name is not None:
         if name not in configs:

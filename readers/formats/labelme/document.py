@@ -16,7 +16,7 @@ from readers.formats.columns import shorten
 from readers.formats.text import parse_object, to_struct
 from readers.storage.limits import check_bytes
 
-# For each shape_type the least and the most points.
+# For each shape_type, the smallest and the largest number of points; None is no limit.
 _NUM_POINTS = {
     "polygon": (3, None),
     "rectangle": (2, 2),
@@ -29,7 +29,7 @@ _NUM_POINTS = {
 }
 WITH_AREA = ("polygon", "rectangle", "oriented_rectangle", "circle", "mask")
 LINES = ("line", "linestrip")
-_DECODED_BYTES = 4  # of a pixel of a mask, at most: numbers of 32 bits
+_DECODED_BYTES = 4  # per pixel of a mask, at most: masks have up to 32 bits
 # Pixels: larger numbers are no coordinates, and NaN lies in no range.
 _Coordinate = Annotated[float, msgspec.Meta(gt=-1e9, lt=1e9)]
 
@@ -38,8 +38,8 @@ class Labelled(msgspec.Struct):
     """Label and type of a shape.
 
     Attributes:
-        label: Name of its class.
-        shape_type: As written; see `kind`.
+        label: Name of the shape's class.
+        shape_type: Type of the shape as written in the file, usually text or None; see `kind`.
     """
 
     label: Annotated[str, msgspec.Meta(min_length=1)]
@@ -47,7 +47,7 @@ class Labelled(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """Its type; files without types hold polygons."""
+        """Type of the shape, a key of `_NUM_POINTS` if it is known; a shape without a type is a polygon."""
         return str(self.shape_type or "polygon")
 
 
@@ -121,8 +121,8 @@ def parse_document(content: bytes, name: str) -> Document:
     """Read a file.
 
     Args:
-        content: Its bytes.
-        name: Its name below the dataset's folder, for errors and for the picture's path.
+        content: The bytes of the file.
+        name: Name of the file below the dataset's folder, for errors and for the picture's path.
 
     Raises:
         ValueError: The file is malformed; the text names the file, the value's path and the fault.

@@ -34,11 +34,11 @@ class Feature:
     """One column of the frames.
 
     Attributes:
-        name: Its key, such as ``observation.state``.
+        name: Key of the feature, such as ``observation.state``.
         kind: "number", "text", "image" (pictures in the tables) or "video".
-        dtype: NumPy's name of the type of its numbers; "" without numbers.
+        dtype: NumPy's name for the type of the numbers; "" for other kinds.
         shape: Shape of a frame's value, () for a single number; (height, width) of pictures.
-        is_depth: Whether its pictures are distances.
+        is_depth: Whether the pixels of the pictures are distances.
     """
 
     name: str

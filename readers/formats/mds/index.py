@@ -26,9 +26,9 @@ class MdsFile(msgspec.Struct, frozen=True, rename={"path": "basename", "num_byte
     """A file of a shard.
 
     Attributes:
-        path: Below the folder, with slashes.
-        num_bytes: Its size.
-        hashes: Algorithm -> hexadecimal digits; None is the same as {}.
+        path: Path of the file relative to the folder, with slashes.
+        num_bytes: Size of the file.
+        hashes: Dict from the name of a hash algorithm to hexadecimal digits; None if there are no hashes.
     """
 
     path: str
@@ -117,8 +117,8 @@ def read_mds_index(folder: str) -> list[MdsShard]:
     """Read the index.json of a folder.
 
     Raises:
-        SourceError: It is missing, is no index of version 2 with shards of the format mds, or names a file
-            outside its folder.
+        SourceError: The file is missing, is not an index of version 2 with shards of the format mds, or names a file
+            outside the folder.
     """
     source = inside(folder, NAME)
     try:

@@ -14,14 +14,14 @@ from unittest.mock import Mock
 import pytest
 
 from readers import SourceError, open_dataset
-from readers.prepare import PrepareError, load_plan, pack, stream_packing
+from readers.prepare import Job, LocalExecutor, PrepareError, load_plan, pack, stream_packing
 from readers.prepare.packing import size_from
 from readers.prepare.source import open_source
 from readers.prepare.workers import Processes
 from readers.storage.destination import indexes
 from readers.storage.lock import lock_folder
 from tests.support.commands import Run
-from tests.support.executors import die
+from tests.support.executors import WaitForFile, die
 from tests.support.first_bytes import FirstBytes
 from tests.support.killed_pack import OPTIONS, pack_and_kill
 from tests.support.packed import (
@@ -303,6 +303,17 @@ def test_a_killed_worker_is_one_sentence() -> None:
     """A worker that the kernel ends for want of memory says what can be done."""
     with Processes(1, die) as crew, pytest.raises(PrepareError, match="fewer --workers"):
         list(crew.map(die, range(9)))
+
+
+def test_a_slow_task_holds_up_no_other(tmp_path: Path) -> None:
+    """The result of a later task arrives, and can be marked as done, while the first one still works."""
+    numbers = []
+    for number, _ in LocalExecutor(2).run(Job(WaitForFile(tmp_path / "go"), [0, 1, 2])):
+        numbers.append(number)
+        (tmp_path / "go").touch()
+
+    assert numbers[-1] == 0
+    assert sorted(numbers) == [0, 1, 2]
 
 
 def test_workers_repeat_no_warning(tmp_path: Path, capfd: Any) -> None:
