@@ -411,3 +411,17 @@ def test_wrong_arguments_are_named():
     ):
         with pytest.raises(error, match=match):
             gpu_aug.apply(recipe, given)
+
+
+@pytest.mark.parametrize("recipe", [Recipe([Normalize()]), Recipe([Resize((6, 7)), Normalize()])])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_bytes_and_floats_in_one_batch(recipe: Recipe, engine: str) -> None:
+    """Images of uint8 and of float32 together come out as each does alone."""
+    images = np.random.default_rng(0).integers(0, 256, (2, 9, 8, 3), np.uint8)
+    samples = [{"image": images[0]}, {"image": images[1].astype(np.float32) / 255}]
+
+    together = gpu_aug.apply(recipe, samples, engine=engine)
+
+    for sample, result in zip(samples, together, strict=True):
+        [alone] = gpu_aug.apply(recipe, [sample], engine=engine)
+        np.testing.assert_allclose(result["image"], alone["image"], atol=0.003)
