@@ -18,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import connection
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from readers.cores import usable_cores
 from readers.prepare.errors import PrepareError
@@ -54,7 +54,7 @@ class Threads:
         self._pool: Executor = ThreadPoolExecutor(num_threads, thread_name_prefix="gpu-aug")
         self._num_ahead = _AHEAD * num_threads
 
-    def __enter__(self) -> "Threads":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
