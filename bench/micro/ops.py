@@ -43,30 +43,24 @@ def rows(task: Task) -> Iterator[Row]:
 
 def torchvision_work(op: Op, pictures: Pictures) -> Work:
     """Return a call of torchvision's operation on a batch, uint8 [n, 3, height, width]."""
-    from torchvision.transforms import v2
-
-    return partial(op.torchvision(v2), _planar(pictures))
+    return partial(op.make("torchvision"), planar(pictures))
 
 
 def albumentations_work(op: Op, pictures: Pictures) -> Work:
     """Return a call of Albumentations' operation on each array."""
-    import albumentations
-
-    transform = op.albumentations(albumentations)
+    transform = op.make("albumentations")
     return lambda: [transform(image=picture)["image"] for picture in pictures]
 
 
 def kornia_work(op: Op, pictures: Pictures) -> Work:
     """Return a call of Kornia's operation on a batch, float32 [n, 3, height, width] in [0, 1]."""
-    import kornia.augmentation
-
-    transform, images = op.kornia(kornia.augmentation), _planar(pictures).float() / 255
+    transform, images = op.make("kornia"), planar(pictures).float() / 255
     return torch.inference_mode()(partial(transform, images))
 
 
 def our_work(op: Op, pictures: Pictures) -> Work:
     """Return a call that draws for each image and runs our engine; it returns uint8 or, if it normalises, float32."""
-    recipe, (num, *size, _) = Recipe([op.ours]), pictures.shape
+    recipe, (num, *size, _) = op.recipe, pictures.shape
     engine = ga.compile_engine("auto", recipe, device=torch.device("cpu"))
     dtype = torch.float32 if isinstance(op.ours, ga.Normalize) else torch.uint8
     out = torch.empty((num, 3, *size), dtype=dtype, memory_format=torch.channels_last)
@@ -88,7 +82,8 @@ BATCH_WORKS: dict[str, Callable[[Op, Pictures], Work]] = {
 }
 
 
-def _planar(pictures: Pictures) -> torch.Tensor:
+def planar(pictures: Pictures) -> torch.Tensor:
+    """Return pictures [n, height, width, 3] as a tensor [n, 3, height, width]."""
     return torch.from_numpy(pictures).permute(0, 3, 1, 2).contiguous()
 
 
@@ -148,7 +143,7 @@ def chain_works(chain: Chain, picture: Pictures) -> dict[str, Callable[[], Work]
     from torchvision.transforms import v2
 
     side = picture.shape[0] * 7 // 8
-    pillow, tensor = Image.fromarray(picture), _planar(picture[None])[0]
+    pillow, tensor = Image.fromarray(picture), planar(picture[None])[0]
     theirs = albumentations.Compose(chain.albumentations(albumentations, side))
     torchvision = v2.Compose(chain.torchvision(v2, side))
     ours = Recipe(chain.ours(side))

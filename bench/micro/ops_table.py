@@ -1,16 +1,25 @@
-"""List common operations, each written for four libraries and applied to every image."""
+"""List common operations, each written for several libraries and applied to every image."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import torch
 
 import gpu_aug as ga
-from gpu_aug import Operation
+from bench.output.errors import BenchError
+from gpu_aug import Operation, Recipe
 
 Make = Callable[[ModuleType], Any]
+
+# Imported by `Op.make` only, so that a library that is not installed costs only its own rows.
+_MODULES = {
+    "torchvision": "torchvision.transforms.v2",
+    "albumentations": "albumentations",
+    "kornia": "kornia.augmentation",
+}
 
 # Of ImageNet; also the defaults of Normalize().
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -18,21 +27,39 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Op:
-    """One operation, written for four libraries.
+    """One operation, written for several libraries.
 
     Attributes:
         name: Name in the table.
-        ours: The operation of this package.
-        torchvision: A function that makes the operation, given torchvision.transforms.v2.
-        albumentations: A function that makes the operation, given the module albumentations.
-        kornia: A function that makes the operation, given kornia.augmentation.
+        ours: The operation of this package; None for the one that `Recipe.from_albumentations` makes.
+        torchvision: A function that makes the operation, given torchvision.transforms.v2; None if it lacks the operation.
+        albumentations: A function that makes the operation, given the module albumentations; None likewise.
+        kornia: A function that makes the operation, given kornia.augmentation; None likewise.
     """
 
     name: str
-    ours: Operation
-    torchvision: Make
-    albumentations: Make
-    kornia: Make
+    ours: Operation | None
+    torchvision: Make | None = None
+    albumentations: Make | None = None
+    kornia: Make | None = None
+
+    @property
+    def recipe(self) -> Recipe:
+        """Our operation as a recipe."""
+        if self.ours is not None:
+            return Recipe([self.ours])
+        return Recipe.from_albumentations(self.make("albumentations"))
+
+    def make(self, library: str) -> Any:
+        """Return the operation of a library: "torchvision", "albumentations" or "kornia".
+
+        Raises:
+            BenchError: The library lacks the operation.
+        """
+        make: Make | None = getattr(self, library)
+        if make is None:
+            raise BenchError(f"{library} has no {self.name}: leave the library out of this row")
+        return make(import_module(_MODULES[library]))
 
 
 OPS = (

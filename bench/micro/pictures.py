@@ -26,15 +26,20 @@ def load_pictures(source: str, count: int, side: int) -> NDArray[np.uint8]:
         readers.ReadersError: The source cannot be opened or has no samples.
         BenchError: Nothing in the source decodes.
     """
-    samples, _ = require_sound(source, open_dataset(source), most=count)
-    decoded = [decode(sample) for sample in samples]
-    rows = np.arange(count) % len(samples)
+    decoded = load_photographs(source, count)
+    rows = np.arange(count) % len(decoded)
     sizes = np.array([image.shape[:2] for image in decoded], np.int64)[rows]
     draws = Recipe([RandomResizedCrop(side)]).draw(0, 0, np.arange(count), sizes)
     pictures = torch.empty(count, side, side, 3, dtype=torch.uint8)
     for row in range(count):
         resample(torch.from_numpy(decoded[rows[row]]), draws.crops, row, pictures[row])
     return pictures.numpy()
+
+
+def load_photographs(source: str, most: int) -> list[NDArray[np.uint8]]:
+    """Return decoded photographs in their own sizes: uint8 [height, width, 3] each, at most `most`; see `load_pictures`."""
+    samples, _ = require_sound(source, open_dataset(source), most=most)
+    return [decode(sample) for sample in samples]
 
 
 def decode(sample: Sample) -> NDArray[np.uint8]:

@@ -1,0 +1,93 @@
+"""Rebuild Albumentations' image benchmark: single transforms on single photographs, one thread."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bench.micro.ops import Pictures, Work, planar
+from bench.micro.ops_table import Op
+from bench.micro.pictures import load_photographs
+from bench.micro.rows import Row, Task, contestants_of
+from bench.published.albumentations_ops import ALBUMENTATIONS_OPS, LEFT_OUT
+from bench.timing import one_thread
+
+_COUNT = len(ALBUMENTATIONS_OPS) + len(LEFT_OUT)
+_REASONS = ", ".join(f"{name} ({reason})" for name, reason in LEFT_OUT.items())
+MEANING = (
+    f"Time per photograph on one CPU thread, decoded, in its own size; speed relative to Albumentations. {len(ALBUMENTATIONS_OPS)} of "
+    f"the {_COUNT} transforms of the original; without a row: {_REASONS}. Albumentations and ours get and return uint8 arrays, "
+    "torchvision a uint8 tensor, Kornia a float32 tensor, all one image per call, with a draw in each call. Ours is what "
+    "Recipe.from_albumentations makes of the transform."
+)
+
+# 8: a call on all of them by the slowest contestant (Kornia's median blur) takes about 3 seconds.
+_NUM_PHOTOGRAPHS = 8
+# A side that is divisible by this: Kornia's jigsaw of 4x4 tiles accepts no other.
+_TILES = 4
+
+
+def rows(task: Task) -> Iterator[Row]:
+    """Yield a row for every transform."""
+    photographs = load_photographs(task.source, 2 if task.quick else _NUM_PHOTOGRAPHS)
+    if task.quick:
+        photographs = [photograph[:64, :48] for photograph in photographs]
+    photographs = [_divisible(photograph) for photograph in photographs]
+    with one_thread():
+        for op in ALBUMENTATIONS_OPS:
+            yield Row(op.name, contestants_of(works_of(op, photographs), len(photographs)))
+
+
+def works_of(op: Op, photographs: Sequence[Pictures]) -> dict[str, Callable[[], Work]]:
+    """Return, by library that has the operation, a function that prepares a call on each photograph.
+
+    Args:
+        op: The operation.
+        photographs: uint8 [height, width, 3] each.
+    """
+    makes = {
+        "Albumentations": (op.albumentations, _albumentations_work),
+        "gpu-aug": (op.albumentations, _our_work),
+        "torchvision": (op.torchvision, _torchvision_work),
+        "Kornia": (op.kornia, _kornia_work),
+    }
+    return {name: partial(work, op, photographs) for name, (has, work) in makes.items() if has}
+
+
+def _albumentations_work(op: Op, photographs: Sequence[Pictures]) -> Work:
+    transform = op.make("albumentations")
+    return _on_each(lambda image: _finished(transform(image=image)["image"]), photographs)
+
+
+def _our_work(op: Op, photographs: Sequence[Pictures]) -> Work:
+    transform = op.recipe.transform(seed=0)
+    return _on_each(lambda image: _finished(transform(image)), photographs)
+
+
+def _torchvision_work(op: Op, photographs: Sequence[Pictures]) -> Work:
+    transform = op.make("torchvision")
+    tensors = [planar(photograph[None])[0] for photograph in photographs]
+    return _on_each(lambda image: transform(image).contiguous(), tensors)
+
+
+def _kornia_work(op: Op, photographs: Sequence[Pictures]) -> Work:
+    transform = op.make("kornia")
+    tensors = [planar(photograph[None]).float() / 255 for photograph in photographs]
+    return torch.inference_mode()(_on_each(lambda image: transform(image).contiguous(), tensors))
+
+
+def _on_each(function: Callable[[Any], Any], images: Sequence[Any]) -> Work:
+    return lambda: [function(image) for image in images]
+
+
+def _finished(image: NDArray[Any]) -> NDArray[Any]:
+    # A view, such as a transposed one, is work that is left to whoever reads it; the original does not count it as done.
+    return np.ascontiguousarray(image)
+
+
+def _divisible(photograph: Pictures) -> Pictures:
+    height, width = (side - side % _TILES for side in photograph.shape[:2])
+    return np.ascontiguousarray(photograph[:height, :width])
