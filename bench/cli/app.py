@@ -72,7 +72,7 @@ _COMMANDS = {
         machine.cache,
         machine.doctor,
     ),
-    _bench: (bench.compare, bench.read, bench.micro, bench.make_videos),
+    _bench: (bench.compare, bench.read, bench.micro, bench.published, bench.make_videos),
     _recipe: (recipe.show, recipe.convert),
 }
 for _group, _commands in _COMMANDS.items():

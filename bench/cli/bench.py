@@ -17,6 +17,17 @@ from bench.cli.options import (
     Threads,
 )
 
+Photographs = Annotated[
+    str | None,
+    typer.Argument(metavar="DATA", help="Photographs; default: those that scikit-image ships."),
+]
+RowSeconds = Annotated[float, typer.Option(help="Total measured time per line of the table.")]
+RowRounds = Annotated[int, typer.Option(help="Number of turns, which share the measured time.")]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="Use tiny inputs and one short turn, to check that it works."),
+]
+
 
 def compare(
     data: Data,
@@ -110,20 +121,10 @@ def read(
 
 def micro(
     name: Annotated[str, typer.Argument(metavar="NAME", help="ops, decode, overhead or scale.")],
-    data: Annotated[
-        str | None,
-        typer.Argument(metavar="DATA", help="Photographs; default: those that scikit-image ships."),
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option(help="Total measured time per line of the table.")
-    ] = 2.0,
-    rounds: Annotated[
-        int, typer.Option(help="Number of turns, which share the measured time.")
-    ] = 5,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Use tiny inputs and one short turn, to check that it works."),
-    ] = False,
+    data: Photographs = None,
+    seconds: RowSeconds = 2.0,
+    rounds: RowRounds = 5,
+    quick: Quick = False,
     json: Json = None,
 ) -> None:
     """Measure one part of the work at a time, on this machine's CPU.
@@ -136,9 +137,49 @@ def micro(
 
     scale: the loader's cost by threads, batch size, image size and dataset length.
     """
-    from bench.micro.micro import micro_and_show
+    from bench.micro.micro import RunSettings, micro_and_show
 
-    micro_and_show(name, data, seconds=seconds, rounds=rounds, quick=quick, json_path=json)
+    micro_and_show(name, RunSettings(data, seconds, rounds, quick, json))
+
+
+def published(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="imread, spdl, grain, albumentations-dali, albumentations-images or kornia-ops.",
+        ),
+    ],
+    data: Photographs = None,
+    seconds: RowSeconds = 2.0,
+    rounds: RowRounds = 5,
+    quick: Quick = False,
+    install: Annotated[
+        bool,
+        typer.Option(
+            "--install", help="First install the contestants that are missing into .peers/."
+        ),
+    ] = False,
+    json: Json = None,
+) -> None:
+    """Run a benchmark that others published, with our loader or decoder as a further contestant.
+
+    imread: JPEG decoders on one thread and in a DataLoader, by their own protocol (arXiv 2605.08731).
+
+    spdl: SPDL's example of loading ImageNet, beside our Loader.
+
+    grain: Grain's example of an image pipeline, beside our Loader.
+
+    albumentations-dali: Albumentations' comparison with DALI: 22 transforms, a DataLoader, batches of 256.
+
+    albumentations-images: Albumentations' comparison of single transforms.
+
+    kornia-ops: Kornia's comparison of single operations and of pipelines.
+    """
+    from bench.micro.micro import RunSettings
+    from bench.published.published import publish_and_show
+
+    publish_and_show(name, RunSettings(data, seconds, rounds, quick, json), install=install)
 
 
 def make_videos(

@@ -1,8 +1,10 @@
 """Run the small benchmarks by name and show their results, for `gpu-aug bench micro`."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 from bench.compare.photographs import make_photographs
 from bench.micro import decode, ops, overhead, scale
@@ -10,7 +12,7 @@ from bench.micro.rows import Row, Task, measure_row, show_rows
 from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
 from bench.output.results import save_result
-from bench.output.text import wide_console
+from bench.output.text import print_plain, wide_console
 
 _QUICK_SECONDS = 0.01
 _PHOTOGRAPHS_PER_CLASS = (
@@ -29,53 +31,94 @@ BENCHMARKS: Mapping[str, tuple[Callable[[Task], Iterator[Row]], str]] = {
 Resources of a row may be closed when the next row is requested."""
 
 
-def micro_and_show(
-    name: str,
-    source: str | None,
-    *,
-    seconds: float,
-    rounds: int,
-    quick: bool,
-    json_path: Path | None,
-) -> None:
-    """Run one benchmark, print its table and write it to a file.
+@dataclass(frozen=True)
+class RunSettings:
+    """The data and the length of a small benchmark, as given on the command line.
 
-    Args:
-        name: One of BENCHMARKS.
+    Attributes:
         source: Photographs, as for `readers.open_dataset`; None uses those that scikit-image ships.
-        seconds: Measured time per contestant in seconds, over all rounds.
+        seconds: Measured time per contestant and row in seconds, over all rounds.
         rounds: Count of rounds; in each, every contestant is measured once.
         quick: Whether to run one short turn with tiny inputs.
         json_path: A file that also gets the result; None writes no file.
 
     Raises:
-        readers.ReadersError: The source cannot be opened or has no samples.
-        BenchError: The benchmark is unknown, a number is not positive, or nothing decodes.
+        BenchError: A number is not positive, or the file cannot be written.
     """
-    check_writable(json_path)
+
+    source: str | None
+    seconds: float
+    rounds: int
+    quick: bool
+    json_path: Path | None
+
+    def __post_init__(self) -> None:
+        check_writable(self.json_path)
+        if not (self.seconds > 0 and self.rounds > 0):
+            raise BenchError(
+                f"seconds and rounds must be greater than 0, got {self.seconds} and {self.rounds}: leave them out"
+            )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the settings as values for JSON."""
+        return {
+            "data": self.source or "scikit-image's photographs",
+            "seconds": self.seconds,
+            "rounds": self.rounds,
+            "quick": self.quick,
+        }
+
+
+def micro_and_show(name: str, settings: RunSettings) -> None:
+    """Run one of BENCHMARKS, print its table and write it to a file.
+
+    Raises:
+        readers.ReadersError: The source cannot be opened or has no samples.
+        BenchError: The benchmark is unknown, or nothing decodes.
+    """
     if name not in BENCHMARKS:
         raise BenchError(f"NAME must be one of {', '.join(BENCHMARKS)}, got {name!r}: choose one")
-    if not (seconds > 0 and rounds > 0):
-        raise BenchError(
-            f"seconds and rounds must be greater than 0, got {seconds} and {rounds}: leave them out"
-        )
-    if quick:
-        seconds, rounds = _QUICK_SECONDS, 1
-    title, console, (rows, meaning) = f"bench micro {name}", wide_console(), BENCHMARKS[name]
+    measure_and_show(f"bench micro {name}", *BENCHMARKS[name], settings)
+
+
+def measure_and_show(
+    title: str,
+    rows: Callable[[Task], Iterator[Row]],
+    meaning: str,
+    settings: RunSettings,
+    *,
+    order_seed: int | None = None,
+    origin: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    """Measure the rows of a benchmark, print its table and write it to a file.
+
+    Args:
+        title: The command.
+        rows: A function that yields the rows.
+        meaning: A caption that explains the numbers.
+        settings: The data and the length.
+        order_seed: Seed of the random order of the contestants in each round; None rotates them.
+        origin: Further entries of the file, which are also printed, a line each.
+    """
+    seconds, rounds = (_QUICK_SECONDS, 1) if settings.quick else (settings.seconds, settings.rounds)
+    console = wide_console()
     with TemporaryDirectory(prefix="gpu-aug-") as folder, console.status("starting") as status:
-        if source is None:
+        if settings.source is None:
             make_photographs(Path(folder) / "made", per_class=_PHOTOGRAPHS_PER_CLASS)
-        task = Task(source or str(Path(folder) / "made"), Path(folder), quick)
+        task = Task(settings.source or str(Path(folder) / "made"), Path(folder), settings.quick)
         results = [
-            measure_row(row, seconds=seconds, rounds=rounds, progress=status.update)
+            measure_row(
+                row,
+                seconds=seconds,
+                rounds=rounds,
+                progress=status.update,
+                order_seed=order_seed,
+            )
             for row in rows(task)
         ]
     show_rows(title, meaning, results, console)
-    settings = {
-        "data": source or "scikit-image's photographs",
-        "seconds": seconds,
-        "rounds": rounds,
-        "quick": quick,
-    }
+    for name, value in origin.items():
+        print_plain(console, f"{name}: {value}")
+    used = settings.to_dict() | {"seconds": seconds, "rounds": rounds}
     contents = [result.to_dict() for result in results]
-    save_result(json_path, console, title, settings, contents, meaning=meaning)
+    save_result(settings.json_path, console, title, used, contents, meaning=meaning, **dict(origin))

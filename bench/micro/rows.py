@@ -100,7 +100,12 @@ def contestants_of(
 
 
 def measure_row(
-    row: Row, *, seconds: float, rounds: int, progress: Callable[[str], object]
+    row: Row,
+    *,
+    seconds: float,
+    rounds: int,
+    progress: Callable[[str], object],
+    order_seed: int | None = None,
 ) -> RowResult:
     """Measure the contestants of a row alternately in several rounds, after one uncounted call of each.
 
@@ -109,6 +114,7 @@ def measure_row(
         seconds: Measured time per contestant in seconds, over all rounds.
         rounds: Count of rounds; in each, every contestant is measured once.
         progress: Called with a line of text before each measurement of a contestant.
+        order_seed: Seed of the random order of the contestants in each round; None rotates them.
     """
     absent: dict[str, str] = {}
     measured = measure_in_turns(
@@ -116,6 +122,7 @@ def measure_row(
         seconds=seconds / rounds,
         rounds=rounds,
         warm_up=_ONE_CALL,
+        order_seed=order_seed,
         progress=lambda line: progress(f"{row.name}, {line}"),
         on_failure=lambda name, error: absent.update({name: _one_line(error)}),
     )

@@ -1,6 +1,7 @@
 """Measure contestants alternately, each for some seconds (a turn) in every round, so noise affects all."""
 
 import gc
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -170,19 +171,21 @@ def measure_in_turns(
     seconds: float,
     rounds: int,
     warm_up: float = 0.0,
+    order_seed: int | None = None,
     progress: Callable[[str], object] = lambda _: None,
     after_turn: Callable[[str, Turn], object] = lambda _name, _turn: None,
     on_failure: Callable[[str, Exception], object] | None = None,
 ) -> dict[str, Measurement]:
     """Measure contestants alternately: each works for some seconds (a turn) in every round.
 
-    The order is rotated by one in each round, so that no contestant always follows the same one.
+    The order is rotated by one in each round, or random, so that no contestant always follows the same one.
 
     Args:
         contestants: For each name, a function that works for the given seconds and returns its turn (see `take_turn`).
         seconds: Length of one turn in seconds.
         rounds: Count of rounds, which is the count of turns of each contestant.
         warm_up: Length in seconds of an uncounted turn of each contestant before the first round; 0 leaves it out.
+        order_seed: Seed of the random order of the contestants in each round; None rotates the order.
         progress: Called with a line of text before every turn of a contestant.
         after_turn: Called after every turn, for example to wait until the contestant's queue is full again.
         on_failure: Called with the name and the error of a contestant that raised; it takes no further turns and has no
@@ -198,7 +201,10 @@ def measure_in_turns(
             title = "warming up" if is_warm_up else f"round {number + 1} of {rounds}"
             names = list(turns)
             first = max(number, 0) % max(len(names), 1)
-            for name in [*names[first:], *names[:first]]:
+            names = [*names[first:], *names[:first]]
+            if order_seed is not None:
+                random.Random(f"{order_seed} {number}").shuffle(names)
+            for name in names:
                 progress(f"{title}: {name}")
                 try:
                     turn = contestants[name](warm_up if is_warm_up else seconds)

@@ -20,10 +20,12 @@ class Peer:
         distribution: Name of its package in the package index; if this interpreter has the package, no environment is
             needed.
         megabytes: Size of its environment without torch, which is shared; measured on Linux x86-64.
+        command: The command that installs it; with "" `bench compare` does.
     """
 
     distribution: str
     megabytes: int
+    command: str = ""
 
 
 PEERS: Mapping[str, Peer] = MappingProxyType(
@@ -41,6 +43,12 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
 def requirements(name: str) -> Path:
     """Return the file that lists the packages of a peer with their versions."""
     return _HERE / name.replace("-", "_") / "requirements.txt"
+
+
+def pinned_versions(name: str) -> dict[str, str]:
+    """Return the versions of the packages in the environment of a peer, by name."""
+    lines = requirements(name).read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==") for line in lines if "==" in line)
 
 
 def environment(name: str) -> Path:

@@ -35,7 +35,8 @@ def why_not(name: str) -> str:
     if (folder / _REASON).is_file():
         return f"cannot be installed: {(folder / _REASON).read_text(encoding='utf-8')}"
     if not (folder / _COMPLETE).is_file():
-        return f"not installed: gpu-aug bench compare DATA --peers {name} installs it"
+        command = PEERS[name].command or f"gpu-aug bench compare DATA --peers {name}"
+        return f"not installed: {command} installs it"
     return ""
 
 

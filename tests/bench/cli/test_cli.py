@@ -22,7 +22,7 @@ from tests.support.commands import Run
 
 GROUPS = {
     "": "run tune report warm preview pack audit inspect index cache doctor bench recipe",
-    "bench": "compare read micro make-videos",
+    "bench": "compare read micro published make-videos",
     "recipe": "show convert",
 }
 COMMANDS = [[*group.split(), name] for group, names in GROUPS.items() for name in names.split()]

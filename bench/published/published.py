@@ -1,0 +1,97 @@
+"""List the published benchmarks that can be rerun here, and run one, for `gpu-aug bench published`."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pkgutil import resolve_name
+
+from rich.console import Console
+
+from bench.baselines.peers.catalog import PEERS, pinned_versions
+from bench.baselines.peers.install import has_package, install_peers, is_ready
+from bench.micro.micro import RunSettings, measure_and_show
+from bench.output.errors import BenchError
+from bench.output.text import print_plain
+from dali_pipes.machine.description import machine
+
+# Any number does: it only makes two runs of one command measure in the same order.
+_ORDER_SEED = 0
+
+
+@dataclass(frozen=True)
+class Published:
+    """A benchmark that others published.
+
+    Attributes:
+        name: Its name on the command line.
+        module: The module that rebuilds it, with a caption `MEANING` and a function `rows(task)` that yields each `Row`.
+        source: Title, address or number, and version of the original.
+        protocol: Version of our rebuilding; increased when numbers stop being comparable with earlier ones.
+        deviation: One sentence: what is measured, and how this run differs from the original.
+        packages: Distributions of the contestants that are installed beside gpu-aug.
+        peers: Keys of `PEERS`: contestants in environments of their own.
+    """
+
+    name: str
+    module: str
+    source: str
+    protocol: int
+    deviation: str
+    packages: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the contestants' packages that are installed here, by name."""
+        found: dict[str, str] = {}
+        for name in self.packages:
+            with suppress(metadata.PackageNotFoundError):
+                found[name] = metadata.version(name)
+        for name in self.peers:
+            if has_package(name):
+                found[name] = metadata.version(PEERS[name].distribution)
+            elif is_ready(name):
+                found |= pinned_versions(name)
+        return found
+
+
+_ALL: tuple[Published, ...] = ()
+PUBLISHED: Mapping[str, Published] = {one.name: one for one in _ALL}
+"""The benchmarks by name."""
+
+
+def publish_and_show(name: str, settings: RunSettings, *, install: bool = False) -> None:
+    """Run one of PUBLISHED, print its table with its source and the machine, and write it to a file.
+
+    Args:
+        name: The benchmark.
+        settings: The data and the length.
+        install: Whether to install missing peers into ``.peers/`` first.
+
+    Raises:
+        readers.ReadersError: The source cannot be opened or has no samples.
+        BenchError: The benchmark is unknown, or nothing decodes.
+    """
+    if name not in PUBLISHED:
+        raise BenchError(f"NAME must be one of {', '.join(PUBLISHED)}, got {name!r}: choose one")
+    chosen = PUBLISHED[name]
+    if install:
+        missing = [peer for peer in chosen.peers if not is_ready(peer)]
+        install_peers(missing, lambda line: print_plain(Console(stderr=True), line))
+    origin = {
+        "source": chosen.source,
+        "protocol": chosen.protocol,
+        "deviation": chosen.deviation,
+        "contestants": chosen.versions(),
+    }
+    module = resolve_name(chosen.module)
+    measure_and_show(
+        f"bench published {name}",
+        module.rows,
+        module.MEANING,
+        settings,
+        order_seed=_ORDER_SEED,
+        origin=origin,
+    )
+    here = machine()
+    print_plain(Console(), f"machine: {here['cpu']}, {here['cores']} cores, {here['system']}")
