@@ -32,7 +32,9 @@ def main() -> None:
 
 
 class _Server:
-    """Serves one contestant: opens it once, and then times its batches for each request (a turn)."""
+    """Serves one contestant: opens it for a task, and then times its batches for each request (a turn)."""
+
+    _pipeline: Pipeline | None
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -51,17 +53,20 @@ class _Server:
             resolve_name(contestant.start), **contestant.options
         )
         note = ""
+        self._pipeline = None  # if it is opened again: its workers end before the next ones start
         if contestant.kind != "ceiling" and task.plan is not None:
             note = check_frames(start, task)
-        self._pipeline, self._device = start(task), task.device
-        batch = next(self._pipeline.batches)
+        pipeline, self._device = start(task), task.device
+        batch = next(pipeline.batches)
         if contestant.kind != "ceiling":
             check_batch(batch, task)
         gc.collect()
         gc.freeze()  # existing objects stay alive; collecting them would lengthen a turn
-        return {"note": self._pipeline.note + note, "num_ahead": self._pipeline.num_ahead}
+        self._pipeline = pipeline
+        return {"note": pipeline.note + note, "num_ahead": pipeline.num_ahead}
 
     def _take_turn(self, seconds: float) -> dict[str, Any]:
+        assert self._pipeline is not None
         turn = take_turn(
             partial(next, self._pipeline.batches),
             seconds=seconds,

@@ -31,24 +31,24 @@ class Op:
 
     Attributes:
         name: Name in the table.
-        ours: The operation of this package; None for the one that `Recipe.from_albumentations` makes.
+        ours: The operation, or several, of this package; None for those that `Recipe.from_albumentations` makes.
         torchvision: A function that makes the operation, given torchvision.transforms.v2; None if it lacks the operation.
         albumentations: A function that makes the operation, given the module albumentations; None likewise.
         kornia: A function that makes the operation, given kornia.augmentation; None likewise.
     """
 
     name: str
-    ours: Operation | None
+    ours: Operation | tuple[Operation, ...] | None
     torchvision: Make | None = None
     albumentations: Make | None = None
     kornia: Make | None = None
 
     @property
     def recipe(self) -> Recipe:
-        """Our operation as a recipe."""
-        if self.ours is not None:
-            return Recipe([self.ours])
-        return Recipe.from_albumentations(self.make("albumentations"))
+        """Our operations as a recipe."""
+        if self.ours is None:
+            return Recipe.from_albumentations(self.make("albumentations"))
+        return Recipe(self.ours if isinstance(self.ours, tuple) else [self.ours])
 
     def make(self, library: str) -> Any:
         """Return the operation of a library: "torchvision", "albumentations" or "kornia".

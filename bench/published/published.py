@@ -55,7 +55,37 @@ class Published:
         return found
 
 
-_ALL: tuple[Published, ...] = ()
+_ALL: tuple[Published, ...] = (
+    Published(
+        "albumentations-images",
+        "bench.published.albumentations_images",
+        "AlbumentationsX documentation, Image Benchmark Results, RGB micro benchmark (albumentations.ai/docs/benchmarks/image-benchmarks, "
+        "repository albumentations-team/benchmark, 2026)",
+        1,
+        "Albumentations 2.0.8 (MIT) in place of AlbumentationsX 2.2.6, 8 photographs in place of 2,000, without Pillow, and turns of "
+        "the contestants in one process in place of a process for each transform.",
+        ("albumentations", "torchvision", "kornia", "opencv-python-headless"),
+    ),
+    Published(
+        "albumentations-dali",
+        "bench.published.albumentations_dali",
+        "AlbumentationsX documentation, AlbumentationsX vs DALI Benchmark (albumentations.ai/docs/albumentations-vs-dali/benchmark, "
+        "repository albumentations-team/benchmark, 2026)",
+        1,
+        "All contestants decode JPEGs and resize to 256 first, DALI works on the CPU, and the batch of 256 for 8 workers shrinks with "
+        "the workers to the cores of this machine; Albumentations 2.0.8 (MIT) in place of AlbumentationsX 2.2.6.",
+        ("albumentations", "nvidia-dali-cuda120", "opencv-python-headless"),
+    ),
+    Published(
+        "kornia-ops",
+        "bench.published.kornia_ops",
+        "kornia, benchmarks/augmentation: flagship.py, vs_torchvision.py and pipeline.py (github.com/kornia/kornia, 2026-08)",
+        1,
+        "One thread (flagship.py and pipeline.py have 4), without torch.compile; torchvision interpolates linearly, and its pipeline has "
+        "brightness and contrast, as Kornia's.",
+        ("kornia", "torchvision", "torch", "albumentations"),
+    ),
+)
 PUBLISHED: Mapping[str, Published] = {one.name: one for one in _ALL}
 """The benchmarks by name."""
 
