@@ -1,6 +1,7 @@
 """Translate our recipes to other libraries, as their users would write them.
 
-Only the operations of the presets are translated. If one is missing in a library, its baseline is Unable.
+The operations of the presets are translated, for Albumentations also all that `to_albumentations` exports, and for DALI those
+of Albumentations' comparison with DALI. If one is missing in a library, its baseline is Unable.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +12,33 @@ import torch
 
 from bench.compare.task import Unable
 from gpu_aug import (
+    CLAHE,
+    JPEG,
+    Affine,
     CenterCrop,
     ColorJitter,
+    Equalize,
+    Erasing,
+    GaussNoise,
     HorizontalFlip,
+    HueSaturationValue,
     Normalize,
     Operation,
+    Pad,
+    RandomBrightnessContrast,
     RandomCrop,
+    RandomGaussianBlur,
     RandomResizedCrop,
     RandomShortestSize,
     Recipe,
+    RecipeError,
     Resize,
+    Rotate,
+    SaltAndPepper,
+    SmallestMaxSize,
+    VerticalFlip,
 )
+from gpu_aug.convert import to_albumentations
 
 Make = Callable[[Any, Any], Any]
 """A function that makes a transform of a library from its module and our operation; it returns None if the library
@@ -96,10 +113,19 @@ def _translate(operations: Sequence[Operation], module: Any, library: str) -> li
     for step in operations:
         make: Make | None = getattr(_WORDS.get(type(step)), library, None)
         transform = make(module, step) if make else None
+        if transform is None and library == "albumentations":
+            transform = _exported(step)
         if transform is None:
             raise _unknown(step)
         transforms.append(transform)
     return transforms
+
+
+def _exported(step: Operation) -> Any:
+    try:
+        return to_albumentations(Recipe([step]))
+    except RecipeError:
+        return None
 
 
 def _factors(jitter: ColorJitter) -> tuple[Any, ...]:
@@ -154,7 +180,7 @@ def kornia_modules(recipe: Recipe) -> list[Any]:
 
 
 def check_dali_recipe(recipe: Recipe) -> None:
-    """Check that a recipe is like the presets: at most one change of size, first, and Normalize last.
+    """Check that DALI's nodes for a recipe are written, and that Normalize comes last.
 
     Raises:
         Unable: The recipe has another form, or an operation that is not translated.
@@ -162,11 +188,11 @@ def check_dali_recipe(recipe: Recipe) -> None:
     *steps, last = recipe.operations
     for step in steps:
         match step:
-            case RandomResizedCrop() | Resize(max_size=None) if step is steps[0]:
+            case Resize(max_size=None) | RandomShortestSize(min_size=tuple(), max_size=None):
                 continue
-            case RandomShortestSize(min_size=tuple(), max_size=None) if step is steps[0]:
+            case RandomCrop(padding=None) | CenterCrop() | HorizontalFlip():
                 continue
-            case RandomCrop(padding=None) | CenterCrop() | HorizontalFlip() | ColorJitter():
+            case _ if type(step) in _DALI_NODES and not isinstance(step, _WITH_MAX_SIZE):
                 continue
         raise _unknown(step)
     if not isinstance(last, Normalize):
@@ -176,8 +202,8 @@ def check_dali_recipe(recipe: Recipe) -> None:
 def dali_steps(data: Any, recipe: Recipe, device: torch.device, *, layout: str = "CHW") -> Any:
     """Add a recipe that `check_dali_recipe` accepts to a DALI graph, and return the graph's new node.
 
-    All frames of a clip get one draw. Sizes change on the device of the decoder; the other operations run on the
-    batch's device.
+    All frames of a clip get one draw. The first operation, which mostly changes the size, runs on the device of the
+    decoder; the others run on the batch's device.
 
     Args:
         data: Graph node of uint8 images or clips.
@@ -189,34 +215,22 @@ def dali_steps(data: Any, recipe: Recipe, device: torch.device, *, layout: str =
 
     *steps, normalize = recipe.operations
     assert isinstance(normalize, Normalize)
-    match steps[0]:
-        case RandomResizedCrop() as crop:
-            data = fn.random_resized_crop(
-                data,
-                size=crop.size,
-                random_area=crop.scale,
-                random_aspect_ratio=crop.ratio,
-                antialias=crop.antialias,
-            )
-        case RandomShortestSize(min_size=tuple() as lengths, antialias=antialias):
-            chosen = fn.random.uniform(values=[float(length) for length in lengths])
-            data = fn.resize(data, resize_shorter=chosen, antialias=antialias)
-        case Resize(size=(_, _) as size, antialias=antialias):
-            data = fn.resize(data, size=size, antialias=antialias)
-        case Resize(size=shorter, antialias=antialias):
-            data = fn.resize(data, resize_shorter=shorter, antialias=antialias)
-    if device.type == "cuda":
-        data = data.gpu()
     options: dict[str, Any] = {}
-    for step in steps:
+    for number, step in enumerate(steps):
         match step:
-            case RandomCrop():
-                options["crop_pos_x"] = fn.random.uniform(range=[0.0, 1.0])
-                options["crop_pos_y"] = fn.random.uniform(range=[0.0, 1.0])
+            case RandomCrop() | CenterCrop():
+                place = {} if isinstance(step, CenterCrop) else _random_place(fn)
+                # A crop costs nothing in the last node, unless an operation before that one needs it.
+                if any(type(later) in _DALI_NODES for later in steps[number:]):
+                    data = fn.crop(data, crop=step.size, **place)
+                else:
+                    options |= place
             case HorizontalFlip():
                 options["mirror"] = fn.random.coin_flip(probability=step.p)
-            case ColorJitter():
-                data = _dali_jitter(data, step)
+            case _:
+                data = _DALI_NODES[type(step)](fn, data, step)
+        if number == 0 and device.type == "cuda":
+            data = data.gpu()
     return fn.crop_mirror_normalize(
         data,
         dtype=types.FLOAT,
@@ -228,22 +242,118 @@ def dali_steps(data: Any, recipe: Recipe, device: torch.device, *, layout: str =
     )
 
 
-def _dali_jitter(images: Any, jitter: ColorJitter) -> Any:
-    from nvidia.dali import fn
+def _random_place(fn: Any) -> dict[str, Any]:
+    return {f"crop_pos_{axis}": fn.random.uniform(range=[0.0, 1.0]) for axis in "xy"}
 
+
+def _uniform(fn: Any, ends: Any, factor: float = 1.0) -> Any:
+    """Return a node of random numbers between two ends times a factor; for equal ends, the number."""
+    low, high = (factor * end for end in ends)
+    return fn.random.uniform(range=[low, high]) if low < high else low
+
+
+def _dali_affine(fn: Any, data: Any, step: Affine) -> Any:
+    """Scale, shear, turn and shift about the centre of the image; only the angle is random."""
+    height, width = _dali_sides(data)
+    center = fn.stack(width / 2, height / 2)
+    matrix = fn.transforms.scale(scale=[low for low, _ in step.scale], center=center)
+    matrix = fn.transforms.shear(matrix, angles=[low for low, _ in step.shear], center=center)
+    matrix = fn.transforms.rotation(matrix, angle=_uniform(fn, step.rotate), center=center)
+    shift = [float(low) for low, _ in step.translate_px]
+    matrix = fn.transforms.translation(matrix, offset=shift)
+    return fn.warp_affine(data, matrix=matrix, inverse_map=False, fill_value=0)
+
+
+def _dali_pad(fn: Any, data: Any, step: Pad) -> Any:
+    """Pad all sides alike: fn.pad pads at the ends only, a crop that is too large also at the starts."""
+    left, top, _, _ = step.padding  # type: ignore[misc]
+    height, width = _dali_sides(data)
+    size = {"crop_h": height + 2 * top, "crop_w": width + 2 * left}
+    return fn.crop(data, **size, out_of_bounds_policy="pad", fill_values=0)
+
+
+def _dali_sides(data: Any) -> tuple[Any, Any]:
+    from nvidia.dali import types
+
+    sides = data.shape(dtype=types.FLOAT)
+    return sides[0], sides[1]
+
+
+def _dali_rotate(fn: Any, data: Any, step: Rotate) -> Any:
+    from nvidia.dali import types
+
+    kind = types.INTERP_NN if step.interpolation == "nearest" else types.INTERP_LINEAR
+    angle = _uniform(fn, step.limit)
+    return fn.rotate(data, angle=angle, keep_size=True, fill_value=0, interp_type=kind)
+
+
+def _dali_jitter(fn: Any, images: Any, jitter: ColorJitter) -> Any:
     chosen = fn.random.coin_flip(probability=jitter.p)
     hue = jitter.hue if isinstance(jitter.hue, tuple) else (-jitter.hue, jitter.hue)
 
     def factor(ends: Any) -> Any:
-        return 1 + chosen * (fn.random.uniform(range=ends) - 1)
+        return 1 + chosen * (_uniform(fn, ends) - 1)
 
     return fn.color_twist(
         images,
         brightness=factor(jitter.brightness),
         contrast=factor(jitter.contrast),
         saturation=factor(jitter.saturation),
-        hue=chosen * fn.random.uniform(range=[360 * end for end in hue]),
+        hue=chosen * _uniform(fn, hue, 360),
     )
+
+
+# Operations whose nodes are written without their field max_size.
+_WITH_MAX_SIZE = (Resize, RandomShortestSize)
+
+_DALI_NODES: Mapping[type[Operation], Callable[[Any, Any, Any], Any]] = {
+    RandomResizedCrop: lambda fn, data, op: fn.random_resized_crop(
+        data, size=op.size, random_area=op.scale, random_aspect_ratio=op.ratio, antialias=op.antialias
+    ),
+    RandomShortestSize: lambda fn, data, op: fn.resize(
+        data, resize_shorter=fn.random.uniform(values=[float(length) for length in op.min_size]), antialias=op.antialias
+    ),
+    Resize: lambda fn, data, op: fn.resize(
+        data, antialias=op.antialias, **{"size" if isinstance(op.size, tuple) else "resize_shorter": op.size}
+    ),
+    SmallestMaxSize: lambda fn, data, op: fn.resize(data, resize_shorter=op.max_size, antialias=op.antialias),
+    ColorJitter: _dali_jitter,
+    # From here on: with the parameters of Albumentations' benchmark, and probability 1.
+    Affine: _dali_affine,
+    # The limit is a constant in DALI; the original takes the lowest.
+    CLAHE: lambda fn, data, op: fn.clahe(data, tiles_x=8, tiles_y=8, clip_limit=op.clip_limit[0]),
+    Equalize: lambda fn, data, _: fn.equalize(data),
+    # Sides of 0.14 to 0.57: areas of 0.02 to 0.33.
+    Erasing: lambda fn, data, _: fn.erase(
+        data,
+        anchor=fn.random.uniform(range=[0.0, 0.4], shape=[2]),
+        shape=fn.random.uniform(range=[0.14, 0.57], shape=[2]),
+        normalized=True,
+        axis_names="HW",
+    ),
+    GaussNoise: lambda fn, data, op: fn.noise.gaussian(data, stddev=_uniform(fn, op.std_range, 255)),
+    # OpenCV counts hues in steps of 2 degrees; DALI multiplies the saturation, to which Albumentations adds.
+    HueSaturationValue: lambda fn, data, op: fn.hsv(
+        data, hue=_uniform(fn, op.hue_shift, 2), saturation=1 + _uniform(fn, op.sat_shift, 1 / 255)
+    ),
+    JPEG: lambda fn, data, op: fn.jpeg_compression_distortion(data, quality=op.quality),
+    Pad: _dali_pad,
+    RandomBrightnessContrast: lambda fn, data, op: fn.brightness_contrast(
+        data,
+        brightness_shift=_uniform(fn, op.brightness_limit),
+        contrast=1 + _uniform(fn, op.contrast_limit),
+        contrast_center=0.0,
+    ),
+    RandomGaussianBlur: lambda fn, data, op: fn.gaussian_blur(
+        data, window_size=op.kernel_size[0], sigma=_uniform(fn, op.sigma)
+    ),
+    Rotate: _dali_rotate,
+    SaltAndPepper: lambda fn, data, op: fn.noise.salt_and_pepper(
+        data, prob=_uniform(fn, op.amount), salt_vs_pepper=_uniform(fn, op.salt_vs_pepper)
+    ),
+    VerticalFlip: lambda fn, data, op: fn.flip(data, horizontal=0, vertical=fn.random.coin_flip(probability=op.p)),
+}  # fmt: skip
+"""Functions that add the node of an operation, given nvidia.dali.fn, a node of images and the operation."""
 
 
 def _several(lengths: int | tuple[int, ...]) -> list[int]:
