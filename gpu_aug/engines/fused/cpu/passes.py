@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_aug.compiled.jit import inlined, kernel
+from gpu_aug.compiled.jit import inlined, inner, kernel
 from gpu_aug.engines.fused.compile.program import NUM_VALUES, VIEW_FIELD, Mix, Program, Stage
 from gpu_aug.engines.fused.cpu import colors
 from gpu_aug.engines.fused.cpu.fold import fold
@@ -15,11 +15,13 @@ from gpu_aug.engines.fused.cpu.points import Between
 from gpu_aug.engines.fused.cpu.sampling import (
     EDGE,
     NEAREST,
+    NUM_BYTES,
     WHOLE,
     View,
     load_between,
     load_sampled,
     load_whole,
+    look_up,
 )
 
 # Plain integers for the compiled functions.
@@ -42,6 +44,9 @@ NO_MIX, BLEND, CUT = (int(mix) for mix in Mix)
 
 SPARE_BYTES = 52
 """Scratch for each pixel of a line: 36 bytes for ``sampling``, 12 for a second line, 4 for sums."""
+
+# Scratch for a table of bytes: float32, uint8 and scratch of `write`, each [3, NUM_BYTES].
+_TABLE_BYTES = 3 * NUM_BYTES * (4 + 1 + 1)
 
 # The map of a second image; see "2. Blend" in `program`.
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
@@ -158,6 +163,12 @@ def _run_image(
     window, share = program.window[image], program.share[image]
     first, is_loaded = np.int64(0), False  # a plain 0 would have `fold` compiled twice
     low, high = _range(view, mix)
+    if dtype == UINT8 and _maps_bytes(program, image, view, codes, num, height, width):
+        fold(codes, values, first, num, low, high)
+        table = _fill_table(codes, values, num, program.tables[image], spare)
+        for y in range(height):
+            look_up(view, map_, y, table, address + y * down, across, along, width)
+        return
     while True:
         last = first
         while last < num and codes[last] != CONTRAST:
@@ -206,6 +217,70 @@ def _run_image(
         first, is_loaded = last, True
 
 
+@inner
+def _maps_bytes(
+    program: Any,
+    image: Integer,
+    view: View,
+    codes: Any,
+    num: Integer,
+    height: Integer,
+    width: Integer,
+) -> Any:
+    """Return whether each byte of an image depends on one byte of the source alone, so that a table can give it.
+
+    The map may only crop and flip, all pixels must lie in the view, and all stages must change each channel by itself.
+    """
+    if program.kind[image] != WHOLE or program.mix[image] != NO_MIX or view.is_float:
+        return False
+    # The table is computed in the scratch memory, in the time of about as many pixels.
+    if num == 0 or width * SPARE_BYTES < _TABLE_BYTES or height * width < 4 * NUM_BYTES:
+        return False
+    for stage in range(num):
+        if codes[stage] not in (SCALE, GAMMA, SOLARIZE, TABLE, ROUND, FLOOR):
+            return False
+    back = program.back[image]
+    if back[1] != 0.0:
+        return False
+    for y in (0, height - 1):
+        for x in (0, width - 1):
+            column = np.floor(back[0] * (x + 0.5) + back[2])
+            row = np.floor(back[4] * (y + 0.5) + back[5])
+            if not (0 <= column < view.width and 0 <= row < view.height):
+                return False
+    return True
+
+
+@inner
+def _fill_table(codes: Any, values: Any, num: Integer, tables: Any, spare: Integer) -> Any:
+    """Carry out the stages on all values of a byte.
+
+    Args:
+        codes: Codes of the stages.
+        values: Arguments of the stages.
+        num: Number of stages.
+        tables: Lookup tables of the image.
+        spare: Address of _TABLE_BYTES of scratch memory.
+
+    Returns:
+        Address of the results for each byte, uint8 [3, NUM_BYTES], in the scratch memory.
+    """
+    numbers = floats_at(spare, 3 * NUM_BYTES)
+    for channel in range(3):
+        for byte in range(NUM_BYTES):
+            numbers[channel * NUM_BYTES + byte] = np.float32(byte) / np.float32(255)
+    width, one = np.int64(NUM_BYTES), np.int64(1)
+    for stage in range(num):
+        code, v = codes[stage], np.int64(values[stage].ctypes.data)
+        if code == SCALE:
+            colors.scale(spare, width, v)
+        elif code != NOTHING:
+            _change_channels(spare, width, code, v, tables)
+    table = spare + 12 * width
+    write(table, UINT8, width, one, spare, width, table + 3 * width)
+    return table
+
+
 @inlined
 def _range(view: View, mix: Integer) -> Any:
     """Return the smallest and the largest value that a pixel can have when it is loaded."""
@@ -228,6 +303,20 @@ def _use_mean(mean: Real, v: Any) -> None:
         v[15 + channel] = 1
 
 
+@inner
+def _change_channels(line: Integer, width: Integer, code: Integer, v: Integer, tables: Any) -> None:
+    """Apply one of the less frequent stages that change each channel by itself to a line."""
+    if code == GAMMA:
+        colors.gamma(line, width, v)
+    elif code == SOLARIZE:
+        colors.solarize(line, width, v)
+    elif code == TABLE:
+        number = np.int64(floats_at(v, 1)[0])
+        colors.table(line, width, np.int64(tables[number].ctypes.data))
+    else:
+        colors.whole(line, width, code == ROUND, v)
+
+
 @inlined
 def _carry_out(
     program: Any,
@@ -240,15 +329,8 @@ def _carry_out(
     v: Integer,
 ) -> None:
     """Apply one of the less frequent stages to line ``y``."""
-    if code == GAMMA:
-        colors.gamma(line, width, v)
-    elif code == SOLARIZE:
-        colors.solarize(line, width, v)
-    elif code == TABLE:
-        number = np.int64(floats_at(v, 1)[0])
-        colors.table(line, width, np.int64(program.tables[image, number].ctypes.data))
-    elif code in (ROUND, FLOOR):
-        colors.whole(line, width, code == ROUND, v)
+    if code in (GAMMA, SOLARIZE, TABLE, ROUND, FLOOR):
+        _change_channels(line, width, code, v, program.tables[image])
     elif code in (GRAY_MAX, GRAY_MIDDLE):
         colors.gray(line, width, code == GRAY_MIDDLE)
     elif code == HOLES:

@@ -27,6 +27,10 @@ _LARGEST, _ZERO, _ONE = np.float32(255), np.float32(0), np.float32(1)
 _PER_BYTE = np.float32(1 / 255)
 
 
+NUM_BYTES = 256
+"""How many values a byte has."""
+
+
 class View(NamedTuple):
     """The part of a source image that is seen, and the border around it.
 
@@ -71,6 +75,50 @@ def load_whole(view: View, back: Any, y: Integer, line: Integer, width: Integer)
         _load_line(view, x0, np.int64(back[0]), y0, line, width)
     else:
         _load_pixels(view, x0, none, y0, np.int64(back[3]), none, width, line, width)
+
+
+@inner
+def look_up(
+    view: View,
+    back: Any,
+    y: Integer,
+    table: Integer,
+    address: Integer,
+    across: Integer,
+    along: Integer,
+    width: Integer,
+) -> None:
+    """Write line ``y`` of a uint8 result whose bytes a table gives, by a map that crops and flips.
+
+    Args:
+        view: The part of the source that is read, uint8; it holds all pixels of the line.
+        back: Matrix from the result to the view, nine float64.
+        y: Index of the line in the result.
+        table: Address of the results for each byte of the source, uint8 [3, NUM_BYTES].
+        address: Address of the line's first byte in the result.
+        across: Stride of channels in the result, in bytes.
+        along: Stride of pixels in the result, in bytes.
+        width: Width of the result, in pixels.
+    """
+    first = np.int64(np.floor(back[0] * 0.5 + back[2]))
+    row = np.int64(np.floor(back[4] * (y + 0.5) + back[5]))
+    is_backwards = back[0] < 0
+    leftmost = first - width + 1 if is_backwards else first
+    pixels = bytes_at(view.address + row * view.stride + 3 * leftmost, 3 * width)
+    levels = bytes_at(table, 3 * NUM_BYTES)
+    if along == 3 and across == 1 and not is_backwards:
+        out = bytes_at(address, 3 * width)
+        for x in range(width):
+            out[3 * x] = levels[pixels[3 * x]]
+            out[3 * x + 1] = levels[NUM_BYTES + pixels[3 * x + 1]]
+            out[3 * x + 2] = levels[2 * NUM_BYTES + pixels[3 * x + 2]]
+        return
+    start, step = (width - 1, -1) if is_backwards else (0, 1)
+    for channel in range(3):
+        out = bytes_at(address + channel * across, width * along)
+        for x in range(width):
+            place = np.uint64((start + step * x) * along)
+            out[place] = levels[channel * NUM_BYTES + pixels[3 * x + channel]]
 
 
 @inner
