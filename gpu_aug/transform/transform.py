@@ -194,7 +194,7 @@ class Transform:
         """Return a plain image after a prepared program."""
         (cut, programs, row), given = drawn, kind_of(image)
         kind, dtype = self._form(given, "uint8")
-        move = programs.moves[row]
+        move = programs.move(row, cut.canvas)
         if (
             move is not None
             and (kind, dtype) == (given, "uint8")
@@ -203,7 +203,7 @@ class Transform:
         ):
             return moved(image, kind, cut.start, move)
         result, out = room_for(
-            kind, programs.sizes[row], np.uint8 if dtype == "uint8" else np.float32
+            kind, programs.size(row, cut.canvas), np.uint8 if dtype == "uint8" else np.float32
         )
         programs.run(row, render_bytes(as_pixels(image), cut), out)
         return finished(result, kind, dtype, gray=self._gray)
