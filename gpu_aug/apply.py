@@ -159,7 +159,7 @@ def _read_device(device: str | torch.device) -> torch.device:
     return on
 
 
-def _check_fit(recipe: Recipe, samples: Sequence[Mapping[str, Any]]) -> None:
+def check_fit(recipe: Recipe, samples: Sequence[Mapping[str, Any]]) -> None:
     """Check that targets are in the form that the recipe expects.
 
     Raises:
@@ -201,8 +201,21 @@ def apply_drawn(
     """
     if not samples:
         return []
-    _check_fit(recipe, given)
-    images = run_samples(recipe, samples, draws, engine, device)
+    check_fit(recipe, given)
+    return with_targets(recipe, samples, draws, run_samples(recipe, samples, draws, engine, device))
+
+
+def with_targets(
+    recipe: Recipe, samples: list[Sample], draws: Draws, images: Sequence[Any]
+) -> list[dict[str, Any]]:
+    """Return the results of samples whose images are already augmented: their targets are moved, and labels are mixed.
+
+    Args:
+        recipe: The recipe.
+        samples: The samples.
+        draws: Draws for these samples.
+        images: For each sample its augmented images and frames, in order.
+    """
     moved = move_batch(recipe, draws, [sample.targets for sample in samples])
     labels = _labels(recipe, draws, samples)
     return [
@@ -286,7 +299,7 @@ def _labels(recipe: Recipe, draws: Draws, samples: list[Sample]) -> list[Any]:
     return list(torch.from_numpy(mixed))
 
 
-def _result(sample: Sample, frames: Tensor, targets: Targets, label: Any) -> dict[str, Any]:
+def _result(sample: Sample, frames: Any, targets: Targets, label: Any) -> dict[str, Any]:
     result: dict[str, Any] = {}
     start = 0
     for key, count in sample.shapes.items():

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -18,6 +18,7 @@ from gpu_aug.draws import Draws, find_partners
 from gpu_aug.errors import RecipeError
 from gpu_aug.expected_recipe import way_to_recipe
 from gpu_aug.files.document import write_document
+from gpu_aug.ops.distributions.uniform import Uniforms
 from gpu_aug.ops.foreign.wrapping import as_operation
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.temporal import Temporal, check_temporal
@@ -214,15 +215,31 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         numbers = slot_numbers(
             self.operations, seed, epoch, indices, positions // self.group, view=view
         )
+        mixes = self.group > 1
+        partners = find_partners(positions, length) if mixes else None
+        return self.draw_from(numbers, sizes, partners)
+
+    def draw_from(
+        self,
+        numbers: Iterator[Uniforms],
+        sizes: NDArray[np.int64],
+        partners: NDArray[np.int64] | None = None,
+    ) -> Draws:
+        """Return the draws that `draw` makes of uniform numbers.
+
+        Args:
+            numbers: Uniform numbers of each slot; see `gpu_aug.draw_operations.slot_numbers`.
+            sizes: Height and width of the source images, int64 [B, 2].
+            partners: Rows that each row may be mixed with; see Draws. None if nothing is mixed.
+        """
         params, temporal = draw_operations(self.operations, numbers, sizes)
         num_decode = len(self.decode_operations)
-        mixes = self.group > 1
         return Draws(
             compose_crops(params[:num_decode], sizes, antialias=self.antialias),
             params[num_decode:],
             params[:num_decode],
             sizes,
-            find_partners(positions, length) if mixes else np.empty((len(sizes), 0), np.int64),
+            np.empty((len(sizes), 0), np.int64) if partners is None else partners,
             temporal,
         )
 

@@ -51,15 +51,7 @@ def read_sample(sample: Any, number: int, kind: ImageKind = USUAL) -> Sample:
     Raises:
         TargetsError: The sample is invalid; the error names it by ``number``.
     """
-    where = f"sample {number}"
-    if not isinstance(sample, Mapping):
-        raise TargetsError(f"{where} must be a dictionary, got {type(sample).__name__}")
-    unknown = [key for key in sample if key not in KEYS]
-    if unknown:
-        raise TargetsError(
-            f"{where}: keys must be of {', '.join(KEYS)}, got {unknown[0]!r}: correct it, or put what "
-            "shall pass unchanged under 'extra'"
-        )
+    where = _check_keys(sample, number)
     frames: list[Tensor] = []
     shapes: dict[Any, int | None] = {}
     for key, image in _images(sample, where).items():
@@ -73,15 +65,39 @@ def read_sample(sample: Any, number: int, kind: ImageKind = USUAL) -> Sample:
             )
         shapes[key] = len(clip) if is_clip else None
         frames += list(clip)
+    height, width = frames[0].shape[:2]
+    return Sample(frames, shapes, (height, width), *_read_values(sample, where))
+
+
+def read_without_image(sample: Mapping[str, Any], number: int, size: tuple[int, int]) -> Sample:
+    """Check a sample with one image of ``size`` that is rendered by other means; see `read_sample`. It has no frames."""
+    where = _check_keys(sample, number)
+    return Sample([], {"image": None}, size, *_read_values(sample, where))
+
+
+def _check_keys(sample: Any, number: int) -> str:
+    """Return the name of a sample in errors."""
+    where = f"sample {number}"
+    if not isinstance(sample, Mapping):
+        raise TargetsError(f"{where} must be a dictionary, got {type(sample).__name__}")
+    unknown = [key for key in sample if key not in KEYS]
+    if unknown:
+        raise TargetsError(
+            f"{where}: keys must be of {', '.join(KEYS)}, got {unknown[0]!r}: correct it, or put what "
+            "shall pass unchanged under 'extra'"
+        )
+    return where
+
+
+def _read_values(sample: Mapping[str, Any], where: str) -> tuple[Targets, dict[str, Any]]:
+    """Return the targets of a sample, and its other values that are no images."""
     try:
         targets = _read_targets(sample, where)
     except TargetsError as error:
         text = str(error)
         raise TargetsError(text if text.startswith(where) else f"{where}: {text}") from error
     named = ("mask", "masks", "label", "extra")
-    rest = {name: sample[name] for name in named if name in sample}
-    height, width = frames[0].shape[:2]
-    return Sample(frames, shapes, (height, width), targets, rest)
+    return targets, {name: sample[name] for name in named if name in sample}
 
 
 def _images(sample: Mapping[str, Any], where: str) -> dict[Any, Any]:

@@ -22,9 +22,14 @@ _CPU = torch.device("cpu")  # all targets are moved on the host
 def cut(
     masks: Masks, start: NDArray[np.int64], shape: NDArray[np.int64], padding_mode: str, fill: int
 ) -> Masks:
-    """Return the crop of masks with the corner ``start`` (top, left) and the size ``shape``; see spatial.Crop."""
-    rows = np.arange(start[0], start[0] + shape[0])
-    columns = np.arange(start[1], start[1] + shape[1])
+    """Return the crop of masks with the corner ``start`` (top, left) and the size ``shape``; see spatial.Crop.
+
+    If it lies inside, it is a view of the masks.
+    """
+    (top, left), (height, width) = start.tolist(), shape.tolist()
+    if min(top, left) >= 0 and top + height <= masks.shape[1] and left + width <= masks.shape[2]:
+        return masks[:, top : top + height, left : left + width]
+    rows, columns = np.arange(top, top + height), np.arange(left, left + width)
     return _take(masks, rows, columns, padding_mode, fill)
 
 

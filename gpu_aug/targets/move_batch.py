@@ -19,6 +19,9 @@ from gpu_aug.targets.mixed import mix
 from gpu_aug.targets.move_one import Moved, move, moves_targets
 from gpu_aug.targets.targets import KINDS, BoxParams, KeypointParams, Targets
 
+# Of recipes that give none; made once, as their checks take longer than moving the boxes of an image.
+_USUAL_BOXES, _USUAL_KEYPOINTS = BoxParams(), KeypointParams()
+
 
 def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list[Targets]:
     """Return the targets of the images that ``recipe`` makes with ``draws``.
@@ -150,8 +153,8 @@ def _check(batch: list[Moved], rows: Iterable[int], *, at_end: bool = False) -> 
 
 def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | None) -> Moved:
     """Check targets against their image, and return them with boxes as corners in pixels."""
-    params = recipe.boxes or BoxParams()
-    points = recipe.keypoints or KeypointParams()
+    params = recipe.boxes or _USUAL_BOXES
+    points = recipe.keypoints or _USUAL_KEYPOINTS
     one = Moved(
         targets.boxes,
         targets.box_labels,

@@ -1,14 +1,14 @@
 """Draws that are made in advance, so that consecutive calls share the cost of drawing and of making programs."""
 
-from itertools import chain
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpu_aug.draw_operations import draw_operations, slot_numbers
+from gpu_aug.draws import Draws
 from gpu_aug.engines.fused.compile.plan import Plan
-from gpu_aug.engines.fused.prepared import PreparedPrograms, prepare
+from gpu_aug.engines.fused.prepared import PreparedPrograms, fits_all_sizes, prepare
 from gpu_aug.recipe import Recipe
 from gpu_aug.resampling.crops import Cut, compose_crops, cuts_of
 from gpu_aug.transform.numbering import Run
@@ -36,10 +36,10 @@ class Drawn(NamedTuple):
 class DrawnAhead:
     """Prepares calls of a transform with plain images, many at once.
 
-    The draw of a call depends only on its run, its number and the image's size. If the decode stage always gives one
-    size, the batch
-    stage is prepared for a block of calls, whatever the sizes of their images. The decode stage is prepared for a block
-    as soon as two consecutive images have one size, and for single calls before.
+    The draw of a call depends only on its run, its number and the image's size. Random numbers are made for a block of calls.
+    So is the batch stage, whatever the sizes of the images, if the decode stage always gives one size, or if the programs
+    fit all sizes. What depends on the size is prepared for a block as soon as two consecutive images have one size, and for
+    single calls before.
 
     Args:
         recipe: The recipe, without temporal operations.
@@ -48,8 +48,9 @@ class DrawnAhead:
     """
 
     def __init__(self, recipe: Recipe, plan: Plan, view: int) -> None:
-        self._recipe, self._plan, self._view = recipe, plan, view
-        self._blocks: dict[tuple[Run, int, Size | None], _Block | None] = {}
+        self.recipe, self.plan, self.view = recipe, plan, view
+        self.fit_all = recipe.decode_size is None and fits_all_sizes(plan)
+        self._blocks: dict[tuple[Run, int], _Block] = {}
         self._last: Size | None = None
 
     def get(self, run: Run, number: int, size: Size, *, alone: bool = False) -> Drawn | None:
@@ -62,74 +63,85 @@ class DrawnAhead:
             alone: Whether calls with the next numbers are not expected to follow.
         """
         last, self._last = self._last, size
-        again = size == last and not alone
-        start, row = number - number % _BLOCK, number % _BLOCK
-        if alone or (self._recipe.decode_size is None and not again):
-            block, row = self._made(run, number, 1, size), 0
-        else:
-            block = self._block(run, start, size if self._recipe.decode_size is None else None)
+        if alone:
+            return _Block(self, run, number, 1, size).drawn(0, size, all_rows=False)
+        row = number % _BLOCK
+        key = run, number - row
+        block = self._blocks.get(key)
         if block is None:
-            return None
-        return Drawn(block.cut(row, size, all_rows=again), block.programs, row)
+            block = _Block(self, *key, _BLOCK, size)
+            self._blocks = {**dict([*self._blocks.items()][1 - _MAX_KEPT :]), key: block}
+        return block.drawn(row, size, all_rows=size == last)
 
-    def _block(self, run: Run, start: int, size: Size | None) -> "_Block | None":
-        key = (run, start, size)
-        if key not in self._blocks:
-            made = self._made(run, start, _BLOCK, size or (1, 1))
-            self._blocks = {**dict([*self._blocks.items()][1 - _MAX_KEPT :]), key: made}
-        return self._blocks[key]
-
-    def _made(self, run: Run, start: int, count: int, size: Size) -> "_Block | None":
-        indices = run.first + run.step * np.arange(start, start + count)
-        sizes = _tiled(size, count)
-        draws = self._recipe.draw(run.seed, run.epoch, indices, sizes, view=self._view)
-        programs = prepare(self._plan, draws)
-        if programs is None:
-            return None
-        return _Block(self._recipe, run, indices, programs, self._view)
+    def draws(self, run: Run, number: int, size: Size) -> Draws:
+        """Return the draws of a call."""
+        row = number % _BLOCK
+        block = self._blocks.get((run, number - row))
+        if block is None:
+            block, row = _Block(self, run, number, 1, size), 0
+        return block.draws(slice(row, row + 1), size)
 
 
 class _Block:
     """Consecutive calls that are prepared together.
 
-    Attributes:
-        programs: Programs of their batch stages.
+    Args:
+        ahead: What they are prepared for.
+        run: Run of the calls.
+        start: Number of the first call.
+        count: Number of calls.
+        size: Height and width of some image of these calls.
     """
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        run: Run,
-        indices: NDArray[np.int64],
-        programs: PreparedPrograms,
-        view: int,
-    ) -> None:
-        self.programs = programs
-        self._recipe = recipe
+    def __init__(self, ahead: DrawnAhead, run: Run, start: int, count: int, size: Size) -> None:
+        recipe = self._recipe = ahead.recipe
+        self._plan, self._count = ahead.plan, count
+        indices = run.first + run.step * np.arange(start, start + count)
         groups = np.zeros_like(indices)  # nothing is mixed
-        numbers = slot_numbers(recipe.operations, run.seed, run.epoch, indices, groups, view=view)
-        slots = chain.from_iterable(operation.slots for operation in recipe.decode_operations)
-        self._numbers = [next(numbers) for _ in slots]
-        self._cuts: dict[Size, list[Cut]] = {}
+        self._numbers = [
+            *slot_numbers(recipe.operations, run.seed, run.epoch, indices, groups, view=ahead.view)
+        ]
+        self._sized: dict[Size, tuple[PreparedPrograms | None, list[Cut]]] = {}
+        self._shares_programs = ahead.fit_all or recipe.decode_size is not None
+        self._programs: PreparedPrograms | None = None
+        if self._shares_programs:
+            draws = self.draws(slice(None), size)
+            if ahead.fit_all:
+                canvas = np.ones((count, 2), np.int32)
+                draws = replace(draws, crops=replace(draws.crops, canvas=canvas))
+            self._programs = prepare(ahead.plan, draws, fit_all=ahead.fit_all)
 
-    def cut(self, row: int, size: Size, *, all_rows: bool) -> Cut:
-        """Return the crop of a row's decode stage; ``all_rows`` draws the crops of all rows, for later calls."""
-        cuts = self._cuts.get(size)
-        if cuts is not None:
-            return cuts[row]
-        if not all_rows:
-            return self._drawn(slice(row, row + 1), size)[0]
-        cuts = self._drawn(slice(None), size)
-        self._cuts = {**dict([*self._cuts.items()][1 - _MAX_KEPT :]), size: cuts}
-        return cuts[row]
+    def draws(self, rows: slice, size: Size) -> Draws:
+        """Return the draws of some rows for images of one size."""
+        count = len(range(self._count)[rows])
+        return self._recipe.draw_from(
+            iter([each[rows] for each in self._numbers]), np.full((count, 2), size)
+        )
 
-    def _drawn(self, rows: slice, size: Size) -> list[Cut]:
-        numbers = [each[rows] for each in self._numbers]
-        count = len(range(*rows.indices(len(self.programs.sizes))))
-        sizes = _tiled(size, count)
-        params, _ = draw_operations(self._recipe.decode_operations, iter(numbers), sizes)
-        return cuts_of(compose_crops(params, sizes, antialias=self._recipe.antialias))
+    def drawn(self, row: int, size: Size, *, all_rows: bool) -> Drawn | None:
+        """Return the prepared stages of a row; ``all_rows`` prepares all rows for this size, for later calls."""
+        at, made = row, self._sized.get(size)
+        if made is None and all_rows:
+            made = self._made(slice(None), size)
+            self._sized = {**dict([*self._sized.items()][1 - _MAX_KEPT :]), size: made}
+        elif made is None:
+            at, made = 0, self._made(slice(row, row + 1), size)
+        programs, cuts = made
+        if programs is None:
+            return None
+        return Drawn(cuts[at], programs, row if self._shares_programs else at)
 
-
-def _tiled(size: Size, count: int) -> NDArray[np.int64]:
-    return np.tile(np.array(size, np.int64), (count, 1))
+    def _made(self, rows: slice, size: Size) -> tuple[PreparedPrograms | None, list[Cut]]:
+        """Return the programs of the batch stage, of all rows if they are shared, and the crops of some rows."""
+        if not self._shares_programs:
+            draws = self.draws(rows, size)
+            return prepare(self._plan, draws), cuts_of(draws.crops)
+        recipe, count = self._recipe, len(range(self._count)[rows])
+        if not recipe.decode_operations:
+            cut = Cut((0, 0), size, size, (0, 0), size, recipe.antialias, is_plain=True)
+            return self._programs, [cut] * count
+        sizes = np.full((count, 2), size)
+        # The decode stage draws from the first slots.
+        numbers = iter([each[rows] for each in self._numbers])
+        params, _ = draw_operations(recipe.decode_operations, numbers, sizes)
+        return self._programs, cuts_of(compose_crops(params, sizes, antialias=recipe.antialias))

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpu_aug.apply import apply_drawn, run_samples
+from gpu_aug.apply import apply_drawn, check_fit, run_samples, with_targets
 from gpu_aug.draws import Draws
 from gpu_aug.engines.choose import EngineChoice, best_engine, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
@@ -26,7 +26,7 @@ from gpu_aug.output import GRAY, converted
 from gpu_aug.recipe import Recipe
 from gpu_aug.resampling.crop_and_resize import render_bytes
 from gpu_aug.resampling.crops import cuts_of
-from gpu_aug.samples import read_sample
+from gpu_aug.samples import read_sample, read_without_image
 from gpu_aug.targets.soft_labels import soft_labels
 from gpu_aug.targets.targets import as_array
 from gpu_aug.transform.ahead import Drawn, DrawnAhead
@@ -157,13 +157,13 @@ class Transform:
             )
         run, number = self._place(index)
         if isinstance(image, Mapping):
-            return self._sample(image, run, number)
-        size = plain_size(image) if self._ahead is not None else None
-        if self._ahead is not None and size is not None:
-            drawn = self._ahead.get(run, number, size, alone=index is not None)
-            if drawn is not None:
-                return self._image(image, drawn)
-        return self._sample({"image": image}, run, number)["image"]
+            return self._sample(image, run, number, alone=index is not None)
+        done = self._plain(image, run, number, alone=index is not None)
+        return (
+            self._sample({"image": image}, run, number, alone=True)["image"]
+            if done is None
+            else done
+        )
 
     def collate(self, items: Sequence[Any]) -> Any:
         """Return the batch of some items of a dataset: images, or tuples that begin with an image, such as (image, label).
@@ -190,11 +190,19 @@ class Transform:
         validation.whole("transform", "index", index, low=0, example="0")
         return self._numbering.given(), index
 
+    def _plain(self, image: Any, run: Run, number: int, *, alone: bool) -> Any:
+        """Return a plain image after a prepared program; None if it is not plain, or if there is no such program."""
+        size = plain_size(image) if self._ahead is not None else None
+        if self._ahead is None or size is None:
+            return None
+        drawn = self._ahead.get(run, number, size, alone=alone)
+        return None if drawn is None else self._image(image, drawn)
+
     def _image(self, image: Any, drawn: Drawn) -> Any:
         """Return a plain image after a prepared program."""
         (cut, programs, row), given = drawn, kind_of(image)
         kind, dtype = self._form(given, "uint8")
-        move = programs.moves[row]
+        move = programs.move(row, cut.canvas)
         if (
             move is not None
             and (kind, dtype) == (given, "uint8")
@@ -203,7 +211,7 @@ class Transform:
         ):
             return moved(image, kind, cut.start, move)
         result, out = room_for(
-            kind, programs.sizes[row], np.uint8 if dtype == "uint8" else np.float32
+            kind, programs.size(row, cut.canvas), np.uint8 if dtype == "uint8" else np.float32
         )
         programs.run(row, render_bytes(as_pixels(image), cut), out)
         return finished(result, kind, dtype, gray=self._gray)
@@ -215,8 +223,18 @@ class Transform:
             dtype = "float32"
         return "tensor" if kind == "pillow" and dtype != "uint8" else kind, dtype
 
-    def _sample(self, sample: Mapping[str, Any], run: Run, number: int) -> dict[str, Any]:
+    def _sample(
+        self, sample: Mapping[str, Any], run: Run, number: int, *, alone: bool
+    ) -> dict[str, Any]:
         """Return a sample augmented as by `apply`."""
+        size = plain_size(sample.get("image"))
+        if self._ahead is not None and size is not None and sample.get("images") is None:
+            checked = read_without_image(sample, 0, size)
+            check_fit(self.recipe, [sample])
+            image = self._plain(sample["image"], run, number, alone=alone)
+            if image is not None:
+                own = self._ahead.draws(run, number, size)
+                return with_targets(self.recipe, [checked], own, [[image]])[0]
         read = read_sample(sample, 0)
         indices = np.array([run.first + run.step * number])
         sizes = np.array([read.size])

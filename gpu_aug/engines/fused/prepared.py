@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Draws
 from gpu_aug.engines.fused.compile.pending import Pending
-from gpu_aug.engines.fused.compile.plan import Plan, add_parts
+from gpu_aug.engines.fused.compile.plan import Fused, Plan, add_parts
 from gpu_aug.engines.fused.compile.program import Kind, Program, Stage
+from gpu_aug.ops.geometric.spatial import Reorient
+from gpu_aug.ops.operation import Operation
 
 # What a transform of single images returns, as torch names it.
 _TORCH = {np.dtype(np.uint8): torch.uint8, np.dtype(np.float32): torch.float32}
@@ -35,19 +37,34 @@ class Move(NamedTuple):
 class PreparedPrograms:
     """Programs of the batch stage on the CPU, one for each of some draws; `prepare` makes them.
 
-    Attributes:
-        sizes: Height and width of each result.
-        moves: For each program, a Move if it only moves pixels, else None.
+    Args:
+        program: The programs.
+        fit_all: Whether they were made for images of 1x1 pixel and are carried out on images of any size; see `fits_all_sizes`.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, fit_all: bool) -> None:
         # Numba's kernels, which scripts that prepare nothing do without; here, as `run` is called for each image.
-        from gpu_aug.engines.fused.cpu.run import DTYPES, run_single
+        from gpu_aug.engines.fused.cpu.run import DTYPES, Needs, run_single
 
         self._dtypes, self._run_single = DTYPES, run_single
-        self.sizes: list[tuple[int, int]] = [tuple(size) for size in program.size.tolist()]
-        self._program = program
-        self.moves = _moves(program)
+        self._fit_all, self._program = fit_all, program
+        self._sizes: list[tuple[int, int]] = [tuple(size) for size in program.size.tolist()]
+        self._turned: list[bool] = (program.back[:, 0] == 0).tolist()
+        self._moves = _moves(program)
+        self._needs = Needs.of_rows(program)
+
+    def size(self, row: int, canvas: tuple[int, int]) -> tuple[int, int]:
+        """Return height and width of the result of one program for an image of the size ``canvas``."""
+        if not self._fit_all:
+            return self._sizes[row]
+        return canvas[::-1] if self._turned[row] else canvas
+
+    def move(self, row: int, canvas: tuple[int, int]) -> Move | None:
+        """Return what one program does to an image of the size ``canvas`` if it only moves pixels, else None."""
+        move = self._moves[row]
+        if move is None or not self._fit_all:
+            return move
+        return Move((0, 0, *canvas), move.rows, move.columns, move.transposed)
 
     def run(self, row: int, image: NDArray[np.uint8], out: NDArray[Any]) -> None:
         """Carry out one program on an image.
@@ -55,14 +72,29 @@ class PreparedPrograms:
         Args:
             row: Index of the program.
             image: The image, uint8 [h, w, 3] of the row's decode size, contiguous within each row.
-            out: The result [h', w', 3] with the size in `sizes`, uint8 or float32, with any strides; all of it is written.
+            out: The result [h', w', 3] with the size that `size` returns, uint8 or float32, with any strides; all of it is written.
         """
-        one: list[Any] = [field[row : row + 1] for field in self._program]
-        self._run_single(Program(*one), image, out, self._dtypes[_TORCH[out.dtype]])
+        fields: list[Any] = [field[row : row + 1] for field in self._program]
+        program = Program(*fields)
+        if self._fit_all:
+            height, width = image.shape[:2]
+            program = program._replace(
+                # Mirrored axes of an image of 1x1 begin at 1, in the matrices' elements 2 and 5.
+                back=program.back * (1, 1, width, 1, 1, height, 1, 1, 1),
+                view=np.array([[0, 0, height, width]], np.int32),
+                size=np.array([out.shape[:2]], np.int32),
+            )
+        self._run_single(program, image, out, self._dtypes[_TORCH[out.dtype]], self._needs[row])
 
 
-def prepare(plan: Plan, draws: Draws) -> PreparedPrograms | None:
-    """Return the programs of some draws for uint8 images, or None if an image takes more than one pass."""
+def prepare(plan: Plan, draws: Draws, *, fit_all: bool = False) -> PreparedPrograms | None:
+    """Return the programs of some draws for uint8 images, or None if an image takes more than one pass.
+
+    Args:
+        plan: The plan.
+        draws: The draws, whose canvases are as large as the images; 1x1 with ``fit_all``.
+        fit_all: See PreparedPrograms.
+    """
     found: list[Program] = []
 
     def note(program: Program, images: Any, others: Any, outs: Any) -> None:
@@ -76,7 +108,40 @@ def prepare(plan: Plan, draws: Draws) -> PreparedPrograms | None:
     pending = Pending(_images_of(draws.crops.canvas), plan.num_stages, note)
     add_parts(plan, pending, draws, is_uint8=True)
     pending.store(torch.empty(0))
-    return PreparedPrograms(found[0]) if len(found) == 1 else None
+    return PreparedPrograms(found[0], fit_all=fit_all) if len(found) == 1 else None
+
+
+def fits_all_sizes(plan: Plan) -> bool:
+    """Return whether the programs of a plan differ for images of other sizes only by these sizes.
+
+    This is so if all moves are flips and quarter turns, and if drawn parameters do not depend on the size.
+    """
+    return all(
+        isinstance(part, Fused)
+        and (not part.moves or isinstance(part.operation, Reorient))
+        and _ignores_sizes(part.operation)
+        for part in plan.parts
+    )
+
+
+class _Count:
+    """Stands for the sizes of some images, and can only tell how many there are."""
+
+    def __len__(self) -> int:
+        return 2
+
+
+def _ignores_sizes(operation: Operation) -> bool:
+    """Return whether the parameters of an operation do not depend on the sizes of images; reading `_Count` fails."""
+    sizes: Any = _Count()
+    numbers = np.array(
+        [[0.0], [1 - 2.0**-32]]
+    )  # gates are open for the first and, unless p is 1, closed for the other
+    try:
+        operation.draw(np.repeat(numbers, operation.num_uniforms, axis=1), sizes)
+    except (TypeError, AttributeError):
+        return False
+    return True
 
 
 def _images_of(sizes: NDArray[np.int32]) -> torch.Tensor | list[torch.Tensor]:
@@ -88,8 +153,10 @@ def _images_of(sizes: NDArray[np.int32]) -> torch.Tensor | list[torch.Tensor]:
 
 
 def _moves(program: Program) -> list[Move | None]:
-    back, size, view = program.back.reshape(-1, 3, 3), program.size, program.view
     only = (program.kind == Kind.WHOLE) & (program.codes == Stage.NOTHING).all(axis=1)
+    if not only.any():
+        return [None] * len(only)
+    back, size, view = program.back.reshape(-1, 3, 3), program.size, program.view
     transposed = back[:, 0, 0] == 0
     inside = (np.where(transposed[:, None], size[:, ::-1], size) == view[:, 2:]).all(axis=1)
     columns = np.where(transposed, back[:, 0, 1], back[:, 0, 0]) < 0

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,14 +40,32 @@ def run_program(
     seconds = sources if others is None else describe_images(others)
     dtype = DTYPES[(outs if isinstance(outs, Tensor) else outs[0]).dtype]
     carry_out = run_plain if is_plain(program) else run
-    carry_out(program, sources, seconds, describe_outs(outs), dtype, _memory(program))
+    height, width = program.size.max(axis=0).tolist()
+    memory = _memory(height, width, keeps_lines=bool((program.codes == Stage.CONTRAST).any()))
+    carry_out(program, sources, seconds, describe_outs(outs), dtype, memory)
+
+
+class Needs(NamedTuple):
+    """What `run_single` must know of a program, found for many programs at once.
+
+    Attributes:
+        is_plain: See `is_plain`.
+        keeps_lines: Whether memory for all lines of the result is needed, for a contrast.
+    """
+
+    is_plain: bool
+    keeps_lines: bool
+
+    @staticmethod
+    def of_rows(program: Program) -> list["Needs"]:
+        """Return the needs of the program of each image."""
+        plain = (program.kind == 0) & (program.mix == 0) & (program.codes <= Stage.HUE).all(axis=1)
+        keeps = (program.codes == Stage.CONTRAST).any(axis=1)
+        return [*map(Needs, plain.tolist(), keeps.tolist())]
 
 
 def run_single(
-    program: Program,
-    image: NDArray[np.uint8],
-    out: NDArray[Any],
-    dtype: int,
+    program: Program, image: NDArray[np.uint8], out: NDArray[Any], dtype: int, needs: Needs
 ) -> None:
     """Carry out the program of one image that is not mixed, with less overhead than `run_program`.
 
@@ -56,19 +74,19 @@ def run_single(
         image: The image, uint8 [h, w, 3], contiguous within each row.
         out: The result [h', w', 3], with any strides.
         dtype: Dtype of the result, a value of DTYPES.
+        needs: The needs of the program.
     """
     sources = np.array([[image.ctypes.data, 0, image.strides[0], *image.shape[:2]]], np.int64)
     down, along, across = (stride // out.itemsize for stride in out.strides)
     outs = np.array([[out.ctypes.data, across, down, along]], np.int64)
-    carry_out = run_plain if is_plain(program) else run
-    carry_out(program, sources, sources, outs, dtype, _memory(program))
+    carry_out = run_plain if needs.is_plain else run
+    memory = _memory(*out.shape[:2], keeps_lines=needs.keeps_lines)
+    carry_out(program, sources, sources, outs, dtype, memory)
 
 
-def _memory(program: Program) -> NDArray[np.uint8]:
-    """Return scratch memory that is large enough for a program; each thread keeps its own."""
-    height, width = program.size.max(axis=0).tolist()
-    keeps = (program.codes == Stage.CONTRAST).any()
-    needed = 12 * width * (height if keeps else 1) + SPARE_BYTES * width
+def _memory(height: int, width: int, *, keeps_lines: bool) -> NDArray[np.uint8]:
+    """Return scratch memory that is large enough for results of up to this size; each thread keeps its own."""
+    needed = 12 * width * (height if keeps_lines else 1) + SPARE_BYTES * width
     memory: Any = getattr(_KEPT, "memory", None)
     if memory is None or len(memory) < needed:
         memory = _KEPT.memory = np.empty(needed, np.uint8)
