@@ -191,12 +191,14 @@ class Transform:
         return self._numbering.given(), index
 
     def _plain(self, image: Any, run: Run, number: int, *, alone: bool) -> Any:
-        """Return a plain image after a prepared program; None if it is not plain, or if there is no such program."""
+        """Return a plain image after the decode and the batch stage; None if it is not plain, or if another engine runs."""
         size = plain_size(image) if self._ahead is not None else None
         if self._ahead is None or size is None:
             return None
         drawn = self._ahead.get(run, number, size, alone=alone)
-        return None if drawn is None else self._image(image, drawn)
+        if drawn is None:
+            return self._image_in_passes(image, self._ahead.draws(run, number, size))
+        return self._image(image, drawn)
 
     def _image(self, image: Any, drawn: Drawn) -> Any:
         """Return a plain image after a prepared program."""
@@ -214,6 +216,16 @@ class Transform:
             kind, programs.size(row, cut.canvas), np.uint8 if dtype == "uint8" else np.float32
         )
         programs.run(row, render_bytes(as_pixels(image), cut), out)
+        return finished(result, kind, dtype, gray=self._gray)
+
+    def _image_in_passes(self, image: Any, draws: Draws) -> Any:
+        """Return a plain image after a batch stage that takes several passes; the last one writes the result's own dtype."""
+        kind, dtype = self._form(kind_of(image), "uint8")
+        [cut], [size] = cuts_of(draws.crops), self.recipe.result_sizes(draws).tolist()
+        result, out = room_for(kind, size, np.uint8 if dtype == "uint8" else np.float32)
+        pixels = torch.from_numpy(render_bytes(as_pixels(image), cut))
+        engine = self._engine(torch.device("cpu"))
+        engine.run(pixels[None], draws, torch.from_numpy(out).permute(2, 0, 1)[None])
         return finished(result, kind, dtype, gray=self._gray)
 
     def _form(self, kind: str, dtype: str) -> tuple[Any, str]:
