@@ -100,3 +100,48 @@ def test_not_a_number_stays_one():
 
         assert out.isnan().sum() == 1
         assert out[0, 1, 4, 5].isnan()
+
+
+BY_CHANNEL: dict[str, tuple[Stage, list[float]]] = {
+    "scale": (Stage.SCALE, [0.7, 0, 0, 0.1, 0, -1, 0, 1, 0, 0, 1.4, -0.2, *UNIT]),
+    "gamma": (Stage.GAMMA, [0.6]),
+    "solarize": (Stage.SOLARIZE, [0.5]),
+    "table": (Stage.TABLE, [0]),
+    "round": (Stage.ROUND, []),
+    "floor": (Stage.FLOOR, [0.3]),
+}
+
+
+@pytest.mark.parametrize("stages", [[name] for name in BY_CHANNEL] + [["gamma", "scale", "table"]])
+@pytest.mark.parametrize(
+    ("back", "size"),
+    [
+        ([1, 0, 3, 0, 1, 2], (40, 90)),
+        ([-1, 0, 95, 0, -1, 46], (40, 90)),
+        ([1, 0, 5, 0, 1, 8], (40, 94)),  # columns beside the view
+        ([1, 0, 0, 0, 1, 0], (11, 90)),  # fewer pixels than a table is made for
+    ],
+    ids=["crop", "turned by 180 degrees", "padded", "small"],
+)
+@pytest.mark.parametrize("is_planar", [False, True])
+def test_bytes_that_a_table_gives_are_the_rounded_values(stages, back, size, is_planar):
+    """A uint8 result holds the float32 result, rounded, whether each byte is computed or looked up."""
+    rng = np.random.default_rng(0)
+    source = torch.from_numpy(rng.integers(0, 256, (1, 48, 97, 3), dtype=np.uint8))
+    tables = rng.random((1, 1, 3, 256), dtype=np.float32)
+    program = make_program(
+        1,
+        size,
+        (48, 97),
+        stages=[BY_CHANNEL[name] for name in stages],
+        back=[*back, 0, 0, 1],
+        tables=tables,
+    )
+    values = torch.empty(1, 3, *size)
+    levels = torch.empty(1, 3, *size, dtype=torch.uint8)
+    levels = levels if is_planar else levels.to(memory_format=torch.channels_last)
+
+    run_program(program, source, None, values)
+    run_program(program, source, None, levels)
+
+    assert torch.equal(levels, (values * 255).round().clamp(0, 255).byte())
