@@ -123,7 +123,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
             seconds=settings.seconds / settings.rounds,
             rounds=settings.rounds,
             progress=progress,
-            after_turn=lambda name, turn: _rest(running[name], task, turn.rate),
+            after_turn=lambda name, turn: rest(running[name], task, turn.rate),
             on_failure=lambda name, error: _drop(running[name], error, comparison),
         )
     for name, turns in measured.items():
@@ -179,11 +179,11 @@ def _open_contestants(
         except Exception as error:  # noqa: BLE001 - a peer may raise anything; the result names it
             _drop(process, error, comparison)
         else:
-            _rest(process, task, _FIRST_RATE)
+            rest(process, task, _FIRST_RATE)
             yield process
 
 
-def _rest(process: ContestantProcess, task: Task, rate: float) -> None:
+def rest(process: ContestantProcess, task: Task, rate: float) -> None:
     """Wait until a contestant has filled its queue and leaves the cores to the next one."""
     time.sleep(min(_REST_SECONDS_MAX, process.num_ahead * task.batch_size / max(rate, 1.0)))
 

@@ -55,7 +55,34 @@ class Published:
         return found
 
 
-_ALL: tuple[Published, ...] = ()
+_ALL = (
+    Published(
+        "imread",
+        "bench.published.imread",
+        "Choosing a JPEG Decoder for PyTorch DataLoaders, arXiv 2605.08731, github.com/ternaus/imread_benchmark",
+        1,
+        "JPEG bytes in memory to RGB arrays on one thread and in a DataLoader; the original took 2,000 files, several "
+        "processors and worker counts, this run takes few files, this machine and one count of workers.",
+        packages=("pillow", "opencv-python-headless", "torchvision", "torch"),
+        peers=("imread", "tensorflow"),
+    ),
+    Published(
+        "spdl",
+        "bench.published.spdl",
+        "SPDL, github.com/facebookresearch/spdl, examples",
+        1,
+        "Images of a folder to batches for training, on this machine and on few photographs.",
+        peers=("spdl",),
+    ),
+    Published(
+        "grain",
+        "bench.published.grain",
+        "Grain, github.com/google/grain, examples",
+        1,
+        "Images of a folder to batches for training, on this machine and on few photographs.",
+        peers=("grain",),
+    ),
+)
 PUBLISHED: Mapping[str, Published] = {one.name: one for one in _ALL}
 """The benchmarks by name."""
 
