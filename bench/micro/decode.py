@@ -12,7 +12,6 @@ from PIL import Image
 
 from bench.compare.images import require_sound
 from bench.compare.photographs import stitch
-from bench.micro.jpeg_decoder import JpegDecoder
 from bench.micro.pictures import decode
 from bench.micro.rows import Row, Task, contestants_of
 from bench.timing import one_thread
@@ -107,7 +106,9 @@ def files_by_kind(source: str, most: int) -> dict[str, Files]:
         kind = f"{jpeg_process(data)} {name}" if name == "jpeg" else name
         by_kind.setdefault(kind, []).append(data)
     by_kind = _made_files(source, most) | by_kind
-    return {kind: _files(some[:: -(-len(some) // most)]) for kind, some in sorted(by_kind.items())}
+    return {
+        kind: to_files(some[:: -(-len(some) // most)]) for kind, some in sorted(by_kind.items())
+    }
 
 
 def _made_files(source: str, most: int) -> dict[str, list[bytes]]:
@@ -115,21 +116,23 @@ def _made_files(source: str, most: int) -> dict[str, list[bytes]]:
     samples, _ = require_sound(source, open_dataset(source), most=most)
     decoded = [decode(sample) for sample in samples]
     made = {
-        kind: [_encode(pixels, **options) for pixels in decoded] for kind, options in _MADE.items()
+        kind: [encode(pixels, **options) for pixels in decoded] for kind, options in _MADE.items()
     }
     size = _LARGE_SIZE if most > _NUM_FILES_QUICK else _LARGE_SIZE_QUICK
     numbers = range(min(most, _NUM_LARGE))
     large = [stitch(decoded, size, first=number) for number in numbers]
-    return made | {LARGE: [_encode(pixels, **_LARGE_OPTIONS) for pixels in large]}
+    return made | {LARGE: [encode(pixels, **_LARGE_OPTIONS) for pixels in large]}
 
 
-def _encode(pixels: Pixels, **options: Any) -> bytes:
+def encode(pixels: Pixels, **options: Any) -> bytes:
+    """Return a file that Pillow encodes with the options of its `save`."""
     stream = BytesIO()
     Image.fromarray(pixels).save(stream, **options)
     return stream.getvalue()
 
 
-def _files(files: list[bytes]) -> Files:
+def to_files(files: list[bytes]) -> Files:
+    """Return files of one kind with their sizes and random crops."""
     headers = [read_header(data) for data in files]
     sizes = np.array([(header.height, header.width) for header in headers], np.int64)
     crops = Recipe([RandomResizedCrop(224)]).draw(0, 0, np.arange(len(files)), sizes).crops
@@ -174,14 +177,43 @@ def with_ours(
     """
     from dali_pipes.jpeg.seek_points import EVERY, find_seek_points
 
-    decoder = JpegDecoder(int(files.sizes.max()))
-    points = [find_seek_points(data, EVERY)[1] if is_known else None for data in files.files]
+    decode_area = make_decoder(int(files.sizes.max()))
     areas = files.areas(is_crop=is_crop)
+    points = [find_seek_points(data, EVERY)[1] if is_known else None for data in files.files]
     jobs = list(zip(files.views, files.sizes.tolist(), areas, points, strict=True))
     return lambda: [
-        decoder.decode(view, size, area, shrink=shrink, seek_points=known)
+        decode_area(view, size, area, shrink=shrink, known=known)
         for view, size, area, known in jobs
     ]
+
+
+def make_decoder(side_max: int) -> Callable[..., Pixels]:
+    """Return our decoder, which works on the calling thread, as in a worker of a DataLoader.
+
+    Args:
+        side_max: Longest side of an image in pixels.
+
+    Returns:
+        A function of the bytes (uint8 [n]), the size of the image and the area to decode; with `shrink`, and with seek
+        points as `known` if only the codes that the area needs are to be read.
+    """
+    from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
+    from dali_pipes.jpeg.seek_points import EVERY
+
+    scratch, no_offsets = np.zeros(scratch_bytes(side_max), np.uint8), np.empty(0, int)
+
+    def decode_area(
+        view: Pixels, size: Any, area: Any, shrink: int = 1, known: NDArray[Any] | None = None
+    ) -> Pixels:
+        out = np.empty((-(-area[2] // shrink), -(-area[3] // shrink), 3), np.uint8)
+        place = (0, 0, 0) if known is None else (known.ctypes.data, len(known), EVERY)
+        where = view.ctypes.data, view.size, tuple(area), tuple(size), shrink, no_offsets
+        status = decode_crop(*where, place, known is None, out.ctypes.data, out.strides[0], scratch)
+        if status:
+            raise RuntimeError(f"our decoder refuses a file: status {status}")
+        return out
+
+    return decode_area
 
 
 def with_opencv(files: Files, *, shrink: int = 1, is_crop: bool = False) -> Work:

@@ -1,25 +1,22 @@
 """The contestants of `bench published imread`: each decodes JPEGs in a process of its own.
 
-Environments of other libraries import this module, so it imports only NumPy and Pillow before a contestant starts.
+Environments of other libraries import this module, so it imports only NumPy before a contestant starts.
 """
 
 import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
+from importlib import import_module
 from io import BytesIO
-from pkgutil import resolve_name
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.compare.contract import Pipeline, Unable
-
-Pixels = NDArray[np.uint8]
-Protocol = Literal["decode-memory", "loader-supply"]
 
 TOLERANCE = 2.0
 """Largest mean difference from Pillow in levels of 0 to 255: other rounding, inverse transforms and interpolation of
@@ -29,7 +26,60 @@ BATCH_SIZE = 32
 """Images in a batch of loader-supply, as in the original."""
 
 _NUM_AHEAD = 2  # batches that each worker of a DataLoader prepares: torch's default
-_EPOCH = 200_000  # more images than a run needs, so that no epoch ends during it
+_EPOCH = range(200_000)  # more images than a run needs, so that no epoch ends during it
+
+# Libraries that use several threads by default; read when they are loaded.
+_ONE_THREAD = dict.fromkeys(
+    ("VIPS_CONCURRENCY", "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"
+)
+
+# What a library needs that its package does not bring.
+_NEEDS = {
+    "jpeg4py": "the system library libturbojpeg (apt install libturbojpeg0)",
+    "PyTurboJPEG": "the system library libturbojpeg of libjpeg-turbo 3.0 or later",
+}
+
+LIBRARIES: Mapping[str, tuple[str, Callable[[Any, bytes], Any]]] = {
+    "Pillow": ("PIL.Image", lambda own, data: np.asarray(own.open(BytesIO(data)).convert("RGB"))),
+    "ajpegli": ("ajpegli", lambda own, data: own.imdecode(data, mode="RGB")),
+    "imagecodecs": ("imagecodecs", lambda own, data: own.jpeg8_decode(data)),
+    "imageio": ("imageio.v3", lambda own, data: own.imread(data)),
+    "jpeg4py": ("jpeg4py", lambda own, data: own.JPEG(np.frombuffer(data, np.uint8)).decode()),
+    "kornia-rs": ("kornia_rs.io", lambda own, data: own.decode_image_jpeg(data)),
+    "OpenCV": (
+        "cv2",
+        lambda own, data: own.imdecode(np.frombuffer(data, np.uint8), own.IMREAD_COLOR_RGB),
+    ),
+    "PyTurboJPEG": (
+        "turbojpeg",
+        lambda own, data: _object(own.TurboJPEG).decode(data, pixel_format=own.TJPF_RGB),
+    ),
+    "pyvips": (
+        "pyvips",
+        lambda own, data: own.Image.new_from_buffer(data, "", access="sequential").numpy(),
+    ),
+    "scikit-image": ("skimage.io", lambda own, data: own.imread(BytesIO(data))),
+    "simplejpeg": ("simplejpeg", lambda own, data: own.decode_jpeg(data, "RGB")),
+    "TensorFlow": ("tensorflow", lambda own, data: own.io.decode_jpeg(data, channels=3).numpy()),
+    "torchvision": (
+        "torchvision.io.image",
+        lambda own, data: np.ascontiguousarray(
+            own.decode_jpeg(
+                own.torch.frombuffer(bytearray(data), dtype=own.torch.uint8), own.ImageReadMode.RGB
+            ).permute(1, 2, 0)
+        ),
+    ),
+}
+"""By name: the module of the library, and a function of it and the bytes of a file that returns the pixels."""
+
+_object: Callable[[Callable[[], Any]], Any] = cache(lambda make: make())
+_module = cache(import_module)
+
+
+def decode(library: str, data: bytes) -> Any:
+    """Return the pixels of a file, uint8 [height, width, 3], decoded by one of `LIBRARIES`."""
+    name, call = LIBRARIES[library]
+    return call(_module(name), data)
 
 
 @dataclass(frozen=True)
@@ -38,17 +88,14 @@ class DecodeTask:
 
     Attributes:
         files: The bytes of each file.
-        crops: For each file top, left, height and width of a random crop.
-        protocol: "decode-memory" decodes one file after another; "loader-supply" in a DataLoader's workers.
-        num_workers: Count of workers of the DataLoader.
-        folder: A folder with the same files, for our Loader.
+        crops: int64 [files, 4]: top, left, height and width of a random crop of each.
+        num_workers: Count of workers of a DataLoader that decodes them (loader-supply); 0 decodes one after another on
+            one thread (decode-memory).
     """
 
-    files: tuple[bytes, ...]
-    crops: tuple[tuple[int, int, int, int], ...]
-    protocol: Protocol
+    files: list[bytes]
+    crops: NDArray[np.int64]
     num_workers: int
-    folder: str
 
     # What a contestant's process asks of every task; torch's device would have to import torch.
     plan = None
@@ -62,124 +109,33 @@ class DecodeTask:
             Unable: An image is wrong; the message says how.
         """
         for number, image in enumerate(batch):
-            file = number % len(self.files)
-            expected = decode_with_pillow(self.files[file])
-            top, left, height, width = self.crops[file]
+            expected = decode("Pillow", self.files[number % len(self.files)])
+            top, left, height, width = self.crops[number % len(self.files)].tolist()
             if image.shape[:2] == (height, width):
                 expected = expected[top : top + height, left : left + width]
             if image.shape != expected.shape or image.dtype != np.uint8:
                 raise Unable(f"made {image.dtype} {image.shape}, not uint8 {expected.shape}")
             if not image.flags.c_contiguous:
                 raise Unable("its array is not C-contiguous")
-            difference = float(np.abs(image.astype(np.int16) - expected).mean())
+            difference = np.abs(image.astype(np.int16) - expected).mean()
             if not difference <= TOLERANCE:
                 raise Unable(
                     f"differs from Pillow by {difference:.1f} of 255 on average, more than {TOLERANCE:.0f}"
                 )
 
 
-def decode_with_pillow(data: bytes) -> Pixels:
-    """Return the pixels of a file as Pillow decodes them, uint8 [height, width, 3]."""
-    from PIL import Image
-
-    with Image.open(BytesIO(data)) as image:
-        return np.asarray(image.convert("RGB"))
-
-
-def _with_opencv() -> Callable[[bytes], Any]:
-    import cv2
-
-    cv2.setNumThreads(1)
-    return lambda data: cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
-
-
-def _with_jpeg4py() -> Callable[[bytes], Any]:
-    try:
-        import jpeg4py
-
-        jpeg4py.JPEG(np.zeros(1, np.uint8))
-    except OSError:
-        raise Unable("needs the system library libturbojpeg: apt install libturbojpeg0") from None
-    return lambda data: jpeg4py.JPEG(np.frombuffer(data, np.uint8)).decode()
-
-
-def _with_turbojpeg() -> Callable[[bytes], Any]:
-    import turbojpeg
-
-    try:
-        decoder = turbojpeg.TurboJPEG()
-    except RuntimeError:
-        raise Unable("needs the system library libturbojpeg: apt install libturbojpeg0") from None
-    return partial(decoder.decode, pixel_format=turbojpeg.TJPF_RGB)
-
-
-def _with_pyvips() -> Callable[[bytes], Any]:
-    os.environ["VIPS_CONCURRENCY"] = "1"  # read when the library is loaded
-    import pyvips
-
-    return lambda data: pyvips.Image.new_from_buffer(data, "", access="sequential").numpy()
-
-
-def _with_skimage() -> Callable[[bytes], Any]:
-    import skimage.io
-
-    return lambda data: skimage.io.imread(BytesIO(data))
-
-
-def _with_tensorflow() -> Callable[[bytes], Any]:
-    import tensorflow
-
-    tensorflow.config.threading.set_intra_op_parallelism_threads(1)
-    tensorflow.config.threading.set_inter_op_parallelism_threads(1)
-    return lambda data: tensorflow.io.decode_jpeg(data, channels=3).numpy()
-
-
-def _with_torchvision() -> Callable[[bytes], Any]:
-    import torch
-    from torchvision.io import ImageReadMode, decode_jpeg
-
-    torch.set_num_threads(1)
-
-    def decode(data: bytes) -> Any:
-        image = decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), ImageReadMode.RGB)
-        return np.ascontiguousarray(image.permute(1, 2, 0).numpy())
-
-    return decode
-
-
-def _function(name: str, **options: object) -> Callable[[], Callable[[bytes], Any]]:
-    return lambda: partial(resolve_name(name), **options)
-
-
-LIBRARIES: Mapping[str, Callable[[], Callable[[bytes], Any]]] = {
-    "Pillow": lambda: decode_with_pillow,
-    "ajpegli": _function("ajpegli:imdecode", mode="RGB"),
-    "imagecodecs": _function("imagecodecs:jpeg8_decode"),
-    "imageio": _function("imageio.v3:imread"),
-    "jpeg4py": _with_jpeg4py,
-    "kornia-rs": _function("kornia_rs.io:decode_image_jpeg"),
-    "OpenCV": _with_opencv,
-    "PyTurboJPEG": _with_turbojpeg,
-    "pyvips": _with_pyvips,
-    "scikit-image": _with_skimage,
-    "simplejpeg": _function("simplejpeg:decode_jpeg", colorspace="RGB"),
-    "TensorFlow": _with_tensorflow,
-    "torchvision": _with_torchvision,
-}
-"""By name: a function that imports the library and returns its decoder."""
-
-
 def start(task: DecodeTask, *, library: str) -> Pipeline:
-    """Start a library's decoder."""
-    if library == "TensorFlow" and task.protocol == "loader-supply":
+    """Start the decoder of a library."""
+    if library == "TensorFlow" and task.num_workers:
         raise Unable("takes no part in the original's DataLoader: its users have tf.data")
-
-    def make() -> Callable[[int], Any]:
-        decode = LIBRARIES[library]()
-        return lambda number: decode(task.files[number])
-
+    os.environ.update(_ONE_THREAD)
     # libvips starts threads when it is loaded, which a forked worker would lack.
-    return _pipeline(task, make, is_loaded_in_workers=library == "pyvips")
+    if library != "pyvips" or not task.num_workers:
+        try:
+            decode(library, task.files[0])
+        except (OSError, RuntimeError) as error:
+            raise Unable(f"needs {_NEEDS.get(library, error)}") from error
+    return _pipeline(task, lambda number: decode(library, task.files[number]))
 
 
 def start_ours(task: DecodeTask, *, is_crop: bool, is_known: bool) -> Pipeline:
@@ -190,47 +146,44 @@ def start_ours(task: DecodeTask, *, is_crop: bool, is_known: bool) -> Pipeline:
         is_crop: Whether to decode the crops instead of full images.
         is_known: Whether seek points are known, as from the second epoch on.
     """
+    from bench.micro.decode import make_decoder
+    from dali_pipes.jpeg.seek_points import EVERY, find_seek_points
+    from readers import read_header
 
-    def make() -> Callable[[int], Any]:
-        from bench.micro.jpeg_decoder import JpegDecoder
-        from dali_pipes.jpeg.seek_points import EVERY, find_seek_points
-        from readers import read_header
+    headers = [read_header(data) for data in task.files]
+    decode_area = make_decoder(max(max(header.height, header.width) for header in headers))
+    points = [find_seek_points(data, EVERY)[1] if is_known else None for data in task.files]
 
-        headers = [read_header(data) for data in task.files]
-        decoder = JpegDecoder(max(max(header.height, header.width) for header in headers))
-        points = [find_seek_points(data, EVERY)[1] if is_known else None for data in task.files]
+    def decode_ours(number: int) -> Any:
+        header = read_header(task.files[number])
+        size = header.height, header.width
+        area = task.crops[number].tolist() if is_crop else (0, 0, *size)
+        view = np.frombuffer(task.files[number], np.uint8)
+        return decode_area(view, size, area, known=points[number])
 
-        def decode(number: int) -> Pixels:
-            data = task.files[number]
-            header = read_header(data)
-            size = header.height, header.width
-            area = task.crops[number] if is_crop else (0, 0, *size)
-            view = np.frombuffer(data, np.uint8)
-            return decoder.decode(view, size, area, seek_points=points[number])
-
-        return decode
-
-    return _pipeline(task, make)
+    return _pipeline(task, decode_ours)
 
 
 def start_our_loader(task: DecodeTask) -> Pipeline:
     """Start our Loader, which delivers full images in uint8 batches without augmentation."""
     import torch
 
-    from bench.compare.images import Repeated
     from dali_pipes import Loader
     from gpu_aug import CenterCrop, Recipe
-    from readers import open_dataset, read_header
+    from readers import CustomDataset, Sample, read_header
 
-    headers = [read_header(data) for data in task.files]
-    sizes = {(header.height, header.width) for header in headers}
+    class Files(CustomDataset):
+        def __len__(self) -> int:
+            return len(_EPOCH)
+
+        def __getitem__(self, index: Any) -> Any:
+            return Sample(index, str(index), {"jpg": task.files[index % len(task.files)]})
+
+    sizes = {(header.height, header.width) for header in map(read_header, task.files)}
     if len(sizes) > 1:
-        raise Unable(
-            "its batches are arrays of images of one size, and these files have several sizes"
-        )
-    dataset = open_dataset(task.folder)
+        raise Unable("makes batches of one size, and these files have several")
     loader = Loader(
-        Repeated(dataset, np.arange(len(dataset))),
+        Files(),
         Recipe([CenterCrop(*sizes)]),
         batch_size=BATCH_SIZE,
         device="cpu",
@@ -242,22 +195,18 @@ def start_our_loader(task: DecodeTask) -> Pipeline:
     return Pipeline(batches, "", 2 * _NUM_AHEAD, 3 * _NUM_AHEAD)
 
 
-def _pipeline(
-    task: DecodeTask,
-    make: Callable[[], Callable[[int], Any]],
-    *,
-    is_loaded_in_workers: bool = False,
-) -> Pipeline:
+def _pipeline(task: DecodeTask, decode_file: Callable[[int], Any]) -> Pipeline:
     gc.disable()  # as in the original: a collection would count for the contestant that triggers it
-    if task.protocol == "decode-memory":
-        return Pipeline(_passes(task, make()), "", 0, 0)
+    if not task.num_workers:
+        return Pipeline(_passes(task.files, decode_file), "", 0, 0)
     from torch.utils.data import DataLoader
 
-    loader = DataLoader(
-        _Images(len(task.files), make, None if is_loaded_in_workers else make()),
+    loader: Any = DataLoader(
+        _EPOCH,  # type: ignore[arg-type]
         batch_size=BATCH_SIZE,
         num_workers=task.num_workers,
-        collate_fn=list,  # images of several sizes are not stacked, in the original neither
+        # Workers decode here; images of several sizes are not stacked, in the original neither.
+        collate_fn=lambda numbers: [decode_file(number % len(task.files)) for number in numbers],
         prefetch_factor=_NUM_AHEAD,
         persistent_workers=True,
     )
@@ -265,29 +214,10 @@ def _pipeline(
     return Pipeline(iter(loader), "", num_ahead, num_ahead + task.num_workers)
 
 
-def _passes(task: DecodeTask, decode: Callable[[int], Any]) -> Iterator[Any]:
-    """Yield the images of the first pass over the files, and for each later pass a sequence of that length."""
-    yield [decode(number) for number in range(len(task.files))]
+def _passes(files: list[bytes], decode_file: Callable[[int], Any]) -> Iterator[Any]:
+    """Yield the images of the first pass over the files, and for each later pass a list of that length."""
+    yield [decode_file(number) for number in range(len(files))]
     while True:
-        for number in range(len(task.files)):
-            decode(number)
-        yield task.files
-
-
-class _Images:
-    """A torch Dataset of the files, repeated."""
-
-    def __init__(
-        self,
-        num_files: int,
-        make: Callable[[], Callable[[int], Any]],
-        decode: Callable[[int], Any] | None,
-    ) -> None:
-        self._num_files, self._make, self._decode = num_files, make, decode
-
-    def __len__(self) -> int:
-        return _EPOCH
-
-    def __getitem__(self, position: int) -> Any:
-        self._decode = self._decode or self._make()
-        return self._decode(position % self._num_files)
+        for number in range(len(files)):
+            decode_file(number)
+        yield files
