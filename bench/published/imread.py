@@ -84,7 +84,7 @@ def rows(task: Task) -> Iterator[Row]:
     sources = _sources(photographs, 1 if task.quick else _NUM_SOURCES)
     grid = [(edge, quality) for edge in _EDGES for quality in _QUALITIES]
     cells = {
-        f"{edge or 'native'} px, quality {quality}{note}": [
+        f"{f'{edge} px' if edge else 'native'}, quality {quality}{note}": [
             _encode(pixels, edge, quality) for pixels in sources
         ]
         for edge, quality in ([_SUPPLIED] if task.quick else grid)

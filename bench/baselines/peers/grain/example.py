@@ -14,10 +14,11 @@ from bench.baselines.peers.grain import pipeline as _with_parsed_flags  # noqa: 
 from bench.compare.task import Pipeline, Task
 
 
-class _Load(grain.MapTransform):
+class Load(grain.MapTransform):  # type: ignore[misc, unused-ignore]
     """Decodes as TensorFlow Datasets do, then resizes to 256 x 256 and takes the corner, as the guide."""
 
     def map(self, path: str) -> Any:
+        """Return uint8 [224, 224, 3]."""
         cv2.setNumThreads(0)  # parallelism comes from the workers
         encoded = np.frombuffer(Path(path).read_bytes(), np.uint8)
         image = cv2.imdecode(encoded, cv2.IMREAD_COLOR_RGB)
@@ -31,7 +32,7 @@ def start(task: Task) -> Pipeline:
         sampler=grain.IndexSampler(
             num_records=len(task.files), shard_options=grain.NoSharding(), shuffle=True, seed=0
         ),
-        operations=[_Load(), grain.Batch(task.batch_size, drop_remainder=True)],
+        operations=[Load(), grain.Batch(task.batch_size, drop_remainder=True)],
         worker_count=task.num_threads,
     )
     batches = (torch.from_numpy(batch).permute(0, 3, 1, 2) for _ in count() for batch in loader)

@@ -4,7 +4,6 @@ from itertools import cycle
 from typing import Any
 
 import spdl.io
-import torch
 from spdl.pipeline import PipelineBuilder
 
 from bench.baselines.peers.spdl.pipeline import require_ffmpeg
@@ -21,7 +20,7 @@ def start(task: Task) -> Pipeline:
     def load(path: Any) -> Any:
         return spdl.io.decode_packets(spdl.io.demux_image(str(path)), filter_desc=filters)
 
-    def convert(frames: list[Any]) -> torch.Tensor:
+    def convert(frames: list[Any]) -> Any:
         return spdl.io.to_torch(spdl.io.convert_frames(frames)).permute(0, 3, 1, 2)
 
     pipeline = (
