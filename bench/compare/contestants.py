@@ -1,38 +1,15 @@
 """List the contestants of a comparison, one per line."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
 from bench.baselines.peers.catalog import PEERS
 from bench.baselines.peers.install import is_ready
-from bench.compare.task import Kind
+from bench.compare.contract import Contestant as Contestant
 from bench.output.errors import BenchError
 from dali_pipes.preview.chosen_batches import DECODERS, ENGINES, pair_name
 
 ALL, NONE = "all", "none"
 FIRST_EPOCH = " (first epoch)"
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A pipeline that runs in its own process.
-
-    Attributes:
-        name: Name in the output.
-        kind: "engine" for our pipelines, "baseline" for another library's, "ceiling" for an upper bound.
-        start: "module:function" of a function that takes a `Task` and the options, and returns a `Pipeline`; it is
-            imported in the contestant's process.
-        options: Further arguments of `start`.
-        peer: A key of `PEERS` if the contestant needs packages that gpu-aug does not depend on; else "".
-        needs_gpu: Whether the contestant works only on a CUDA device.
-    """
-
-    name: str
-    kind: Kind
-    start: str
-    options: Mapping[str, object] = field(default_factory=dict)
-    peer: str = ""
-    needs_gpu: bool = False
 
 
 _IMAGES = "bench.baselines.images"

@@ -1,8 +1,10 @@
 """Make a few hundred real photographs without a download: crops of those that scikit-image ships."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from bench.output.errors import BenchError
@@ -76,6 +78,29 @@ def shipped_photographs() -> dict[str, list[Path]]:
     if not found:
         raise BenchError(f"{data} has none of the photographs: give a folder of your own")
     return found
+
+
+def stitch(
+    photographs: Sequence[NDArray[np.uint8]], size: tuple[int, int], *, first: int = 0
+) -> NDArray[np.uint8]:
+    """Return a large picture of unscaled squares from the middle of photographs, side by side.
+
+    Args:
+        photographs: uint8 [height, width, 3] each, of any sizes; the smaller half of them is left out.
+        size: Height and width of the picture.
+        first: Number of the photograph in the top left corner.
+    """
+    large = sorted(photographs, key=lambda pixels: min(pixels.shape[:2]))[len(photographs) // 2 :]
+    side = min(large[0].shape[:2])
+    starts = [((len(one) - side) // 2, (one.shape[1] - side) // 2) for one in large]
+    cells = [
+        one[top : top + side, left : left + side]
+        for one, (top, left) in zip(large, starts, strict=True)
+    ]
+    rows, columns = (-(-length // side) for length in size)
+    order = (first + np.arange(rows * columns).reshape(rows, columns)) % len(cells)
+    picture = np.block([[[cells[number]] for number in row] for row in order])
+    return np.ascontiguousarray(picture[: size[0], : size[1]])
 
 
 def _cut(image: Image.Image, rng: np.random.Generator) -> Image.Image:

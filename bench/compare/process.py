@@ -10,8 +10,7 @@ import bench
 from bench.baselines.peers.catalog import environment, python_of
 from bench.baselines.peers.far import FarProcess, PeerError
 from bench.baselines.peers.install import has_package, why_not
-from bench.compare.contestants import Contestant
-from bench.compare.task import Task, Unable
+from bench.compare.contract import Contestant, Unable
 from bench.timing import Busy, Turn
 
 _OPEN_SECONDS_MAX = 240.0  # for conversion of the data and the first batch
@@ -54,8 +53,11 @@ class ContestantProcess(FarProcess):
         root = str(Path(bench.__file__).parent.parent)
         super().__init__([python, "-c", _START, root], {"NO_ALBUMENTATIONS_UPDATE": "1"})
 
-    def open(self, task: Task) -> None:
+    def open(self, task: Any) -> None:
         """Start the pipeline and let it make one batch.
+
+        Args:
+            task: A `Task`, or another object that can be pickled and has a device, a plan and `check_batch`.
 
         Raises:
             Unable: The contestant cannot run the task on this machine.

@@ -18,11 +18,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-import torch
-
 from bench.baselines.peers.far import answer_questions
-from bench.compare.check_frames import check_frames
-from bench.compare.task import Pipeline, Task, Unable
+from bench.compare.contract import Pipeline, Unable
 from bench.timing import synchronise, take_turn
 
 
@@ -49,17 +46,19 @@ class _Server:
 
     def _open(self, path: str) -> dict[str, Any]:
         contestant, task = pickle.loads(Path(path).read_bytes())
-        start: Callable[[Task], Pipeline] = partial(
+        start: Callable[[Any], Pipeline] = partial(
             resolve_name(contestant.start), **contestant.options
         )
         note = ""
         self._pipeline = None  # if it is opened again: its workers end before the next ones start
         if contestant.kind != "ceiling" and task.plan is not None:
+            from bench.compare.check_frames import check_frames
+
             note = check_frames(start, task)
         pipeline, self._device = start(task), task.device
         batch = next(pipeline.batches)
         if contestant.kind != "ceiling":
-            check_batch(batch, task)
+            task.check_batch(batch)
         gc.collect()
         gc.freeze()  # existing objects stay alive; collecting them would lengthen a turn
         self._pipeline = pipeline
@@ -74,18 +73,6 @@ class _Server:
             finish=partial(synchronise, self._device),
         )
         return asdict(turn)
-
-
-def check_batch(batch: torch.Tensor, task: Task) -> None:
-    """Raise if a batch does not have the required form.
-
-    Raises:
-        Unable: The batch has another form.
-    """
-    if (tuple(batch.shape), batch.dtype) != (task.shape, task.dtype):
-        raise Unable(f"made {batch.dtype} {list(batch.shape)}, not {task.dtype} {list(task.shape)}")
-    if batch.device != task.device:
-        raise Unable(f"left the batch on {batch.device}, not on {task.device}")
 
 
 def one_line(error: Exception) -> str:

@@ -1,21 +1,16 @@
-"""Define the task of every contestant in a comparison, and the pipeline that a contestant makes for it."""
+"""Define the task of every contestant in a comparison."""
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 
-from bench.compare.clip_plan import Clip, ClipPlan
+from bench.compare.clip_plan import ClipPlan
+from bench.compare.contract import Kind as Kind
+from bench.compare.contract import Pipeline as Pipeline
+from bench.compare.contract import Unable as Unable
 from gpu_aug import Recipe
 from readers import Dataset
-
-Kind = Literal["engine", "baseline", "ceiling"]
-
-
-class Unable(Exception):  # noqa: N818 - an answer, not a fault
-    """A contestant cannot run this recipe on this machine; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -58,27 +53,21 @@ class Task:
         clip = (self.num_frames,) if self.plan else ()
         return (self.batch_size, *clip, 3, *self.recipe.fixed_size)
 
+    def check_batch(self, batch: torch.Tensor) -> None:
+        """Raise if a batch does not have the required form.
+
+        Raises:
+            Unable: The batch has another form.
+        """
+        if (tuple(batch.shape), batch.dtype) != (self.shape, self.dtype):
+            raise Unable(
+                f"made {batch.dtype} {list(batch.shape)}, not {self.dtype} {list(self.shape)}"
+            )
+        if batch.device != self.device:
+            raise Unable(f"left the batch on {batch.device}, not on {self.device}")
+
     @property
     def clips(self) -> ClipPlan:
         """The plan of the clips; only for samples that are clips."""
         assert self.plan is not None
         return self.plan
-
-
-@dataclass(frozen=True)
-class Pipeline:
-    """A running contestant.
-
-    Attributes:
-        batches: Endless batches on the device; closing or dropping the iterator stops threads and workers.
-        note: A note that a reader needs for a fair comparison.
-        num_ahead: How many batches the pipeline prepares without being asked.
-        num_discard: How many batches to take after a pause until the rate is steady.
-        shown: A function that returns the clips of the last batch if the reader chooses clips by itself; else None.
-    """
-
-    batches: Iterator[torch.Tensor]
-    note: str
-    num_ahead: int
-    num_discard: int
-    shown: Callable[[], Sequence[Clip]] | None = None

@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from bench.compare.images import require_sound
+from bench.compare.photographs import stitch
+from bench.micro.pictures import decode
 from bench.micro.rows import Row, Task, contestants_of
 from bench.timing import one_thread
 from gpu_aug import RandomResizedCrop, Recipe
-from readers import Sample, open_dataset, read_header
+from readers import open_dataset, read_header
 from readers.image.jpeg_process import jpeg_process
 
 MEANING = (
     "Time per image on one CPU thread, files in memory (MP: megapixels, kB: kilobytes of one on average); speed relative to OpenCV. "
     "full: RGB in the size of the file. 1/2, 1/4, 1/8: a JPEG made smaller while it is decoded. crop: that of a "
-    "RandomResizedCrop(224); 'later' is from a second epoch on, when seek points are known."
+    "RandomResizedCrop(224); 'later' is from a second epoch on, when seek points are known. Kinds that DATA lacks are made from its "
+    "photographs by Pillow; large ones are stitched from unscaled parts of them (12 MP, JPEG of quality 90)."
 )
 
 Pixels = NDArray[np.uint8]
@@ -28,6 +32,22 @@ Make = Callable[["Files"], Work]
 
 _NUM_SAMPLES = 512  # samples that are searched for files of each kind
 _NUM_FILES = 32  # files of each kind: enough to be typical, but a round stays short
+_NUM_FILES_QUICK = 2
+_NUM_LARGE = 4  # one takes as long as about 60 photographs of ImageNet's size
+
+LARGE = "large baseline jpeg"
+"""The kind of the stitched photographs."""
+
+_LARGE_SIZE = 3000, 4000  # 12 megapixels, as of most telephones
+_LARGE_SIZE_QUICK = 300, 400
+_LARGE_OPTIONS = {"format": "jpeg", "quality": 90}
+# Qualities as in the examples of Pillow and of cwebp.
+_MADE: dict[str, dict[str, Any]] = {
+    "progressive jpeg": {"format": "jpeg", "quality": 90, "progressive": True},
+    "png": {"format": "png"},
+    "webp": {"format": "webp", "quality": 80},
+    "lossless webp": {"format": "webp", "lossless": True},
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +78,9 @@ class Files:
 
 def rows(task: Task) -> Iterator[Row]:
     """Yield a row for every kind of file and every part of the image."""
-    for kind, files in files_by_kind(task.source, 2 if task.quick else _NUM_FILES).items():
+    for kind, files in files_by_kind(
+        task.source, _NUM_FILES_QUICK if task.quick else _NUM_FILES
+    ).items():
         megapixels = files.sizes.prod(axis=1).mean() / 1e6
         kilobytes = np.mean([len(data) for data in files.files]) / 1e3
         for part, decoders in decoders_of(kind).items():
@@ -71,21 +93,46 @@ def rows(task: Task) -> Iterator[Row]:
 def files_by_kind(source: str, most: int) -> dict[str, Files]:
     """Return images of each kind, such as "progressive jpeg" or "png", with a random crop of each.
 
+    Kinds that the data lacks are made from its photographs.
+
     Raises:
         BenchError: No file decodes.
     """
     samples, _ = require_sound(source, open_dataset(source), most=_NUM_SAMPLES)
-    by_kind: dict[str, list[Sample]] = {}
+    by_kind: dict[str, list[bytes]] = {}
     for sample in samples:
         data = bytes(sample.image or b"")
         name = read_header(data).format
         kind = f"{jpeg_process(data)} {name}" if name == "jpeg" else name
-        by_kind.setdefault(kind, []).append(sample)
-    return {kind: _files(some[:: -(-len(some) // most)]) for kind, some in sorted(by_kind.items())}
+        by_kind.setdefault(kind, []).append(data)
+    by_kind = _made_files(source, most) | by_kind
+    return {
+        kind: to_files(some[:: -(-len(some) // most)]) for kind, some in sorted(by_kind.items())
+    }
 
 
-def _files(samples: Sequence[Sample]) -> Files:
-    files = [bytes(sample.image or b"") for sample in samples]
+def _made_files(source: str, most: int) -> dict[str, list[bytes]]:
+    """Return files of kinds that the data may lack, made from its photographs."""
+    samples, _ = require_sound(source, open_dataset(source), most=most)
+    decoded = [decode(sample) for sample in samples]
+    made = {
+        kind: [encode(pixels, **options) for pixels in decoded] for kind, options in _MADE.items()
+    }
+    size = _LARGE_SIZE if most > _NUM_FILES_QUICK else _LARGE_SIZE_QUICK
+    numbers = range(min(most, _NUM_LARGE))
+    large = [stitch(decoded, size, first=number) for number in numbers]
+    return made | {LARGE: [encode(pixels, **_LARGE_OPTIONS) for pixels in large]}
+
+
+def encode(pixels: Pixels, **options: Any) -> bytes:
+    """Return a file that Pillow encodes with the options of its `save`."""
+    stream = BytesIO()
+    Image.fromarray(pixels).save(stream, **options)
+    return stream.getvalue()
+
+
+def to_files(files: list[bytes]) -> Files:
+    """Return files of one kind with their sizes and random crops."""
     headers = [read_header(data) for data in files]
     sizes = np.array([(header.height, header.width) for header in headers], np.int64)
     crops = Recipe([RandomResizedCrop(224)]).draw(0, 0, np.arange(len(files)), sizes).crops
@@ -94,11 +141,15 @@ def _files(samples: Sequence[Sample]) -> Files:
 
 def decoders_of(kind: str) -> dict[str, dict[str, Make]]:
     """Return the decoders of a kind of file, by the part of the image that they decode, and by name."""
-    full: dict[str, Make] = {"OpenCV": with_opencv, "Pillow": with_pillow}
-    if kind not in ("baseline jpeg", "progressive jpeg"):
+    full: dict[str, Make] = {
+        "OpenCV": with_opencv,
+        "Pillow": with_pillow,
+        "torchvision": with_torchvision,
+    }
+    if not kind.endswith("jpeg"):
         return {"full": full}
     parts = {"full": full | {"simplejpeg": with_simplejpeg, "gpu-aug": with_ours}}
-    for shrink in (2, 4, 8):
+    for shrink in () if kind == LARGE else (2, 4, 8):
         parts[f"1/{shrink}"] = {
             "OpenCV": partial(with_opencv, shrink=shrink),
             "Pillow": partial(with_pillow, shrink=shrink),
@@ -124,25 +175,45 @@ def with_ours(
         is_known: Whether the files were read before; if so, seek points are known, and only the codes that the crop
             needs are read.
     """
-    from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
     from dali_pipes.jpeg.seek_points import EVERY, find_seek_points
 
-    sizes, areas, no_offsets = files.sizes, files.areas(is_crop=is_crop), np.empty(0, int)
-    scratch = np.zeros(scratch_bytes(int(sizes.max())), np.uint8)
-    points = [find_seek_points(data, EVERY)[1] if is_known else no_offsets for data in files.files]
+    decode_area = make_decoder(int(files.sizes.max()))
+    areas = files.areas(is_crop=is_crop)
+    points = [find_seek_points(data, EVERY)[1] if is_known else None for data in files.files]
+    jobs = list(zip(files.views, files.sizes.tolist(), areas, points, strict=True))
+    return lambda: [
+        decode_area(view, size, area, shrink=shrink, known=known)
+        for view, size, area, known in jobs
+    ]
 
-    def decode(view: Pixels, size: Any, area: Any, known: NDArray[Any]) -> Pixels:
+
+def make_decoder(side_max: int) -> Callable[..., Pixels]:
+    """Return our decoder, which works on the calling thread, as in a worker of a DataLoader.
+
+    Args:
+        side_max: Longest side of an image in pixels.
+
+    Returns:
+        A function of the bytes (uint8 [n]), the size of the image and the area to decode; with `shrink`, and with seek
+        points as `known` if only the codes that the area needs are to be read.
+    """
+    from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
+    from dali_pipes.jpeg.seek_points import EVERY
+
+    scratch, no_offsets = np.zeros(scratch_bytes(side_max), np.uint8), np.empty(0, int)
+
+    def decode_area(
+        view: Pixels, size: Any, area: Any, shrink: int = 1, known: NDArray[Any] | None = None
+    ) -> Pixels:
         out = np.empty((-(-area[2] // shrink), -(-area[3] // shrink), 3), np.uint8)
-        place = (known.ctypes.data, len(known), EVERY) if is_known else (0, 0, 0)
+        place = (0, 0, 0) if known is None else (known.ctypes.data, len(known), EVERY)
         where = view.ctypes.data, view.size, tuple(area), tuple(size), shrink, no_offsets
-        to = out.ctypes.data, out.strides[0], scratch
-        status = decode_crop(*where, place, not is_known, *to)
+        status = decode_crop(*where, place, known is None, out.ctypes.data, out.strides[0], scratch)
         if status:
             raise RuntimeError(f"our decoder refuses a file: status {status}")
         return out
 
-    jobs = list(zip(files.views, sizes.tolist(), areas, points, strict=True))
-    return lambda: [decode(*job) for job in jobs]
+    return decode_area
 
 
 def with_opencv(files: Files, *, shrink: int = 1, is_crop: bool = False) -> Work:
@@ -160,15 +231,26 @@ def with_opencv(files: Files, *, shrink: int = 1, is_crop: bool = False) -> Work
 
 def with_pillow(files: Files, *, shrink: int = 1) -> Work:
     """Return a call of Pillow on all files, which does not apply the EXIF orientation."""
-    from PIL import Image
 
-    def decode(data: bytes) -> Pixels:
+    def load(data: bytes) -> Pixels:
         with Image.open(BytesIO(data)) as image:
             if shrink > 1:
                 image.draft("RGB", (image.width // shrink, image.height // shrink))
             return np.asarray(image.convert("RGB"))
 
-    return lambda: [decode(data) for data in files.files]
+    return lambda: [load(data) for data in files.files]
+
+
+def with_torchvision(files: Files) -> Work:
+    """Return a call of torchvision on all files, which does not apply the EXIF orientation."""
+    import torch
+    from torchvision.io import ImageReadMode, decode_image
+
+    tensors = [torch.frombuffer(bytearray(data), dtype=torch.uint8) for data in files.files]
+    # torchvision decodes to rows of pixels, so that this order of axes is contiguous.
+    return lambda: [
+        decode_image(data, ImageReadMode.RGB).permute(1, 2, 0).numpy() for data in tensors
+    ]
 
 
 def with_simplejpeg(files: Files) -> Work:

@@ -57,6 +57,36 @@ class Published:
 
 _ALL: tuple[Published, ...] = (
     Published(
+        "imread",
+        "bench.published.imread",
+        "Choosing a JPEG Decoder for PyTorch DataLoaders, arXiv 2605.08731, github.com/ternaus/imread_benchmark",
+        1,
+        "JPEG bytes in memory to RGB arrays on one thread and in a DataLoader; the original took 2,000 files, several "
+        "processors and worker counts, this run takes few files, this machine and one count of workers.",
+        packages=("pillow", "opencv-python-headless", "torchvision", "torch"),
+        peers=("imread", "tensorflow"),
+    ),
+    Published(
+        "spdl",
+        "bench.published.spdl",
+        "SPDL, github.com/facebookresearch/spdl, examples/multi_thread_preprocessing.py",
+        1,
+        "JPEG files to uint8 batches of 224 x 224, the example's second step (decoding, resizing and batching); the original "
+        "varies the threads on ImageNet, this run has one thread per core and few files.",
+        packages=("pillow", "torchvision", "torch"),
+        peers=("spdl",),
+    ),
+    Published(
+        "grain",
+        "bench.published.grain",
+        "Grain, github.com/google/grain, docs/tutorials/data_loader_tutorial.md",
+        1,
+        "JPEG files to uint8 batches of 224 x 224, the guide's resizing and crop; the guide has no numbers, reads TensorFlow "
+        "Datasets with no worker and makes no batches, this run reads files with one worker per core and batches of 32.",
+        packages=("opencv-python-headless",),
+        peers=("grain",),
+    ),
+    Published(
         "albumentations-images",
         "bench.published.albumentations_images",
         "AlbumentationsX documentation, Image Benchmark Results, RGB micro benchmark (albumentations.ai/docs/benchmarks/image-benchmarks, "

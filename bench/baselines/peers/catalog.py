@@ -32,9 +32,11 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
     {
         "decord2": Peer("decord2", 98),
         "grain": Peer("grain", 26),
+        "imread": Peer("ajpegli", 150, "gpu-aug bench published imread --install"),
         "litdata": Peer("litdata", 28),
         "mosaic-streaming": Peer("mosaicml-streaming", 800),
         "spdl": Peer("spdl", 67),
+        "tensorflow": Peer("tensorflow-cpu", 1420, "gpu-aug bench published imread --install"),
         "webdataset": Peer("webdataset", 26),
     }
 )

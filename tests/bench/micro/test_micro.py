@@ -2,6 +2,7 @@
 
 import json
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from bench.micro.decode import decoders_of, files_by_kind
+from bench.compare.photographs import stitch
+from bench.micro.decode import LARGE, decoders_of, files_by_kind
 from bench.micro.micro import BENCHMARKS
 from bench.micro.ops import BATCH_WORKS, CHAINS, chain_works
 from bench.micro.ops_table import OPS, Op
@@ -22,6 +24,7 @@ from bench.output.errors import BenchError
 from dali_pipes.decode.cuda_jpeg import on_gpu
 from dali_pipes.decode.cuda_jpeg.on_cpu import NoKernels
 from readers import open_dataset
+from readers.image.jpeg_process import jpeg_process
 from tests.support.commands import Run
 from tests.support.jpegs import picture
 
@@ -84,6 +87,7 @@ def test_chains_make_images_of_one_size(chain: Any) -> None:
     assert len(sizes) == 1
 
 
+@pytest.mark.filterwarnings("ignore:The image decoding and encoding:DeprecationWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_decoder_gives_the_same_pixels(kind: str, folder: Path) -> None:
     """Crops are cuts of the full image; smaller ones have the size that is promised."""
@@ -115,8 +119,36 @@ def test_kinds_are_told_apart(folder: Path) -> None:
     """JPEGs by their process, others by their format; no more of each than asked for."""
     found = files_by_kind(str(folder), 1)
 
-    assert list(found) == sorted(KINDS)
+    assert list(found) == sorted([*KINDS, "large baseline jpeg", "lossless webp"])
     assert all(len(files.files) == 1 for files in found.values())
+    for kind, (name, _) in KINDS.items():
+        assert found[kind].files[0] == (folder / f"0{name}").read_bytes()
+
+
+def test_lacking_kinds_are_made(folder: Path, tmp_path: Path) -> None:
+    """They hold the pixels of the photographs, lossless ones exactly; the large one is stitched from them."""
+    jpegs = tmp_path / "jpegs"
+    jpegs.mkdir()
+    for path in folder.glob("*a.jpg"):
+        path.rename(jpegs / path.name)
+    found = files_by_kind(str(jpegs), 2)
+    for kind in ("png", "lossless webp"):
+        for data, path in zip(found[kind].files, sorted(jpegs.iterdir()), strict=True):
+            with Image.open(BytesIO(data)) as made, Image.open(path) as original:
+                np.testing.assert_array_equal(made.convert("RGB"), original)
+    for data in found["progressive jpeg"].files:
+        assert jpeg_process(data) == "progressive"
+    assert {tuple(size) for size in found[LARGE].sizes.tolist()} == {(300, 400)}
+
+
+def test_stitched_pictures_are_unscaled_parts() -> None:
+    """Squares of the larger half of the photographs lie side by side, and another one comes first for each number."""
+    photographs = [np.full((side, side + 9, 3), side, np.uint8) for side in (10, 20, 21, 22)]
+
+    first, second = (stitch(photographs, (45, 50), first=number) for number in range(2))
+    assert first.shape == (45, 50, 3)
+    assert [first[row, 0, 0] for row in (0, 20, 21, 42)] == [21, 21, 22, 21]
+    assert (first[0, 0, 0], second[0, 0, 0]) == (21, 22)
 
 
 def test_what_is_left_out_without_a_gpu_exists() -> None:

@@ -34,7 +34,7 @@ def _batches(task: Task) -> Iterator[torch.Tensor]:
     crop = task.recipe.operations[0]
     if not isinstance(crop, RandomResizedCrop):
         raise Unable("this peer is written for recipes that begin with RandomResizedCrop")
-    _require_ffmpeg(task.files[0])
+    require_ffmpeg(task.files[0])
     torch.set_num_threads(1)  # parallelism comes from the pipeline's threads
     pipeline = (
         PipelineBuilder()
@@ -50,7 +50,8 @@ def _batches(task: Task) -> Iterator[torch.Tensor]:
             yield images.to(task.device, non_blocking=True)
 
 
-def _require_ffmpeg(path: Path) -> None:
+def require_ffmpeg(path: Path) -> None:
+    """Raise Unable if SPDL finds no libraries of FFmpeg."""
     try:
         spdl.io.demux_image(str(path))
     except RuntimeError as error:
