@@ -1,20 +1,16 @@
 """Rebuild Albumentations' comparison with DALI: one transform at a time, from JPEG files to normalised batches."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing
-from functools import cache, partial
+from collections.abc import Iterator
 
 import torch
 
-from bench.compare.compare import rest
-from bench.compare.contestants import Contestant
+from bench.compare.contract import Contestant
 from bench.compare.images import collect
-from bench.compare.process import ContestantProcess
-from bench.compare.task import Task as Comparison
+from bench.compare.task import Task as LoadTask
 from bench.micro.ops_table import Op
 from bench.micro.rows import Row, Task
 from bench.published.albumentations_ops import ALBUMENTATIONS_OPS
-from bench.timing import Turn
+from bench.published.processes import rows_of_processes
 from gpu_aug import Recipe
 from readers.cores import usable_cores
 
@@ -53,23 +49,20 @@ def rows(task: Task) -> Iterator[Row]:
     """Yield a row for every transform; the processes of the contestants serve all rows."""
     images = collect(task.source, task.folder)
     workers = min(_MOST_WORKERS, usable_cores())
-    with ExitStack() as stack:
-        processes = [
-            stack.enter_context(closing(ContestantProcess(contestant)))
-            for contestant in _CONTESTANTS
-        ]
-        for op in DALI_OPS:
-            comparison = Comparison(
-                images.dataset,
-                images.files,
-                images.labels,
-                recipe_of(op),
-                2 if task.quick else _IMAGES_PER_WORKER * workers,
-                torch.device("cpu"),
-                workers,
-                seed=0,
-            )
-            yield Row(op.name, _turns(processes, comparison))
+    tasks = {
+        op.name: LoadTask(
+            images.dataset,
+            images.files,
+            images.labels,
+            recipe_of(op),
+            2 if task.quick else _IMAGES_PER_WORKER * workers,
+            torch.device("cpu"),
+            workers,
+            seed=0,
+        )
+        for op in DALI_OPS
+    }
+    yield from rows_of_processes(_CONTESTANTS, tasks)
 
 
 def recipe_of(op: Op) -> Recipe:
@@ -81,20 +74,3 @@ def recipe_of(op: Op) -> Recipe:
         crop = [] if op.name == "RandomCrop224" else [alb.RandomCrop(224, 224)]
         steps = [alb.SmallestMaxSize(256), *crop, *steps]
     return Recipe.from_albumentations(alb.Compose(steps))
-
-
-def _turns(
-    processes: list[ContestantProcess], comparison: Comparison
-) -> Mapping[str, Callable[[float], Turn]]:
-    """Return contestants that open the task in their first turn, and leave the cores to the next one after each turn."""
-
-    def turn(process: ContestantProcess, opened: Callable[[], None], seconds: float) -> Turn:
-        opened()
-        made = process.turn(seconds)
-        rest(process, comparison, made.rate)
-        return made
-
-    return {
-        process.name: partial(turn, process, cache(partial(process.open, comparison)))
-        for process in processes
-    }

@@ -1,6 +1,5 @@
 """Albumentations' benchmarks: every library does the work of a row, and nothing of the original is left out silently."""
 
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -78,8 +77,7 @@ def test_a_row_has_a_process_for_each_contestant(
     photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     """Two rows, so that every process opens a second task."""
-    rows = albumentations_dali.rows
-    monkeypatch.setattr(albumentations_dali, "rows", lambda task: islice(rows(task), 1, 3))
+    monkeypatch.setattr(albumentations_dali, "DALI_OPS", DALI_OPS[1:3])
     path = tmp_path / "result.json"
     source = photos[0].parent
     code, said, _ = run(
