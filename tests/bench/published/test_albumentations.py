@@ -28,6 +28,7 @@ def some(ops: tuple[Op, ...]) -> list[object]:
     return [pytest.param(op, id=op.name, marks=marks * (op is not ops[0])) for op in ops]
 
 
+@pytest.mark.filterwarnings("ignore:The image decoding and encoding:DeprecationWarning")  # v2.JPEG
 @pytest.mark.parametrize("op", some(ALBUMENTATIONS_OPS))
 def test_all_libraries_make_images_of_one_size(op: Op) -> None:
     made = {name: make()()[0] for name, make in works_of(op, [PHOTOGRAPH]).items()}  # type: ignore[index]
