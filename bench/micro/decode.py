@@ -40,7 +40,6 @@ LARGE = "large baseline jpeg"
 
 _LARGE_SIZE = 3000, 4000  # 12 megapixels, as of most telephones
 _LARGE_SIZE_QUICK = 300, 400
-_LARGE_OPTIONS = {"format": "jpeg", "quality": 90}
 # Qualities as in the examples of Pillow and of cwebp.
 _MADE: dict[str, dict[str, Any]] = {
     "progressive jpeg": {"format": "jpeg", "quality": 90, "progressive": True},
@@ -121,7 +120,7 @@ def _made_files(source: str, most: int) -> dict[str, list[bytes]]:
     size = _LARGE_SIZE if most > _NUM_FILES_QUICK else _LARGE_SIZE_QUICK
     numbers = range(min(most, _NUM_LARGE))
     large = [stitch(decoded, size, first=number) for number in numbers]
-    return made | {LARGE: [encode(pixels, **_LARGE_OPTIONS) for pixels in large]}
+    return made | {LARGE: [encode(pixels, format="jpeg", quality=90) for pixels in large]}
 
 
 def encode(pixels: Pixels, **options: Any) -> bytes:

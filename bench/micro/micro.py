@@ -59,15 +59,6 @@ class RunSettings:
                 f"seconds and rounds must be greater than 0, got {self.seconds} and {self.rounds}: leave them out"
             )
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the settings as values for JSON."""
-        return {
-            "data": self.source or "scikit-image's photographs",
-            "seconds": self.seconds,
-            "rounds": self.rounds,
-            "quick": self.quick,
-        }
-
 
 def micro_and_show(name: str, settings: RunSettings) -> None:
     """Run one of BENCHMARKS, print its table and write it to a file.
@@ -119,6 +110,11 @@ def measure_and_show(
     show_rows(title, meaning, results, console)
     for name, value in origin.items():
         print_plain(console, f"{name}: {value}")
-    used = settings.to_dict() | {"seconds": seconds, "rounds": rounds}
+    used = {
+        "data": settings.source or "scikit-image's photographs",
+        "seconds": seconds,
+        "rounds": rounds,
+        "quick": settings.quick,
+    }
     contents = [result.to_dict() for result in results]
     save_result(settings.json_path, console, title, used, contents, meaning=meaning, **dict(origin))

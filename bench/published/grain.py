@@ -19,4 +19,4 @@ _GRAIN = Contestant("Grain", "baseline", "bench.baselines.peers.grain.example:st
 def rows(task: Task) -> Iterator[Row]:
     """Yield one row."""
     recipe = Recipe([Resize((256, 256), antialias=False), FixedCrop(224, position="top_left")])
-    yield from rows_of_loaders(task, recipe, (_GRAIN, OURS))
+    return rows_of_loaders(task, recipe, (_GRAIN, OURS))

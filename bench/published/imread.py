@@ -30,7 +30,9 @@ MEANING = (
 _EDGES = (512, 1024, 2048, None)  # None: the size of the source
 _QUALITIES = (50, 75, 90, 95)
 _SUPPLIED = (512, 90)  # the controlled files of loader-supply: of ImageNet's size and quality
-_NUM_SOURCES = 4  # one of 12 MP takes as long as about 60 photographs of ImageNet's size
+_NUM_SOURCES = (
+    2  # a pass over two of 12 MP takes as long as over 120 photographs of ImageNet's size
+)
 _NUM_NATURAL = 128  # files as they are: four batches
 _WORKERS_MAX = 8  # as in the original
 _STRETCH = 5  # for loader-supply, where a turn must be long beside a batch of 32

@@ -113,10 +113,13 @@ class DecodeTask:
             top, left, height, width = self.crops[number % len(self.files)].tolist()
             if image.shape[:2] == (height, width):
                 expected = expected[top : top + height, left : left + width]
-            if image.shape != expected.shape or image.dtype != np.uint8:
-                raise Unable(f"made {image.dtype} {image.shape}, not uint8 {expected.shape}")
-            if not image.flags.c_contiguous:
-                raise Unable("its array is not C-contiguous")
+            form = image.dtype, image.shape, image.flags.c_contiguous
+            if form != (np.uint8, expected.shape, True):
+                raise Unable(
+                    "made {} {} (C-contiguous: {}), not uint8 {} (C-contiguous: True)".format(
+                        *form, expected.shape
+                    )
+                )
             difference = np.abs(image.astype(np.int16) - expected).mean()
             if not difference <= TOLERANCE:
                 raise Unable(

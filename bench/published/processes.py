@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from bench.compare.compare import rest
@@ -28,21 +28,27 @@ def rows_of_processes(
     """
     with ExitStack() as stack, ThreadPoolExecutor(usable_cores()) as pool:
 
-        def start(contestant: Contestant) -> ContestantProcess:
-            return stack.enter_context(closing(ContestantProcess(contestant)))
+        @cache
+        def start(number: int) -> ContestantProcess:
+            return stack.enter_context(closing(ContestantProcess(contestants[number])))
 
-        def open_task(process: Future[ContestantProcess], task: Any) -> ContestantProcess:
-            process.result().open(task)
-            return process.result()
-
-        def take_turn(process: Future[ContestantProcess], task: Any, seconds: float) -> Turn:
-            turn = process.result().turn(seconds * stretch)
-            rest(process.result(), task, turn.rate)
+        def take_turn(opened: Future[None], number: int, task: Any, seconds: float) -> Turn:
+            opened.result()
+            turn = start(number).turn(seconds * stretch)
+            rest(start(number), task, turn.rate)
             return turn
 
-        processes = {one.name: pool.submit(start, one) for one in contestants}
         for name, task in tasks.items():
             # Imports and checks run at once: all are over before the first counted turn, since each contestant has an
             # uncounted one before it.
-            opened = {one: pool.submit(open_task, ran, task) for one, ran in processes.items()}
-            yield Row(name, {one: partial(take_turn, ran, task) for one, ran in opened.items()})
+            opened = [
+                pool.submit(lambda number, task: start(number).open(task), number, task)
+                for number in range(len(contestants))
+            ]
+            yield Row(
+                name,
+                {
+                    one.name: partial(take_turn, opened[number], number, task)
+                    for number, one in enumerate(contestants)
+                },
+            )

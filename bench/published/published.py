@@ -1,19 +1,18 @@
 """List the published benchmarks that can be rerun here, and run one, for `gpu-aug bench published`."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
+from functools import partial
 from pkgutil import resolve_name
 
 from rich.console import Console
 
 from bench.baselines.peers.catalog import PEERS, pinned_versions
-from bench.baselines.peers.install import has_package, install_peers, is_ready
+from bench.baselines.peers.install import install_peers, is_ready, why_not
 from bench.micro.micro import RunSettings, measure_and_show
 from bench.output.errors import BenchError
 from bench.output.text import print_plain
-from dali_pipes.machine.description import machine
+from dali_pipes.machine.description import machine, versions
 
 # Any number does: it only makes two runs of one command measure in the same order.
 _ORDER_SEED = 0
@@ -42,15 +41,10 @@ class Published:
     peers: tuple[str, ...] = ()
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of the contestants' packages that are installed here, by name."""
-        found: dict[str, str] = {}
-        for name in self.packages:
-            with suppress(metadata.PackageNotFoundError):
-                found[name] = metadata.version(name)
+        """Return the versions of Python and of the contestants' packages that are installed here, by name."""
+        found = versions([*self.packages, *(PEERS[name].distribution for name in self.peers)])
         for name in self.peers:
-            if has_package(name):
-                found[name] = metadata.version(PEERS[name].distribution)
-            elif is_ready(name):
+            if not why_not(name):
                 found |= pinned_versions(name)
         return found
 
@@ -136,8 +130,8 @@ def publish_and_show(name: str, settings: RunSettings, *, install: bool = False)
         raise BenchError(f"NAME must be one of {', '.join(PUBLISHED)}, got {name!r}: choose one")
     chosen = PUBLISHED[name]
     if install:
-        missing = [peer for peer in chosen.peers if not is_ready(peer)]
-        install_peers(missing, lambda line: print_plain(Console(stderr=True), line))
+        print_to_stderr = partial(print_plain, Console(stderr=True))
+        install_peers([peer for peer in chosen.peers if not is_ready(peer)], print_to_stderr)
     origin = {
         "source": chosen.source,
         "protocol": chosen.protocol,

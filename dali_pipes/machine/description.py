@@ -5,6 +5,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -34,10 +35,14 @@ _PACKAGES = (
 )
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of every installed package that can change a result, by name."""
+def versions(names: Iterable[str] = _PACKAGES) -> dict[str, str]:
+    """Return the versions of Python and of the packages that are installed, by name.
+
+    Args:
+        names: Names of packages on PyPI; when left out, those that can change a result.
+    """
     found = {"python": platform.python_version()}
-    for name in _PACKAGES:
+    for name in names:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found

@@ -60,7 +60,7 @@ PYAV_AND_OPENCV = [
         (IMAGES, ("none",), False, []),
         (IMAGES, ("spdl", "dali-cpu"), False, ["dali-cpu", "spdl"]),
         (IMAGES, ("torchvision-cuda",), False, ["torchvision-cuda"]),
-        (IMAGES, ("all",), False, [*USUAL, *(name for name in PEERS if name != "decord2")]),
+        (IMAGES, ("all",), False, [*USUAL, *(name for name, peer in PEERS.items() if name != "decord2" and not peer.command)]),
         (VIDEOS, ("decord2",), False, [f"decord+torchvision ({way})" for way in ("processes", "threads")]),
     ],
 )  # fmt: skip

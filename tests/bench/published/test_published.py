@@ -1,11 +1,13 @@
 """`gpu-aug bench published`: the list of benchmarks, and what every result holds."""
 
 import json
+import platform
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from pkgutil import resolve_name
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ def _rows(task: Task) -> Iterator[Row]:
         raise ImportError("needs the library no-such-library: pip install no-such-library")
 
     assert Path(task.source).is_dir()
-    works = {"ours": lambda: lambda: None, "theirs": lambda: missing()}
+    works: Any = {"ours": lambda: lambda: None, "theirs": missing}
     yield Row("an image", contestants_of(works, 1))
 
 
@@ -45,7 +47,10 @@ def test_results_hold_their_origin(run: Run, photos: list[Path], tmp_path: Path)
     written = json.loads(path.read_text())
     assert code == 0
     assert (written["source"], written["protocol"]) == ("A paper, 2026", 3)
-    assert written["contestants"] == {"numpy": metadata.version("numpy")}
+    assert written["contestants"] == {
+        "python": platform.python_version(),
+        "numpy": metadata.version("numpy"),
+    }
     assert written["machine"]["cores"]
     assert list(written["rows"][0]["measured"]) == ["ours"]
     for part in ("A paper, 2026", "It differs.", "protocol: 3", "machine: ", "no-such-library"):
