@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, MOST, SLOW
+from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, HOP_BITS, MOST, SLOW
 from dali_pipes.jpeg.idct import OVERFLOW
 from gpu_aug.compiled.jit import (
     inlined,
@@ -13,6 +13,7 @@ from gpu_aug.compiled.jit import (
     load_i32,
     load_i64,
     load_u8,
+    load_u16,
     signed,
     store_i16,
 )
@@ -34,7 +35,7 @@ ZIGZAG = np.array(
 _U0, _U1, _U3, _U16, _U48, _U56, _U63, _U64 = map(np.uint64, (0, 1, 3, 16, 48, 56, 63, 64))
 _UNKNOWN, _LOWEST, _LAST = signed(-1), signed(0), signed(63)
 _LIMIT = 1 << 15  # coefficients have 16 bits
-_INDEX = np.uint64(64 - FAST_BITS)
+_INDEX, _HOP_INDEX = np.uint64(64 - FAST_BITS), np.uint64(64 - HOP_BITS)
 
 BYTE_OFFSETS = np.concatenate([2 * ZIGZAG, np.full(192, 128)]).astype(np.int16)
 """The byte offset in a block of each coefficient in zigzag order. Indices from END on lead behind the block."""
@@ -131,10 +132,20 @@ def read_band(
                 empty = found >> 24 & 255
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
-            buffer, bits, coefficient, number, empty = _read_slowly(
-                buffer, bits, old_coefficient, last, low, has_runs, block.ac_search,
-                block.ac_symbols,
-            )  # fmt: skip
+            length, size = found & 63, found >> 24 & 15
+            coefficient = old_coefficient + (found >> 28 & 15) + 1
+            is_slow = found >> 8 & 255 == SLOW and length > 0
+            # Most symbols that do not suffice have a number beyond the table's bits.
+            if is_slow and size > 0 and size + low <= 15 and coefficient <= last:
+                buffer <<= np.uint64(length)
+                number, empty = read_number(buffer, size) << low, 0
+                buffer <<= np.uint64(size)
+                bits -= np.uint64(length + size)
+            else:
+                buffer, bits, coefficient, number, empty = _read_slowly(
+                    buffer, bits, old_coefficient, last, low, has_runs, block.ac_search,
+                    block.ac_symbols,
+                )  # fmt: skip
             mask = old_mask
             if number != 0:
                 store_i16(out + offsets[np.uint64(coefficient)], number)
@@ -154,16 +165,17 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
     """
     coefficient = signed(0)
     while True:
-        for _ in range(4):
+        buffer, bits, position = refill(buffer, bits, position)
+        for _ in range(3):
             old_buffer, old_bits, old_coefficient = buffer, bits, coefficient
-            found = signed(load_i32(block.hops + signed(buffer >> _INDEX) * 4))
+            found = signed(load_u16(block.hops + signed(buffer >> _HOP_INDEX) * 2))
             buffer <<= np.uint64(found) & _U63
             bits -= np.uint64(found)
-            coefficient += found >> 8 & 255
+            coefficient += found >> 8
             if coefficient >= 63:
                 break
         if coefficient >= 63:
-            is_end = coefficient >= END and coefficient < END + 63 and found >> 8 & 255 < SLOW
+            is_end = coefficient >= END and coefficient < END + 63 and found >> 8 < SLOW
             if coefficient == 63 or is_end:
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
@@ -175,7 +187,6 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
                 _note_range(number, coefficient, block.steps, coefficients)
             if coefficient >= 63:
                 break
-        buffer, bits, position = refill(buffer, bits, position)
     return buffer, bits, position, coefficient
 
 
