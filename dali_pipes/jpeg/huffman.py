@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, HOP_BITS, MOST, SLOW
+from dali_pipes.jpeg.huffman_tables import END, ENTRIES_AHEAD, FAST_BITS, HOP_BITS, MOST, SLOW
 from dali_pipes.jpeg.idct import OVERFLOW
 from gpu_aug.compiled.jit import (
     inlined,
@@ -62,11 +62,12 @@ def refill(buffer: Any, bits: Any, position: int) -> Any:
 def read_level(buffer: Any, bits: Any, block: Any) -> Any:
     """Read the difference of a DC value, at most 27 bits; return buffer, bits, difference and whether it is valid."""
     found = signed(load_i32(block.levels + signed(buffer >> _INDEX) * 4))
+    number = _last_number(buffer, found, found >> 16)
     buffer <<= np.uint64(found) & _U63
     bits -= np.uint64(found)
-    number, good = found >> 16, True
+    good = True
     if found >> 8 & 255 == SLOW:
-        symbol, length = finish_code(buffer, found >> 16, block.dc_search, block.dc_symbols)
+        symbol, length = finish_code(buffer, _UNKNOWN, block.dc_search, block.dc_symbols)
         buffer <<= np.uint64(length)
         bits -= np.uint64(length)
         good = symbol >= 0
@@ -91,7 +92,7 @@ def read_band(
     low: int,
     has_runs: bool,
 ) -> Any:
-    """Read the coefficients of a block or of a band; at least 4 * FAST_BITS bits must be read ahead.
+    """Read the coefficients of a block or of a band; ENTRIES_AHEAD * MOST_BITS bits must be read ahead.
 
     Args:
         buffer: See `refill`.
@@ -111,18 +112,18 @@ def read_band(
     """
     coefficient, mask, empty = before, _U0, signed(0)
     while True:
-        for _ in range(4):
+        for _ in range(ENTRIES_AHEAD):
             old_buffer, old_bits, old_coefficient, old_mask = buffer, bits, coefficient, mask
             found = load_i64(block.pairs + signed(buffer >> _INDEX) * 8)
+            one, other = found << 16 >> 48, _last_number(buffer, found, found >> 48) << low
             buffer <<= np.uint64(found) & _U63
             bits -= np.uint64(found)
             first = coefficient + (found >> 8 & 255)
             coefficient += found >> 16 & 255
-            one, other = np.uint64(found) << _U16 >> _U48, np.uint64(found) >> _U48
-            store_i16(out + offsets[np.uint64(first)], signed(one))
-            store_i16(out + offsets[np.uint64(coefficient)], signed(other))
-            mask |= np.uint64(one != _U0) << (np.uint64(first) & _U63)
-            mask |= np.uint64(other != _U0) << (np.uint64(coefficient) & _U63)
+            store_i16(out + offsets[np.uint64(first)], one)
+            store_i16(out + offsets[np.uint64(coefficient)], other)
+            mask |= np.uint64(one != 0) << (np.uint64(first) & _U63)
+            mask |= np.uint64(other != 0) << (np.uint64(coefficient) & _U63)
             if coefficient >= last:
                 break
         if coefficient >= last:
@@ -132,20 +133,10 @@ def read_band(
                 empty = found >> 24 & 255
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
-            length, size = found & 63, found >> 24 & 15
-            coefficient = old_coefficient + (found >> 28 & 15) + 1
-            is_slow = found >> 8 & 255 == SLOW and length > 0
-            # Most symbols that do not suffice have a number beyond the table's bits.
-            if is_slow and size > 0 and size + low <= 15 and coefficient <= last:
-                buffer <<= np.uint64(length)
-                number, empty = read_number(buffer, size) << low, 0
-                buffer <<= np.uint64(size)
-                bits -= np.uint64(length + size)
-            else:
-                buffer, bits, coefficient, number, empty = _read_slowly(
-                    buffer, bits, old_coefficient, last, low, has_runs, block.ac_search,
-                    block.ac_symbols,
-                )  # fmt: skip
+            buffer, bits, coefficient, number, empty = _read_slowly(
+                buffer, bits, old_coefficient, last, low, has_runs, block.ac_search,
+                block.ac_symbols,
+            )  # fmt: skip
             mask = old_mask
             if number != 0:
                 store_i16(out + offsets[np.uint64(coefficient)], number)
@@ -165,8 +156,7 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
     """
     coefficient = signed(0)
     while True:
-        buffer, bits, position = refill(buffer, bits, position)
-        for _ in range(3):
+        for _ in range(ENTRIES_AHEAD):
             old_buffer, old_bits, old_coefficient = buffer, bits, coefficient
             found = signed(load_u16(block.hops + signed(buffer >> _HOP_INDEX) * 2))
             buffer <<= np.uint64(found) & _U63
@@ -187,6 +177,7 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
                 _note_range(number, coefficient, block.steps, coefficients)
             if coefficient >= 63:
                 break
+        buffer, bits, position = refill(buffer, bits, position)
     return buffer, bits, position, coefficient
 
 
@@ -249,6 +240,13 @@ def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[in
             index = (ahead >> (16 - length)) + load_i32(search + 4 * (17 + length))
             return signed(load_u8(symbols + index)), length
     return -1, 0
+
+
+@inlined
+def _last_number(buffer: Any, length: int, mask: int) -> int:
+    """Return the number in the last of the first `length & 63` bits; `mask` has as many ones as the number has bits."""
+    raw = signed(buffer >> (np.uint64(-length) & _U63)) & mask
+    return raw if raw > mask >> 1 else raw - mask
 
 
 @inlined

@@ -1,19 +1,20 @@
 """Huffman tables in the form in which scans are read: one lookup decodes several symbols.
 
-An entry describes the next FAST_BITS bits of the scan (those of `codes` and `hops` the next HOP_BITS bits). It has the number of bits to consume, the advance of the
-coefficient (run + 1; END if the block or its band ends; SLOW if the entry does not suffice), and the numbers after the
-codes if they fit.
+An entry describes the next bits of the scan: FAST_BITS of them, or HOP_BITS for `codes` and `hops`. It has the number
+of bits to consume, and the advance of the coefficient (run + 1; END if the block or its band ends; SLOW if the entry does
+not suffice). The bits of the entry's last number may lie beyond those that the entry describes. They are the last bits
+to consume; a mask has as many ones as the number has bits.
 
-    DC           int32   bits 0-5 length   8-15 zero or SLOW   16-31 number
-    AC, pairs    int64   bits 0-5 length   8-15 advance to the first number   16-23 to the second one
-                         24-31 further empty blocks, or a symbol that does not suffice   32-47 first number   48-63 second number (a single number is stored twice)
+    DC           int32   bits 0-5 length   8-15 zero or SLOW   16-31 mask
     AC, codes    uint16  bits 0-5 length of the code alone   8-15 symbol
+    AC, pairs    int64   bits 0-5 length   8-15 advance to the first number   16-23 to the second one, or to the only one
+                         24-31 further empty blocks   32-47 first of two numbers   48-63 mask of the last number
     AC, hops     uint16  bits 0-5 length   8-15 advance over up to three symbols
     refinement   int32   bits 0-5 length   8-11 zeros to pass   NEW, NEGATIVE, ENDS, LONG   16-31 further empty blocks
     look         int32   bits 0-7 length   8-15 symbol   (for the CUDA kernels)
 
-An entry of a single symbol that does not suffice (SLOW or LONG) has the length of its code, and its symbol in place of
-the number or of the empty blocks. If the code is longer than FAST_BITS, the entry has -1 and no length.
+A SLOW entry has no length. A LONG one has the length of its code, and its symbol in place of the empty blocks; -1 and no
+length if the code is longer than FAST_BITS.
 
 Source: ITU-T T.81, annexes C, F.2.2 and G.1.2.
 """
@@ -39,9 +40,10 @@ of its own."""
 HOP_LENGTH = 1 << HOP_BITS
 """Entries of `hops`, which take 4 kB per table."""
 
-MOST_HOP = 18
-"""The most bits that an entry of `hops` passes. The last number of an entry is passed unseen, so it may lie beyond the
-HOP_BITS bits. Three entries need 54 of the at least 56 bits that are read ahead."""
+ENTRIES_AHEAD, MOST_BITS = 3, 18
+"""Entries of `pairs` or `hops` that are read before more bits are read ahead, and the most bits that each of them
+consumes: 54 of the at least 56 bits that are read ahead. With 4 entries of 14 bits, 7 % of the numbers of photographs of high
+quality would not fit in an entry."""
 
 END, SLOW = 128, 192
 """Advances that no run reaches: a run advances by at most 16, two runs by at most 32."""
@@ -82,8 +84,8 @@ TABLE = np.dtype(
 )
 """A Huffman table.
 
-pairs, single, codes, hops, search: Its forms. `single` has DC, refinement or look entries, or the single symbols from which
-pairs and hops are made.
+pairs, single, codes, hops, search: Its forms. `single` has DC, refinement or look entries; pairs and hops are made from
+`codes`.
 stored: The table as stored in the file; files of one encoder usually share their tables.
 is_ready: 1 if the forms belong to `stored`, else 0.
 harmless: Bits of the largest number that entries of `hops` pass; -1 if `hops` is not made."""
@@ -107,7 +109,7 @@ def _build_table(address: int, kind: int, low: int) -> int:
     """
     table = table_at(address)
     is_dc = kind in (DC_FIRST, DC_LOOK)
-    code, symbol_index, filled, coded = 0, 0, 0, 0
+    code, symbol_index, filled = 0, 0, 0
     for length in range(1, 17):
         count = signed(table.stored[length - 1])
         table.search[17 + length] = symbol_index - code
@@ -117,66 +119,49 @@ def _build_table(address: int, kind: int, low: int) -> int:
             symbol = signed(table.stored[16 + symbol_index])
             if is_dc and symbol > 15:
                 return BAD_TABLE
-            if length <= FAST_BITS:
-                filled = _fill(table.single, filled, length, symbol, kind, low)
-            if kind == SEQUENTIAL and length <= HOP_BITS:
-                for _ in range(1 << (HOP_BITS - length)):
-                    table.codes[coded] = symbol << 8 | length
-                    coded += 1
+            if kind in (AC_FIRST, SEQUENTIAL):
+                for _ in range(1 << HOP_BITS >> length):
+                    table.codes[filled] = symbol << 8 | length
+                    filled += 1
+            elif length <= FAST_BITS:
+                filled = _fill(table.single, filled, length, symbol, kind)
             code += 1
             symbol_index += 1
         table.search[length] = code << (16 - length)
         code <<= 1
+    if kind in (AC_FIRST, SEQUENTIAL):
+        for index in range(filled, HOP_LENGTH):
+            table.codes[index] = HOP_BITS + 1  # a code that no index has completely
+        _pair(table.codes, table.pairs, kind == AC_FIRST, low)
+        return GOOD
     unknown = -1 << 16 | (LONG if kind == AC_REFINE else SLOW << 8)
     if kind >= DC_LOOK:
         unknown = 0
     for index in range(filled, FAST_LENGTH):
         table.single[index] = unknown
-    if kind in (AC_FIRST, SEQUENTIAL):
-        _pair(table.single, table.pairs)
-    if kind == SEQUENTIAL:
-        for index in range(coded, HOP_LENGTH):
-            table.codes[index] = HOP_BITS + 1  # longer than any index
     return GOOD
 
 
 @inlined
-def _fill(single: Any, index: int, length: int, symbol: int, kind: int, low: int) -> int:
+def _fill(single: Any, index: int, length: int, symbol: int, kind: int) -> int:
     """Write the entries of one code, and return the index after them."""
-    run, size = symbol >> 4, symbol & 15
-    ends = size == 0 and run < 15 and kind != DC_FIRST
-    more = size  # bits after the code
-    if ends:
-        more = 0 if kind == SEQUENTIAL else run
-    room = FAST_BITS - length
-    fits = more <= room and not (size > 1 and kind == AC_REFINE)
-    if kind != AC_REFINE:
-        fits = fits and not (ends and more > _MOST_RUN) and not (size > 0 and size + low > 15)
-    if kind >= DC_LOOK or not fits:
-        more = 0
+    run, size, room = symbol >> 4, symbol & 15, FAST_BITS - length
+    entry, more = symbol << 8 | length, 0  # `more`: bits after the code that choose the entry
+    ends, fits = size == 0 and run < 15, False
+    if kind == DC_FIRST:
+        entry = ((1 << size) - 1) << 16 | (length + size)
+    elif kind == AC_REFINE:
+        entry, more = symbol << 16 | LONG | length, run if ends else size
+        fits = more <= room and size <= 1
+        if not fits:
+            more = 0
     for bits in range(1 << more):
-        if kind >= DC_LOOK:
-            entry = symbol << 8
-        elif not fits:
-            entry = symbol << 16 | (LONG if kind == AC_REFINE else SLOW << 8)
-        elif kind == AC_REFINE:
-            entry = _refining(run, size, more, bits, ends)
-        else:
-            advance = 0 if kind == DC_FIRST else run + 1
-            entry = _bringing(advance, more, bits, ends, low)
+        if fits:
+            entry = _refining(run, size, more, bits, ends) | (length + more)
         for _ in range(1 << (room - more)):
-            single[index] = entry | (length + more)
+            single[index] = entry
             index += 1
     return index
-
-
-@inlined
-def _bringing(advance: int, more: int, bits: int, ends: bool, low: int) -> int:
-    """Return the table entry of a code that adds a coefficient or ends the band, given the bits after the code."""
-    if ends:
-        return ((1 << more) - 1 + bits) << 16 | END << 8
-    number = bits if bits >= (1 << more) >> 1 else bits - (1 << more) + 1
-    return number << low << 16 | advance << 8
 
 
 @inlined
@@ -189,24 +174,31 @@ def _refining(run: int, size: int, more: int, bits: int, ends: bool) -> int:
 
 
 @inlined
-def _pair(single: Any, pairs: Any) -> None:
-    """Make `pairs` from `single`: add the next symbol to each entry whose index has all bits of that symbol."""
+def _pair(codes: Any, pairs: Any, has_runs: bool, low: int) -> None:
+    """Make `pairs`: each entry has one symbol, or two if its bits show the first number and the second code."""
     for index in range(FAST_LENGTH):
-        first = signed(single[index])
-        length, advance, number = first & 63, first >> 8 & 255, first >> 16
-        if advance == END:
-            pairs[index] = number << 24 | END << 16 | END << 8 | length
-            continue
-        if advance == SLOW:
-            pairs[index] = (number & 255) << 24 | SLOW << 16 | SLOW << 8 | length
-            continue
-        entry = number << 48 | (number & 0xFFFF) << 32 | advance << 16 | advance << 8 | length
-        second = signed(single[index << length & (FAST_LENGTH - 1)])
-        more, further, other = second & 63, second >> 8 & 255, second >> 16
-        if length + more <= FAST_BITS and further < SLOW:
-            entry = (number & 0xFFFF) << 32 | (advance + further) << 16 | advance << 8
-            entry |= length + more
-            entry |= other << 24 if further == END else other << 48
+        entry, used, advance, number = SLOW << 16 | SLOW << 8, 0, 0, 0
+        for _ in range(2):
+            code = signed(codes[index << used << (HOP_BITS - FAST_BITS) & (HOP_LENGTH - 1)])
+            length, size, run = code & 63, code >> 8 & 15, code >> 12
+            known = FAST_BITS - used - length  # bits of the index after this code
+            ends = size == 0 and run < 15
+            more = run if ends and has_runs else size
+            if known < 0 or used + length + more > MOST_BITS or size + low > 15:
+                break
+            if ends and more > min(known, _MOST_RUN):
+                break
+            used += length + more
+            bits = index >> max(known - more, 0) & ((1 << more) - 1)
+            step = END if ends else run + 1
+            entry = (((1 << more) - 1 + bits) << 24) if ends else ((1 << more) - 1) << 48
+            entry |= number << 32 | (advance + step) << 16 | used
+            entry |= (advance if advance > 0 else step) << 8
+            if ends or more > known:
+                break
+            number = bits if bits >= (1 << more) >> 1 else bits - (1 << more) + 1
+            number = number << low & 0xFFFF
+            advance = step
         pairs[index] = entry
 
 
@@ -282,7 +274,7 @@ def _join(codes: Any, hops: Any, harmless: int) -> None:
             code = signed(codes[index << length & (HOP_LENGTH - 1)])
             size, run = code >> 8 & 15, code >> 12
             step = END if size == 0 and run < 15 else run + 1
-            fits = length + (code & 63) <= HOP_BITS and length + (code & 63) + size <= MOST_HOP
+            fits = length + (code & 63) <= HOP_BITS and length + (code & 63) + size <= MOST_BITS
             if fits and size <= harmless and advance + (step & 127) < 63:
                 length += (code & 63) + size
                 advance += step
