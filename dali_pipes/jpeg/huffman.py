@@ -32,7 +32,7 @@ ZIGZAG = np.array(
 )
 """The row-major index in the block of each coefficient in zigzag order; ITU-T T.81, figure A.6."""
 
-_U0, _U1, _U3, _U16, _U48, _U56, _U63, _U64 = map(np.uint64, (0, 1, 3, 16, 48, 56, 63, 64))
+_U0, _U1, _U3, _U48, _U56, _U63, _U64 = map(np.uint64, (0, 1, 3, 48, 56, 63, 64))
 _UNKNOWN, _LOWEST, _LAST = signed(-1), signed(0), signed(63)
 _LIMIT = 1 << 15  # coefficients have 16 bits
 _INDEX, _HOP_INDEX = np.uint64(64 - FAST_BITS), np.uint64(64 - HOP_BITS)

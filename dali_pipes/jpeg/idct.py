@@ -30,6 +30,7 @@ def _fixed(factor: float) -> int:
 
 def _to_eight(rows: list[Lanes], shift: int) -> list[Lanes]:
     """Transform eight vectors of 16 bits down the columns; return eight vectors of 32 bits, divided by 2**shift."""
+    # Only 16-bit numbers are multiplied, and by factors of 16 bits: the compiler then finds instructions for two products.
     even_2, even_6 = rows[2].widen(32), rows[6].widen(32)
     twist = _fixed(0.541196100)
     low = even_2 * twist + even_6 * (twist - _fixed(1.847759065))
@@ -151,7 +152,7 @@ def _transform(
 
 def _join(left: Lanes, right: Lanes) -> Lanes:
     """Return two columns of 32 bits as one of 16 bits: two pixels per row."""
-    # Both fit in 16 bits before they are clamped.
+    # Both fit in 16 bits before they are clamped. A shift and a blend avoid two narrowings, which are slow on Intel.
     alternate = [lane + 16 * (lane % 2) for lane in range(16)]
     pair = left.recast(16).pick((right << 16).recast(16), alternate)
     return (pair.clamp(-128, 127).narrow(8) ^ -128).recast(16)
