@@ -28,10 +28,20 @@ def _convert(builder: Builder, luma: Any, blue: Any, red: Any, out: Any) -> None
     # 16 bits suffice for factors below a half; the integer parts of the factors are added separately.
     red_part = _scale(cr, 0.40200) + cr
     blue_part = _scale(cb, -0.22800) + cb + cb
-    wide = cb.widen(32) * -_fixed(0.34414) + cr.widen(32) * _fixed(0.28586) + _HALF
-    green_part = (wide >> _FRACTION).narrow(16) - cr
+    even, odd = (
+        blue * -_fixed(0.34414) + red * _fixed(0.28586) + _HALF
+        for blue, red in zip(_split(cb), _split(cr), strict=True)
+    )
+    lanes = [lane + STEP * (lane % 2) for lane in range(STEP)]
+    green_part = (even >> _FRACTION).recast(16).pick(odd.recast(16), lanes) - cr
     r, g, b = ((y + part).clamp(0, 255).narrow(8) for part in (red_part, green_part, blue_part))
     _store_interleaved(r, g, b, out)
+
+
+def _split(lanes: Lanes) -> tuple[Lanes, Lanes]:
+    """Return the even and the odd lanes of a vector of 16 bits, as 32 bits; faster than widening both halves."""
+    both = lanes.recast(32)
+    return (both << 16) >> 16, both >> 16
 
 
 def _scale(colour: Lanes, factor: float) -> Lanes:
@@ -41,11 +51,11 @@ def _scale(colour: Lanes, factor: float) -> Lanes:
 
 
 def _store_interleaved(r: Lanes, g: Lanes, b: Lanes, out: Any) -> None:
-    for third in range(3):
-        lanes = range(third * STEP, (third + 1) * STEP)
-        pairs = r.pick(g, [lane // 3 + (STEP if lane % 3 == 1 else 0) for lane in lanes])
-        mixed = [STEP + lane // 3 if lane % 3 == 2 else index for index, lane in enumerate(lanes)]
-        pairs.pick(b, mixed).store(out, third * STEP)
+    red_green, blue = r.pick(g, range(2 * STEP)), b.pick(b, range(2 * STEP))
+    lanes = [lane // 3 + lane % 3 * STEP for lane in range(3 * STEP)]
+    # Two shuffles of 64 bytes take three quarters of the time of six of 32 bytes, also where vectors have 32 bytes.
+    red_green.pick(blue, lanes[: 2 * STEP]).store(out)
+    red_green.pick(blue, lanes[2 * STEP :]).store(out, 2 * STEP)
 
 
 def _repeat(builder: Builder, luma: Any, out: Any) -> None:

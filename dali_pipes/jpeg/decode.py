@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.bitstream import start_feed
+from dali_pipes.jpeg.bitstream import set_buffer, start_feed
 from dali_pipes.jpeg.header import MOST_SIDE, read_header
 from dali_pipes.jpeg.huffman_tables import build_tables
 from dali_pipes.jpeg.layout import allot_memory, check_crop, count_mcus, find_crop
@@ -166,7 +166,7 @@ def _decode_job(address: int) -> int:
     list_blocks(memory)
     memory.coefficients[:] = 0
     feed = memory.feed
-    feed.clean = signed(memory.clean_bytes.ctypes.data)
+    set_buffer(feed, memory.clean_bytes)
     feed.stop = job.data + job.length
     start_feed(feed, job.data + memory.header.scan)
     start_intervals(memory)

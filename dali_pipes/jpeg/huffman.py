@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, MOST, SLOW
+from dali_pipes.jpeg.huffman_tables import END, ENTRIES_AHEAD, FAST_BITS, HOP_BITS, MOST, SLOW
 from dali_pipes.jpeg.idct import OVERFLOW
 from gpu_aug.compiled.jit import (
     inlined,
@@ -13,6 +13,7 @@ from gpu_aug.compiled.jit import (
     load_i32,
     load_i64,
     load_u8,
+    load_u16,
     signed,
     store_i16,
 )
@@ -31,10 +32,10 @@ ZIGZAG = np.array(
 )
 """The row-major index in the block of each coefficient in zigzag order; ITU-T T.81, figure A.6."""
 
-_U0, _U1, _U3, _U16, _U48, _U56, _U63, _U64 = map(np.uint64, (0, 1, 3, 16, 48, 56, 63, 64))
+_U0, _U1, _U3, _U48, _U56, _U63, _U64 = map(np.uint64, (0, 1, 3, 48, 56, 63, 64))
 _UNKNOWN, _LOWEST, _LAST = signed(-1), signed(0), signed(63)
 _LIMIT = 1 << 15  # coefficients have 16 bits
-_INDEX = np.uint64(64 - FAST_BITS)
+_INDEX, _HOP_INDEX = np.uint64(64 - FAST_BITS), np.uint64(64 - HOP_BITS)
 
 BYTE_OFFSETS = np.concatenate([2 * ZIGZAG, np.full(192, 128)]).astype(np.int16)
 """The byte offset in a block of each coefficient in zigzag order. Indices from END on lead behind the block."""
@@ -61,11 +62,12 @@ def refill(buffer: Any, bits: Any, position: int) -> Any:
 def read_level(buffer: Any, bits: Any, block: Any) -> Any:
     """Read the difference of a DC value, at most 27 bits; return buffer, bits, difference and whether it is valid."""
     found = signed(load_i32(block.levels + signed(buffer >> _INDEX) * 4))
+    number = _last_number(buffer, found, found >> 16)
     buffer <<= np.uint64(found) & _U63
     bits -= np.uint64(found)
-    number, good = found >> 16, True
+    good = True
     if found >> 8 & 255 == SLOW:
-        symbol, length = finish_code(buffer, found >> 16, block.dc_search, block.dc_symbols)
+        symbol, length = finish_code(buffer, _UNKNOWN, block.dc_search, block.dc_symbols)
         buffer <<= np.uint64(length)
         bits -= np.uint64(length)
         good = symbol >= 0
@@ -90,7 +92,7 @@ def read_band(
     low: int,
     has_runs: bool,
 ) -> Any:
-    """Read the coefficients of a block or of a band; at least 4 * FAST_BITS bits must be read ahead.
+    """Read the coefficients of a block or of a band; ENTRIES_AHEAD * MOST_BITS bits must be read ahead.
 
     Args:
         buffer: See `refill`.
@@ -110,18 +112,18 @@ def read_band(
     """
     coefficient, mask, empty = before, _U0, signed(0)
     while True:
-        for _ in range(4):
+        for _ in range(ENTRIES_AHEAD):
             old_buffer, old_bits, old_coefficient, old_mask = buffer, bits, coefficient, mask
             found = load_i64(block.pairs + signed(buffer >> _INDEX) * 8)
+            one, other = found << 16 >> 48, _last_number(buffer, found, found >> 48) << low
             buffer <<= np.uint64(found) & _U63
             bits -= np.uint64(found)
             first = coefficient + (found >> 8 & 255)
             coefficient += found >> 16 & 255
-            one, other = np.uint64(found) << _U16 >> _U48, np.uint64(found) >> _U48
-            store_i16(out + offsets[np.uint64(first)], signed(one))
-            store_i16(out + offsets[np.uint64(coefficient)], signed(other))
-            mask |= np.uint64(one != _U0) << (np.uint64(first) & _U63)
-            mask |= np.uint64(other != _U0) << (np.uint64(coefficient) & _U63)
+            store_i16(out + offsets[np.uint64(first)], one)
+            store_i16(out + offsets[np.uint64(coefficient)], other)
+            mask |= np.uint64(one != 0) << (np.uint64(first) & _U63)
+            mask |= np.uint64(other != 0) << (np.uint64(coefficient) & _U63)
             if coefficient >= last:
                 break
         if coefficient >= last:
@@ -154,16 +156,16 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
     """
     coefficient = signed(0)
     while True:
-        for _ in range(4):
+        for _ in range(ENTRIES_AHEAD):
             old_buffer, old_bits, old_coefficient = buffer, bits, coefficient
-            found = signed(load_i32(block.hops + signed(buffer >> _INDEX) * 4))
+            found = signed(load_u16(block.hops + signed(buffer >> _HOP_INDEX) * 2))
             buffer <<= np.uint64(found) & _U63
             bits -= np.uint64(found)
-            coefficient += found >> 8 & 255
+            coefficient += found >> 8
             if coefficient >= 63:
                 break
         if coefficient >= 63:
-            is_end = coefficient >= END and coefficient < END + 63 and found >> 8 & 255 < SLOW
+            is_end = coefficient >= END and coefficient < END + 63 and found >> 8 < SLOW
             if coefficient == 63 or is_end:
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
@@ -238,6 +240,13 @@ def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[in
             index = (ahead >> (16 - length)) + load_i32(search + 4 * (17 + length))
             return signed(load_u8(symbols + index)), length
     return -1, 0
+
+
+@inlined
+def _last_number(buffer: Any, length: int, mask: int) -> int:
+    """Return the number in the last of the first `length & 63` bits; `mask` has as many ones as the number has bits."""
+    raw = signed(buffer >> (np.uint64(-length) & _U63)) & mask
+    return raw if raw > mask >> 1 else raw - mask
 
 
 @inlined

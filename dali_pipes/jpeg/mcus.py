@@ -6,7 +6,7 @@ import numpy as np
 
 from dali_pipes.jpeg.bitstream import prepare_mcu
 from dali_pipes.jpeg.huffman import BYTE_OFFSETS, pass_block, read_band, read_level, refill
-from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, MOST
+from dali_pipes.jpeg.huffman_tables import END, MOST
 from dali_pipes.jpeg.idct import invert
 from dali_pipes.jpeg.memory import MARGIN, Record, memory_at
 from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
@@ -15,8 +15,6 @@ from gpu_aug.compiled.jit import inlined, kernel, separate, signed, store_i16
 _U63 = np.uint64(63)
 # `before`, `last` and `low` of read_band for all AC coefficients of a block.
 _BEFORE, _LAST, _LOWEST = signed(0), signed(63), signed(0)
-_BLOCK_BITS = np.uint64(4 * FAST_BITS)
-"""Bits that `read_band` needs ahead."""
 
 
 @inlined
@@ -129,8 +127,7 @@ def _read_dc(buffer: Any, bits: Any, position: int, block: Record, feed: Record)
     """Read a block's first coefficient into the feed's prediction, and read ahead the bits for the others."""
     buffer, bits, position = refill(buffer, bits, position)
     buffer, bits, number, good = read_level(buffer, bits, block)
-    if bits & _U63 < _BLOCK_BITS:
-        buffer, bits, position = refill(buffer, bits, position)
+    buffer, bits, position = refill(buffer, bits, position)
     level = feed.prediction[block.component] + number
     feed.prediction[block.component] = level
     feed.wide |= (level * block.dc_step + MOST + 1) & ~(2 * MOST + 1)

@@ -120,7 +120,7 @@ next_row: The next row to write.
 lines, line_bytes: Address of NUM_LINES scratch lines, and bytes per line."""
 
 FEED = numbers(
-    "source stop clean filled limit ended position bits buffer cleaned walked walked_to wide",
+    "source stop clean filled limit ended position bits buffer walked walked_to wide",
     prediction=3,
 )
 """Position of reading in a scan; see ``bitstream.py``.
@@ -130,8 +130,7 @@ clean, filled, limit: Address of the buffer, end of the copied bytes in it, and 
 ended: Whether a marker was reached.
 position: Address of the next byte to read.
 bits, buffer: Count of bits that were read ahead, and the bits themselves.
-cleaned: Bytes in the buffer since reading began, or since the last restart marker.
-walked, walked_to: Index of one of those bytes, and its address in the file.
+walked, walked_to: Address of a byte in the buffer, and its address in the file.
 wide: Nonzero once a DC value was out of range.
 prediction: The last DC value of each component."""
 

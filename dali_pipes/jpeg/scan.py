@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.bitstream import CLEAN_BYTES, MCU_BYTES, start_feed, top_up
+from dali_pipes.jpeg.bitstream import CLEAN_BYTES, MCU_BYTES, count_ff, start_feed, top_up
 from dali_pipes.jpeg.file_bytes import be16, find_marker
 from dali_pipes.jpeg.idct import OVERFLOW
 from dali_pipes.jpeg.mcus import read_mcus
@@ -20,12 +20,10 @@ from dali_pipes.jpeg.status import (
     WRONG_SEEK_POINT,
 )
 from gpu_aug.compiled.jit import (
-    has_ff,
     inlined,
     kernel,
     load_be64,
     load_i64,
-    load_u8,
     record_at,
     signed,
     view_i64,
@@ -60,20 +58,6 @@ def start_intervals(memory: Record) -> None:
 
 
 @kernel
-def _walk(feed: Record, clean: int) -> None:
-    """Advance in the file to the byte with index `clean` in this interval, counted without stuffed zeros."""
-    rest, source = clean - feed.walked, feed.walked_to
-    while rest > 0:
-        if rest >= 8 and source + 8 <= feed.stop and not has_ff(load_be64(source)):
-            source += 8
-            rest -= 8
-        else:
-            source += 2 if load_u8(source) == 0xFF else 1
-            rest -= 1
-    feed.walked, feed.walked_to = clean, source
-
-
-@kernel
 def _note_seek_point(memory: Record) -> int:
     """Write the seek point before the next MCU, whose index is a multiple of the job's `every`; return a status.
 
@@ -83,11 +67,12 @@ def _note_seek_point(memory: Record) -> int:
     number = intervals.mcu // job.every - 1
     if number >= job.num_seek_points:
         return SCRATCH_SHORT
-    clean = feed.cleaned - (feed.filled - feed.position)
-    bits = 8 * clean - feed.bits
-    if bits > 8 * feed.cleaned:
+    bits = 8 * feed.position - feed.bits
+    if bits > 8 * feed.filled:
         return CUT_SHORT
-    _walk(feed, bits >> 3)
+    position = bits >> 3
+    feed.walked_to += position - feed.walked + count_ff(feed.walked, position)
+    feed.walked = position
     bit = 8 * (feed.walked_to - job.data - memory.header.scan) + (bits & 7)
     if bit > _MAX_BIT:  # all following positions would be too large, too
         job.noted = 0

@@ -76,6 +76,11 @@ class Lanes:
         """Return the lowest bits of each lane."""
         return Lanes(self.builder, self.builder.trunc(self.value, _vector(bits, self.count)))
 
+    def recast(self, bits: int) -> "Lanes":
+        """Return the same bytes as lanes of another width; on little-endian processors, the lowest bits come first."""
+        count = self.count * self.bits // bits
+        return Lanes(self.builder, self.builder.bitcast(self.value, _vector(bits, count)))
+
     def pick(self, other: "Lanes", lanes: Sequence[int]) -> "Lanes":
         """Return the given lanes of this vector (0 to count - 1) and of another one (from count on)."""
         mask = ir.Constant(_vector(32, len(lanes)), list(lanes))

@@ -172,6 +172,9 @@ def record_at(kind: "np.dtype[np.void]") -> Any:
 load_u8 = _load(types.uint8)
 """The byte at an address (an unsigned number, as in ``uintp``)."""
 
+load_u16 = _load(types.uint16)
+"""The unsigned number in the two bytes at an address, lowest byte first."""
+
 load_i16 = _load(types.int16)
 """The signed number in the two bytes at an address."""
 

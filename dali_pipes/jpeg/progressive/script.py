@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dali_pipes.jpeg.bitstream import set_buffer
 from dali_pipes.jpeg.file_bytes import be16, find_marker
 from dali_pipes.jpeg.header import MISSING, SOF2, SOS, read_segments
 from dali_pipes.jpeg.huffman import ZIGZAG
@@ -104,7 +105,7 @@ def _read_scan(body: int, size: int, memory: Any, scans: Any) -> int:
     if status != GOOD:
         return status
     _set_extent(header, scan, components == 1, component)
-    scan.feed.clean = signed(scan.clean_bytes.ctypes.data)
+    set_buffer(scan.feed, scan.clean_bytes)
     scan.feed.source, scan.feed.stop = body + size, memory.job.data + memory.job.length
     scan.intervals.mcus = header.restart if header.restart else NEVER
     scan.end = _find_end(scan.feed.source, scan.feed.stop)

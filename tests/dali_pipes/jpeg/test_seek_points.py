@@ -66,6 +66,22 @@ def test_crops_from_seek_points_equal_cuts(sampling: str, restart: int) -> None:
             np.testing.assert_array_equal(pixels, cut)
 
 
+def test_seek_points_of_mcus_shorter_than_what_is_read_ahead() -> None:
+    """MCUs of few bits with stuffed zeros, in a scan that refills the buffer several times."""
+    tiles = np.random.default_rng(0).random((160, 160)) < 0.5
+    image = np.kron(tiles, np.full((8, 8), 255)).astype(np.uint8)[..., None]
+    data = encode(image, "gray", quality=100)
+    assert len(data) > 40_000
+    assert data.count(b"\xff\x00") > 1_000
+    _, rows = find_seek_points(data, 1)
+
+    for row, column in np.ndindex(tiles.shape):
+        crop = (8 * row, 8 * column, 8, 8)
+        status, pixels = ours(data, (1280, 1280), crop, seek_points=rows, every=1)
+        assert REASONS[status] == "decoded"
+        assert (pixels == 255 * tiles[row, column]).all()
+
+
 def test_what_lies_before_a_checkpoint_is_not_read() -> None:
     """Damage above the crop does no harm with seek points, and is found without."""
     data = encode(picture(90, 130), "4:2:0")
