@@ -51,14 +51,13 @@ def _stream() -> Any:
 
     def copy(_context: Any, _source: Any, _target: Any, _count: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            source, target, count = arguments
-            step = long(CACHE_LINE)
-            with cgutils.for_range_slice(builder, long(0), count, step, intp=long) as (at, _):
-                value = builder.load(
-                    builder.inttoptr(builder.add(source, at), line.as_pointer()), align=1
+            (*addresses, count), step = arguments, long(CACHE_LINE)
+            with cgutils.for_range_slice(builder, long(0), count, step, long) as (at, _):
+                read, written = (
+                    builder.inttoptr(builder.add(address, at), line.as_pointer())
+                    for address in addresses
                 )
-                pointer = builder.inttoptr(builder.add(target, at), line.as_pointer())
-                stored = builder.store(value, pointer, align=CACHE_LINE)
+                stored = builder.store(builder.load(read, align=1), written, align=CACHE_LINE)
                 stored.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
             return context.get_dummy_value()
 
