@@ -225,14 +225,14 @@ _PASS = (_PROGRAM, _INT_ROWS, _INT_ROWS, _INT_ROWS, 0)
 _RESIZED = ((0.0,) * 4, _IMAGE, 0, 0, 0, 0, True, _BYTES)
 
 PARTS: dict[str, tuple[Any, ...] | None] = {
-    _FULL: (*_PASS, _BYTES),
+    _FULL: (*_PASS, _BYTES, False),
     "dali_pipes.jpeg.mcus:read_mcus": None,
     "dali_pipes.jpeg.progressive.decode:decode_scans": None,
     "dali_pipes.decode.jpeg_batch_kernel:render_rows": (
         *(_Records(_ENCODED), _INT_ROWS, _Records(_RECT), _INTS, _INTS, *_CROPS[1:]),
         *((_BYTES,) * 3, _SHORTS),
     ),
-    _PLAIN: (*_PASS, _BYTES),
+    _PLAIN: (*_PASS, _BYTES, False),
     _RESIZE: (_CROP_OF_IMAGE, *_RESIZED),
     f"{_RESIZE}:whole": (_IMAGE, *_RESIZED),
     "dali_pipes.decode.cuda_jpeg.plan:plan_batch": (

@@ -22,7 +22,7 @@ from dali_pipes.integrations.ray.consistency import (
     this_worker,
     unpickled,
 )
-from dali_pipes.stages.canvas_memory import aligned
+from dali_pipes.stages.canvas_memory import BatchMemory
 from dali_pipes.stages.data import Fetched, Images
 from dali_pipes.stages.job import Job, Report
 from dali_pipes.stages.remote_production import StepMaker
@@ -157,12 +157,13 @@ def as_memory(data: Bytes) -> torch.Tensor:
 
 def step_memory(job: Job) -> Callable[[Fetched], Images]:
     """Return a function that allocates the memory of a step; Ray copies it at the hand-over."""
-    images_per_row = job.setup.fetcher.images_per_row
+    images_per_row, unused = job.setup.fetcher.images_per_row, BatchMemory()
 
     def memory(fetched: Fetched) -> Images:
         views = []
         for frame in job.frames[fetched.plan.variant]:
-            images = aligned((len(fetched) * images_per_row, *frame.shape[1:]), frame.dtype)
+            shape = (len(fetched) * images_per_row, *frame.shape[1:])
+            images = unused.empty(shape, frame.dtype)
             views.append(images.permute(0, 3, 1, 2) if frame.permuted else images)
         return tuple(views)
 

@@ -15,6 +15,7 @@ from gpu_aug.engines.fused.cpu.memory import (
     half_bits,
     ints_at,
     shorts_at,
+    stream,
 )
 
 UINT8, FLOAT16, BFLOAT16, FLOAT32 = range(4)
@@ -83,6 +84,7 @@ def write(
     line: Integer,
     width: Integer,
     spare: Integer,
+    is_streamed: bool,
 ) -> None:
     """Convert a line to another dtype and copy it to the result.
 
@@ -93,35 +95,43 @@ def write(
         along: Stride of pixels in the result, in values.
         line: Address of the line.
         width: Number of pixels.
-        spare: Address of scratch memory, uint16 [3, width].
+        spare: Address of scratch memory, 18 * width bytes.
+        is_streamed: Whether the line goes past the cache; see ``stream``.
     """
-    is_packed = along == 3 and across == 1
+    item, values = 2, spare
     if dtype == FLOAT32:
-        if is_packed:
-            _interleave(floats_at(line, 3 * width), width, floats_at(address, 3 * width))
-            return
-        for channel in range(3):
-            values = floats_at(line + 4 * channel * width, width)
-            _spread(values, width, floats_at(address + 4 * channel * across, width * along), along)
+        item, values = 4, line
     elif dtype == UINT8:
+        item = 1
         _to_bytes(line, 3 * width, spare)
-        if is_packed:
-            _interleave(bytes_at(spare, 3 * width), width, bytes_at(address, 3 * width))
-            return
-        for channel in range(3):
-            levels = bytes_at(spare + channel * width, width)
-            _spread(levels, width, bytes_at(address + channel * across, width * along), along)
+    elif dtype == BFLOAT16:
+        _to_bfloats(line, 3 * width, spare)
     else:
-        if dtype == BFLOAT16:
-            _to_bfloats(line, 3 * width, spare)
+        _to_halves(line, 3 * width, spare)
+    size = item * width
+    if along == 3 and across == 1:
+        target = spare + 6 * width if is_streamed else address
+        if item == 4:
+            _interleave(floats_at(values, 3 * width), width, floats_at(target, 3 * width))
+        elif item == 2:
+            _interleave(shorts_at(values, 3 * width), width, shorts_at(target, 3 * width))
         else:
-            _to_halves(line, 3 * width, spare)
-        if is_packed:
-            _interleave(shorts_at(spare, 3 * width), width, shorts_at(address, 3 * width))
-            return
-        for channel in range(3):
-            bits = shorts_at(spare + 2 * channel * width, width)
-            _spread(bits, width, shorts_at(address + 2 * channel * across, width * along), along)
+            _interleave(bytes_at(values, 3 * width), width, bytes_at(target, 3 * width))
+        if is_streamed:
+            stream(target, address, 3 * size)
+        return
+    for channel in range(3):
+        source, target = values + channel * size, address + channel * across * item
+        if is_streamed:
+            stream(source, target, size)
+        elif along == 1:
+            _copy(bytes_at(source, size), size, bytes_at(target, size))
+        elif item == 4:
+            _spread(floats_at(source, width), width, floats_at(target, width * along), along)
+        elif item == 2:
+            _spread(shorts_at(source, width), width, shorts_at(target, width * along), along)
+        else:
+            _spread(bytes_at(source, width), width, bytes_at(target, width * along), along)
 
 
 @inner
@@ -133,13 +143,15 @@ def _interleave(values: Any, width: Integer, out: Any) -> None:
 
 
 @inner
+def _copy(values: Any, size: Integer, out: Any) -> None:
+    for x in range(size):
+        out[x] = values[x]
+
+
+@inner
 def _spread(values: Any, width: Integer, out: Any, along: Integer) -> None:
-    if along == 1:
-        for x in range(width):
-            out[x] = values[x]
-    else:
-        for x in range(width):
-            out[x * along] = values[x]
+    for x in range(width):
+        out[x * along] = values[x]
 
 
 @inner

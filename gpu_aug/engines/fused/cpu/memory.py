@@ -1,4 +1,4 @@
-"""Views of memory at an address as arrays, and conversion to half precision, for compiled functions.
+"""Views of memory at an address as arrays, conversion to half precision, and stores past the cache, for compiled functions.
 
 Addresses are ``int64``. A view of an address costs nothing, whereas a slice of an array would count references.
 """
@@ -6,7 +6,7 @@ Addresses are ``int64``. A view of an address costs nothing, whereas a slice of 
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from gpu_aug.compiled.jit import view_f32, view_i32, view_u8, view_u16
@@ -35,3 +35,53 @@ def _to_half() -> Any:
 
 
 half_bits = _to_half()
+
+
+CACHE_LINE = 64
+"""Bytes of a cache line; only full lines may go past the cache, as a part of one costs a read of all of it."""
+
+
+def _stream() -> Any:
+    """Return a compiled function that copies full cache lines past the cache.
+
+    That function takes two addresses and a count of bytes. The target and the count are multiples of CACHE_LINE. Other
+    threads see the values only after ``fence``.
+    """
+    long, line = ir.IntType(64), ir.VectorType(ir.IntType(8), CACHE_LINE)
+
+    def copy(_context: Any, _source: Any, _target: Any, _count: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            (*addresses, count), step = arguments, long(CACHE_LINE)
+            with cgutils.for_range_slice(builder, long(0), count, step, long) as (at, _):
+                read, written = (
+                    builder.inttoptr(builder.add(address, at), line.as_pointer())
+                    for address in addresses
+                )
+                stored = builder.store(builder.load(read, align=1), written, align=CACHE_LINE)
+                stored.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    make: Any = intrinsic
+    return make(copy)
+
+
+def _fence() -> Any:
+    """Return a compiled function after which other threads see all that ``stream`` has written.
+
+    A store that releases a lock does not wait for stores past the cache.
+    """
+
+    def wait(_context: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+            builder.fence("seq_cst")
+            return context.get_dummy_value()
+
+        return types.void(), generate
+
+    make: Any = intrinsic
+    return make(wait)
+
+
+stream, fence = _stream(), _fence()

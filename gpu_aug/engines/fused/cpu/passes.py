@@ -10,7 +10,7 @@ from gpu_aug.engines.fused.cpu import colors
 from gpu_aug.engines.fused.cpu.fold import fold
 from gpu_aug.engines.fused.cpu.holes import paint
 from gpu_aug.engines.fused.cpu.lines import UINT8, write
-from gpu_aug.engines.fused.cpu.memory import Integer, Real, floats_at
+from gpu_aug.engines.fused.cpu.memory import Integer, Real, fence, floats_at
 from gpu_aug.engines.fused.cpu.points import Between
 from gpu_aug.engines.fused.cpu.sampling import (
     EDGE,
@@ -53,7 +53,15 @@ _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 
 @kernel
-def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any) -> None:
+def run(
+    program: Any,
+    sources: Any,
+    others: Any,
+    outs: Any,
+    dtype: Integer,
+    memory: Any,
+    is_streamed: bool,
+) -> None:
     """Carry out a program and write the results.
 
     Args:
@@ -64,16 +72,23 @@ def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memo
         dtype: Dtype of the results: UINT8, FLOAT16, BFLOAT16 or FLOAT32 of ``lines``.
         memory: Scratch memory, uint8: SPARE_BYTES + 12 for each pixel of a line, and 12 more for each pixel of
             an image that has a CONTRAST.
+        is_streamed: Whether the results are written past the cache; see ``stream`` of ``memory``.
     """
-    _run(program, sources, others, outs, dtype, memory, True)
+    _run(program, sources, others, outs, dtype, memory, is_streamed, True)
 
 
 @kernel
 def run_plain(
-    program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any
+    program: Any,
+    sources: Any,
+    others: Any,
+    outs: Any,
+    dtype: Integer,
+    memory: Any,
+    is_streamed: bool,
 ) -> None:
     """Carry out a program that `is_plain`, with the arguments of ``run``; it takes half the time to compile."""
-    _run(program, sources, others, outs, dtype, memory, False)
+    _run(program, sources, others, outs, dtype, memory, is_streamed, False)
 
 
 def is_plain(program: Program) -> bool:
@@ -87,8 +102,8 @@ def is_plain(program: Program) -> bool:
 
 @inlined
 def _run(
-    program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any, is_full: bool
-) -> None:
+    program: Any, sources: Any, others: Any, outs: Any, dtype: Integer, memory: Any, is_streamed: bool, is_full: bool,
+) -> None:  # fmt: skip
     codes = np.empty(program.codes.shape[1] + 1, np.int32)
     values = np.empty((program.codes.shape[1] + 1, NUM_VALUES), np.float32)
     for image in range(len(program.size)):
@@ -101,8 +116,9 @@ def _run(
                 num += 1
         _run_image(
             program, image, _view(program, image, sources), _view(program, image, others), outs[image], dtype,
-            codes, values, num, np.int64(memory.ctypes.data), is_full,
+            codes, values, num, np.int64(memory.ctypes.data), is_streamed, is_full,
         )  # fmt: skip
+    fence()
 
 
 @inlined
@@ -140,7 +156,7 @@ def _between(program: Any, image: Integer) -> Between:
 
 @inlined
 def _run_image(
-    program: Any, image: Integer, view: View, other: View, out: Any, dtype: Integer, codes: Any, values: Any, num: Integer, spare: Integer, is_full: bool,
+    program: Any, image: Integer, view: View, other: View, out: Any, dtype: Integer, codes: Any, values: Any, num: Integer, spare: Integer, is_streamed: bool, is_full: bool,
 ) -> None:  # fmt: skip
     """Carry out the program of one image, line by line, up to each CONTRAST, which needs the mean of all lines.
 
@@ -204,7 +220,8 @@ def _run_image(
                 elif is_full:
                     _carry_out(program, image, y, line, width, height, code, v)
             if last == num:
-                write(address + y * down * item, dtype, across, along, line, width, spare)
+                start = address + y * down * item
+                write(start, dtype, across, along, line, width, spare, is_streamed)
             else:
                 colors.add_gray(line, width, total)
         if last == num:

@@ -12,6 +12,7 @@ from torch import Tensor
 from gpu_aug.engines.fused.addresses import describe_images, describe_outs
 from gpu_aug.engines.fused.compile.program import Program, Stage
 from gpu_aug.engines.fused.cpu import lines
+from gpu_aug.engines.fused.cpu.memory import CACHE_LINE
 from gpu_aug.engines.fused.cpu.passes import SPARE_BYTES, is_plain, run, run_plain
 
 DTYPES = {
@@ -21,6 +22,10 @@ DTYPES = {
     torch.float32: lines.FLOAT32,
 }
 """What the kernels call the types that they write."""
+
+# Results of this size go past the cache. Below 10 to 19 MB, reading them at once takes longer then (measured on an Intel
+# CPU), and cores of AMD share a cache of 16 or 32 MB.
+_STREAMED_BYTES = 1 << 24
 
 # Scratch of each thread: new memory would be cleared by the system each time.
 _KEPT = threading.local()
@@ -42,7 +47,8 @@ def run_program(
     carry_out = run_plain if is_plain(program) else run
     height, width = program.size.max(axis=0).tolist()
     memory = _memory(height, width, keeps_lines=bool((program.codes == Stage.CONTRAST).any()))
-    carry_out(program, sources, seconds, describe_outs(outs), dtype, memory)
+    described, is_streamed = describe_outs(outs), isinstance(outs, Tensor) and _streams(outs)
+    carry_out(program, sources, seconds, described, dtype, memory, is_streamed)
 
 
 class Needs(NamedTuple):
@@ -81,7 +87,15 @@ def run_single(
     outs = np.array([[out.ctypes.data, across, down, along]], np.int64)
     carry_out = run_plain if needs.is_plain else run
     memory = _memory(*out.shape[:2], keeps_lines=needs.keeps_lines)
-    carry_out(program, sources, sources, outs, dtype, memory)
+    carry_out(program, sources, sources, outs, dtype, memory, False)
+
+
+def _streams(outs: Tensor) -> bool:
+    """Return whether results are large enough to go past the cache, and consist of lines of full cache lines."""
+    is_packed = outs.is_contiguous(memory_format=torch.channels_last)
+    line_bytes = outs.shape[3] * outs.itemsize * (3 if is_packed else 1)
+    is_whole = (outs.data_ptr() | line_bytes) % CACHE_LINE == 0
+    return is_whole and outs.nbytes >= _STREAMED_BYTES and (is_packed or outs.is_contiguous())
 
 
 def _memory(height: int, width: int, *, keeps_lines: bool) -> NDArray[np.uint8]:

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from gpu_aug.engines.fused.compile.program import Border, Kind, Program, Stage
-from gpu_aug.engines.fused.cpu.run import run_program
+from gpu_aug.engines.fused.cpu import run as cpu_run
+from gpu_aug.engines.fused.cpu.memory import CACHE_LINE
+from gpu_aug.engines.fused.cpu.run import DTYPES, run_program
 from tests.support.programs import by_cpu, make_program
 
 SIZE, SOURCE = (21, 26), (23, 31)
@@ -34,6 +36,13 @@ def test_a_point_that_is_no_number_is_beside_the_frame_between(border):
 
     assert (out[0, :, :, 3] == torch.tensor([[0.1], [0.5], [0.9]])).all()
     assert out.isfinite().all()
+
+
+def aligned(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Zeros that begin with a cache line."""
+    values = torch.zeros(int(np.prod(shape)) + CACHE_LINE, dtype=dtype)
+    start = -values.data_ptr() % CACHE_LINE // dtype.itemsize
+    return values[start : start + int(np.prod(shape))].view(shape)
 
 
 def chain(rng: np.random.Generator, length: int) -> list[tuple[Stage, Any]]:
@@ -145,3 +154,37 @@ def test_bytes_that_a_table_gives_are_the_rounded_values(stages, back, size, is_
     run_program(program, source, None, levels)
 
     assert torch.equal(levels, (values * 255).round().clamp(0, 255).byte())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_results_past_the_cache_are_the_same(dtype, layout, monkeypatch):
+    """Large results, whose lines are full cache lines, are written another way than small ones, to the same values."""
+    num, size = 3, (5, 64)
+    rng = np.random.default_rng(0)
+    images = torch.from_numpy(rng.integers(0, 256, (num, *size, 3), dtype=np.uint8))
+    values = [0.7, 0, 0, 0.1, 0, 1.2, 0, 0, 0, 0, 0.4, -0.1, *UNIT]
+    program = make_program(num, size, size, stages=[(Stage.SCALE, values)])
+    results = []
+    for limit in (0, 1 << 24):
+        monkeypatch.setattr(cpu_run, "_STREAMED_BYTES", limit)
+        shape = (num, 3, *size) if layout == torch.contiguous_format else (num, *size, 3)
+        out = aligned(shape, dtype)
+        out = out if layout == torch.contiguous_format else out.permute(0, 3, 1, 2)
+        assert cpu_run._streams(out) == (limit == 0)
+        run_program(program, images, None, out)
+        results.append(out)
+    assert torch.equal(*results)
+    assert results[0].any()
+
+
+def test_lines_with_parts_of_cache_lines_go_through_the_cache(monkeypatch):
+    """Neither lines of another length, nor results that begin or lie elsewhere, are written past the cache."""
+    monkeypatch.setattr(cpu_run, "_STREAMED_BYTES", 0)
+    batch = aligned((2, 3, 8, 64), torch.float32)
+    assert cpu_run._streams(batch)
+    assert cpu_run._streams(batch[1:])
+    assert not cpu_run._streams(batch[..., :60])
+    assert not cpu_run._streams(batch[..., :32])
+    assert not cpu_run._streams(batch.view(-1)[8:1160].view(1, 3, 6, 64))
+    assert not cpu_run._streams(aligned((2, 3, 8, 60), torch.float32))
