@@ -79,7 +79,7 @@ def choose(
     chosen_engine, why_engine = _engine(engine, chosen_device, images.kind)
     if images.kind.channels != 3 and chosen_engine != "kornia":
         why_engine += ", and works on three channels at a time"
-    reasons = (
+    reasons: tuple[str, ...] = (
         f"device {chosen_device}: {why_device}",
         f"decoder {chosen_decoder}: {why_decoder}",
         f"engine {chosen_engine}: {why_engine}",
