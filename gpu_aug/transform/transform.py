@@ -191,12 +191,22 @@ class Transform:
         return self._numbering.given(), index
 
     def _plain(self, image: Any, run: Run, number: int, *, alone: bool) -> Any:
-        """Return a plain image after a prepared program; None if it is not plain, or if there is no such program."""
+        """Return a plain image after a prepared program or, if there is none, after the passes of the engine; else None."""
         size = plain_size(image) if self._ahead is not None else None
         if self._ahead is None or size is None:
             return None
         drawn = self._ahead.get(run, number, size, alone=alone)
-        return None if drawn is None else self._image(image, drawn)
+        if drawn is not None:
+            return self._image(image, drawn)
+        draws, given = self._ahead.draws(run, number, size), kind_of(image)
+        kind, dtype = self._form(given, "uint8")
+        # A copy, as torch warns of memory that cannot be written to.
+        canvas = np.array(render_bytes(as_pixels(image), cuts_of(draws.crops)[0]))
+        height, width = self.recipe.result_sizes(draws)[0].tolist()
+        result, out = room_for(kind, (height, width), dtype)
+        stored = torch.from_numpy(out).permute(2, 0, 1)[None]
+        self._engine(stored.device).run(torch.from_numpy(canvas)[None], draws, stored)
+        return finished(result, kind, dtype, gray=self._gray)
 
     def _image(self, image: Any, drawn: Drawn) -> Any:
         """Return a plain image after a prepared program."""
@@ -210,9 +220,7 @@ class Transform:
             and cut.is_plain
         ):
             return moved(image, kind, cut.start, move)
-        result, out = room_for(
-            kind, programs.size(row, cut.canvas), np.uint8 if dtype == "uint8" else np.float32
-        )
+        result, out = room_for(kind, programs.size(row, cut.canvas), dtype)
         programs.run(row, render_bytes(as_pixels(image), cut), out)
         return finished(result, kind, dtype, gray=self._gray)
 
