@@ -206,7 +206,7 @@ def apply_drawn(
 
 
 def with_targets(
-    recipe: Recipe, samples: list[Sample], draws: Draws, images: Sequence[Any]
+    recipe: Recipe, samples: list[Sample], draws: Draws, images: Sequence[Any] | Tensor
 ) -> list[dict[str, Any]]:
     """Return the results of samples whose images are already augmented: their targets are moved, and labels are mixed.
 

@@ -3,7 +3,7 @@
 import importlib.util
 import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -22,6 +22,8 @@ DecoderName = Literal["auto", "dali", "cpu", "cuda"]
 
 ChosenDecoder = Literal["dali", "cpu", "cuda"]
 
+_DECODERS = get_args(DecoderName)  # a pipeline of the user is none of them, and was not measured
+
 USUAL_IMAGES = ImageFields()
 
 # Numbers of docs/gpu.md, from bench/results/gpu-h100-path-*.json; "auto" uses the fastest decoder.
@@ -29,6 +31,17 @@ _MEASURED = (
     "one loader on an H100 with 16 cores made 38,300 to 43,300 images/s with it, 12,200 to 14,700 with the CPU, "
     "12,750 with DALI"
 )
+
+# Images/s on a CPU, relative to cpu+fused, by decoder and engine: imagenet_train_jitter in batches of 64, bfloat16, 2 cores; from
+# bench/results/cpu-choice.json, with which a test compares them. "auto" uses the fastest.
+CPU_SPEEDS = {
+    "cpu+fused": 1.0,
+    "dali+fused": 0.48,
+    "cpu+albumentations": 0.32,
+    "dali+albumentations": 0.26,
+    "cpu+kornia": 0.21,
+    "dali+kornia": 0.16,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +79,24 @@ def choose(
     chosen_engine, why_engine = _engine(engine, chosen_device, images.kind)
     if images.kind.channels != 3 and chosen_engine != "kornia":
         why_engine += ", and works on three channels at a time"
-    reasons = (
+    reasons: tuple[str, ...] = (
         f"device {chosen_device}: {why_device}",
         f"decoder {chosen_decoder}: {why_decoder}",
         f"engine {chosen_engine}: {why_engine}",
     )
+    if chosen_device.type == "cpu" and clips is None and images.is_usual and decoder in _DECODERS:
+        reasons += (_speeds(f"{chosen_decoder}+{chosen_engine}"),)
     return Choice(chosen_device, chosen_decoder, chosen_engine, reasons)
+
+
+def _speeds(chosen: str) -> str:
+    """Return a text with the measured speeds of all decoders and engines on a CPU, relative to the fastest."""
+    best, *others = sorted(CPU_SPEEDS, key=lambda name: -CPU_SPEEDS[name])
+    slower = ", ".join(f"{name} {CPU_SPEEDS[name]:g}" for name in others)
+    text = f"speed on a CPU: of {best} = 1, measured with imagenet_train_jitter, {slower}"
+    if chosen == best:
+        return text
+    return f'{text}; {chosen} makes {CPU_SPEEDS[chosen]:g} times as many images/s as {best}, which "auto" chooses'
 
 
 def available_decoders() -> dict[str, str]:

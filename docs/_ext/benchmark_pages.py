@@ -14,6 +14,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 SHOWN = {
     "cpu-jitter": "Images: loaders side by side",
     "cpu-jitter-float32": "Images: loaders side by side, in float32",
+    "cpu-choice": "Images: every decoder and engine on a CPU",
     "cpu-video-everyone": "Video of 340 x 256: everyone",
     "cpu-video": "Video of 340 x 256",
     "cpu-video-720p": "Video of 1280 x 720",

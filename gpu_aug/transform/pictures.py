@@ -93,12 +93,16 @@ def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
     return (part.transpose(1, 0, 2) if transposed else part).copy()
 
 
-def room_for(kind: Kind, size: tuple[int, int], dtype: Any) -> tuple[Any, NDArray[Any]]:
-    """Return uninitialised memory for a result of a kind, and that memory seen as an array [h, w, 3]."""
+def room_for(kind: Kind, size: tuple[int, int], dtype: str) -> tuple[Any, NDArray[Any]]:
+    """Return uninitialised memory for a result of a kind, and that memory seen as an array [h, w, 3].
+
+    Its values are uint8 or, for all other dtypes of the result, float32.
+    """
+    stored = np.uint8 if dtype == "uint8" else np.float32
     if kind in ("tensor", "image"):
-        planes = np.empty((3, *size), dtype)
+        planes = np.empty((3, *size), stored)
         return torch.from_numpy(planes), planes.transpose(1, 2, 0)
-    out = np.empty((*size, 3), dtype)
+    out = np.empty((*size, 3), stored)
     return out, out
 
 

@@ -212,9 +212,7 @@ class Transform:
             and cut.is_plain
         ):
             return moved(image, kind, cut.start, move)
-        result, out = room_for(
-            kind, programs.size(row, cut.canvas), np.uint8 if dtype == "uint8" else np.float32
-        )
+        result, out = room_for(kind, programs.size(row, cut.canvas), dtype)
         programs.run(row, render_bytes(as_pixels(image), cut), out)
         return finished(result, kind, dtype, gray=self._gray)
 
@@ -222,8 +220,9 @@ class Transform:
         """Return a plain image after a batch stage that takes several passes; the last one writes the result's own dtype."""
         kind, dtype = self._form(kind_of(image), "uint8")
         [cut], [size] = cuts_of(draws.crops), self.recipe.result_sizes(draws).tolist()
-        result, out = room_for(kind, size, np.uint8 if dtype == "uint8" else np.float32)
-        pixels = torch.from_numpy(render_bytes(as_pixels(image), cut))
+        result, out = room_for(kind, size, dtype)
+        # Torch warns of memory that cannot be written to, which is then copied.
+        pixels = torch.from_numpy(np.require(render_bytes(as_pixels(image), cut), requirements="W"))
         engine = self._engine(torch.device("cpu"))
         engine.run(pixels[None], draws, torch.from_numpy(out).permute(2, 0, 1)[None])
         return finished(result, kind, dtype, gray=self._gray)

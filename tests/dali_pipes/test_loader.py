@@ -1,8 +1,10 @@
 """The loader's promise: same samples, order and draws whatever engine, decoder, batch size, ranks or threads."""
 
 import itertools
+import json
 from collections.abc import Callable
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 import torch
 
 from dali_pipes import Batch, Execution, Loader, LoaderError, StateMismatchError
-from dali_pipes.arguments.choose import choose
+from dali_pipes.arguments.choose import CPU_SPEEDS, choose
 from gpu_aug import (
     ColorJitter,
     EngineError,
@@ -32,6 +34,7 @@ from tests.support.loaders import (
 from tests.support.same_batches import assert_same
 
 NUM_IMAGES = 37
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
 RECIPE = Recipe(
     [RandomResizedCrop(32), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()]
 )
@@ -377,6 +380,26 @@ class TestAutomaticEngine:
         loader = Loader(dataset, RECIPE, batch_size=2, device="cpu")
         assert loader.engine == "fused"
         assert "on a CPU it is the fastest" in loader.explain()
+        assert "speed on a CPU: of cpu+fused = 1" in loader.explain()
+        assert "times as many" not in loader.explain()
+
+    def test_a_slower_choice_by_name(self, dataset: Dataset) -> None:
+        """explain() says how much slower than "auto" it is."""
+        told = load(dataset, decoder="cpu", engine="kornia").explain()
+        speed = CPU_SPEEDS["cpu+kornia"]
+        assert (
+            f'cpu+kornia makes {speed:g} times as many images/s as cpu+fused, which "auto"' in told
+        )
+
+    def test_the_speeds_are_those_of_the_result_file(self) -> None:
+        """The fastest is what "auto" stands for, and the ratios are those that were measured."""
+        rows = json.loads((RESULTS / "cpu-choice.json").read_text())["rows"]
+        rates = {row["name"]: row["images_per_second"]["median"] for row in rows}
+        fastest = rates["gpu-aug/cpu+fused"]
+        for name, speed in CPU_SPEEDS.items():
+            assert round(rates[f"gpu-aug/{name}"] / fastest, 2) == speed
+        choice = choose("cpu", "auto", "auto")
+        assert max(CPU_SPEEDS, key=CPU_SPEEDS.__getitem__) == f"{choice.decoder}+{choice.engine}"
 
     def test_on_a_gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The same."""

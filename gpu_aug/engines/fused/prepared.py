@@ -44,14 +44,14 @@ class PreparedPrograms:
 
     def __init__(self, program: Program, *, fit_all: bool) -> None:
         # Numba's kernels, which scripts that prepare nothing do without; here, as `run` is called for each image.
-        from gpu_aug.engines.fused.cpu.run import DTYPES, Needs, run_single
+        from gpu_aug.engines.fused.cpu.run import DTYPES, needs_of, run_single
 
         self._dtypes, self._run_single = DTYPES, run_single
         self._fit_all, self._program = fit_all, program
         self._sizes: list[tuple[int, int]] = [tuple(size) for size in program.size.tolist()]
         self._turned: list[bool] = (program.back[:, 0] == 0).tolist()
         self._moves = _moves(program)
-        self._needs = Needs.of_rows(program)
+        self._needs = needs_of(program)
 
     def size(self, row: int, canvas: tuple[int, int]) -> tuple[int, int]:
         """Return height and width of the result of one program for an image of the size ``canvas``."""
@@ -124,16 +124,9 @@ def fits_all_sizes(plan: Plan) -> bool:
     )
 
 
-class _Count:
-    """Stands for the sizes of some images, and can only tell how many there are."""
-
-    def __len__(self) -> int:
-        return 2
-
-
 def _ignores_sizes(operation: Operation) -> bool:
-    """Return whether the parameters of an operation do not depend on the sizes of images; reading `_Count` fails."""
-    sizes: Any = _Count()
+    """Return whether the parameters of an operation do not depend on the sizes of images, but only on their number."""
+    sizes: Any = {0, 1}  # has a length; an operation that reads its rows or computes with it fails
     numbers = np.array(
         [[0.0], [1 - 2.0**-32]]
     )  # gates are open for the first and, unless p is 1, closed for the other

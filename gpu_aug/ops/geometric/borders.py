@@ -36,8 +36,7 @@ def crop_params(start: Any, shape: Any) -> Params:
     ``start`` is [B, 2]; ``shape`` is [B, 2], or (height, width) for all images.
     """
     start = np.array(start, np.int64)
-    shape = np.array(np.broadcast_to(np.array(shape, np.int64), start.shape))
-    return {"start": start, "shape": shape}
+    return {"start": start, "shape": np.full(start.shape, shape, np.int64)}
 
 
 def place_columns(operation: Any) -> int:

@@ -15,18 +15,23 @@ from gpu_aug import (
     ColorJitter,
     GaussianBlur,
     HorizontalFlip,
+    Invert,
     MixUp,
     Normalize,
     RandomCrop,
+    RandomErasing,
     RandomResizedCrop,
     RandomRotate90,
     Recipe,
     RecipeError,
+    SmallestMaxSize,
     TargetsError,
     Transpose,
     VerticalFlip,
     apply,
 )
+from gpu_aug.engines.fused.prepared import prepare
+from gpu_aug.transform import ahead
 
 HALF_STEP = 0.5 / 255 + 1e-6  # what rounding to uint8 may change
 
@@ -38,6 +43,12 @@ RECIPES = {
         [RandomResizedCrop(24), Affine(rotate=(-20, 20)), ColorJitter(0.4, 0.4, 0.4, 0.1)]
     ),
     "normalised": Recipe([RandomResizedCrop(24), HorizontalFlip(), Normalize()]),
+    "turns and values": Recipe(
+        [RandomRotate90(), ColorJitter(0.4, 0.4, 0.4, 0.1), HorizontalFlip(), Normalize()]
+    ),
+    "shrinks and turns": Recipe([SmallestMaxSize(30), Transpose(), Invert(), VerticalFlip()]),
+    "rotates": Recipe([HorizontalFlip(), Affine(rotate=(-20, 20)), Invert()]),
+    "holes": Recipe([Transpose(), RandomErasing(p=1.0)]),
     "several passes": Recipe([RandomResizedCrop(24), ColorJitter(0.4), GaussianBlur(5)]),
 }
 
@@ -73,6 +84,58 @@ def test_calls_have_the_pixels_of_apply(name: str, sizes: list[tuple[int, int]])
     for number in range(6):
         image = picture(number, *sizes[number % len(sizes)])
         check(planes(transform(image)), expected(recipe, image, number))
+
+
+@pytest.mark.parametrize(
+    ("name", "num"),
+    [("turns", 1), ("turns and values", 1), ("shrinks and turns", 1), ("rotates", 9), ("holes", 9)],
+)
+def test_images_of_many_sizes_share_their_programs_where_only_sizes_differ(
+    name: str, num: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flips, turns and changes of values are prepared once for a block of calls, other operations for each size."""
+    made = []
+
+    def note(*args: Any, **kwargs: Any) -> Any:
+        made.append(prepare(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(ahead, "prepare", note)
+    transform = RECIPES[name].transform(seed=7)
+    for number in range(9):
+        transform(picture(number, 36 + number, 50 - number))
+    assert len(made) == num
+    assert None not in made
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("kind", ["array", "pillow", "tensor"])
+def test_a_sample_has_the_pixels_and_targets_of_apply(name: str, kind: str) -> None:
+    """Plain images of samples are rendered by prepared programs, their targets are moved as by `apply`."""
+    recipe = RECIPES[name]
+    transform = recipe.transform(seed=7)
+    for number in range(4):
+        image = picture(number, 40 + 3 * (number // 2), 48)
+        given = {
+            "array": image,
+            "pillow": Image.fromarray(image),
+            "tensor": torch.from_numpy(image).permute(2, 0, 1),
+        }[kind]
+        targets = {"boxes": [[4, 5, 30, 20], [1, 2, 9, 40]], "mask": image[..., 0], "label": 3}
+        result = transform({"image": given, **targets, "extra": "x"})
+        [want] = apply(recipe, [{"image": image, **targets}], seed=7, indices=[number])
+        check(planes(result["image"]), want["image"])
+        assert torch.equal(result["boxes"], want["boxes"])
+        assert torch.equal(result["mask"], want["mask"])
+        assert (result["label"], result["extra"]) == (3, "x")
+
+
+def test_samples_with_plain_images_are_checked() -> None:
+    transform = RECIPES["moves"].transform()
+    with pytest.raises(TargetsError, match="got 'box'"):
+        transform({"image": picture(0), "box": []})
+    with pytest.raises(TargetsError, match="as large as the image"):
+        transform({"image": picture(0), "mask": np.zeros((3, 3), np.uint8)})
 
 
 def test_other_draws_give_other_pixels() -> None:

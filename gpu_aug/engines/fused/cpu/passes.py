@@ -355,6 +355,8 @@ def _carry_out(
         first, is_noise = np.int64(arguments[0]), arguments[2] == 1
         key = program.keys[image, np.int64(arguments[3])]
         for hole in range(first, first + np.int64(arguments[1])):
-            paint(
-                line, width, y, height, program.holes[image, hole], program.colours[image, hole], is_noise, key,
-            )  # fmt: skip
+            rectangle = program.holes[image, hole]
+            if rectangle[0] <= y < rectangle[2]:
+                paint(
+                    line, width, y, height, rectangle, program.colours[image, hole], is_noise, key
+                )

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,27 +51,22 @@ def run_program(
     carry_out(program, sources, seconds, described, dtype, memory, is_streamed)
 
 
-class Needs(NamedTuple):
-    """What `run_single` must know of a program, found for many programs at once.
+def needs_of(program: Program) -> list[tuple[bool, bool]]:
+    """Return what `run_single` must know of the program of each image, found for all at once.
 
-    Attributes:
-        is_plain: See `is_plain`.
-        keeps_lines: Whether memory for all lines of the result is needed, for a contrast.
+    It is whether the program `is_plain`, and whether it keeps all lines of the result in memory, as a contrast does.
     """
-
-    is_plain: bool
-    keeps_lines: bool
-
-    @staticmethod
-    def of_rows(program: Program) -> list["Needs"]:
-        """Return the needs of the program of each image."""
-        plain = (program.kind == 0) & (program.mix == 0) & (program.codes <= Stage.HUE).all(axis=1)
-        keeps = (program.codes == Stage.CONTRAST).any(axis=1)
-        return [*map(Needs, plain.tolist(), keeps.tolist())]
+    plain = (program.kind == 0) & (program.mix == 0) & (program.codes <= Stage.HUE).all(axis=1)
+    keeps = (program.codes == Stage.CONTRAST).any(axis=1)
+    return [*zip(plain.tolist(), keeps.tolist(), strict=True)]
 
 
 def run_single(
-    program: Program, image: NDArray[np.uint8], out: NDArray[Any], dtype: int, needs: Needs
+    program: Program,
+    image: NDArray[np.uint8],
+    out: NDArray[Any],
+    dtype: int,
+    needs: tuple[bool, bool],
 ) -> None:
     """Carry out the program of one image that is not mixed, with less overhead than `run_program`.
 
@@ -80,13 +75,13 @@ def run_single(
         image: The image, uint8 [h, w, 3], contiguous within each row.
         out: The result [h', w', 3], with any strides.
         dtype: Dtype of the result, a value of DTYPES.
-        needs: The needs of the program.
+        needs: The entry of the program in `needs_of`.
     """
     sources = np.array([[image.ctypes.data, 0, image.strides[0], *image.shape[:2]]], np.int64)
     down, along, across = (stride // out.itemsize for stride in out.strides)
     outs = np.array([[out.ctypes.data, across, down, along]], np.int64)
-    carry_out = run_plain if needs.is_plain else run
-    memory = _memory(*out.shape[:2], keeps_lines=needs.keeps_lines)
+    carry_out = run_plain if needs[0] else run
+    memory = _memory(*out.shape[:2], keeps_lines=needs[1])
     carry_out(program, sources, sources, outs, dtype, memory, False)
 
 
