@@ -1,0 +1,96 @@
+"""Functions that are compiled as units of their own, at their first call from compiled code.
+
+Compiled callers call such a function through a cell of memory that has its address. At first the cell has the address of
+a callback to Python, which compiles the function and writes the address of the machine code to the cell. So a process
+compiles or loads only the units that it calls, and several processes can compile the units of one kernel in parallel.
+"""
+
+import ctypes
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock, get_ident, local
+from typing import Any
+
+from llvmlite.binding import add_symbol
+from numba.core import types
+from numba.core.ccallback import CFunc
+
+from gpu_aug.compiled.cache import CompiledFunctionCache
+
+_log = logging.getLogger(__name__)
+
+_PER_THREAD = local()
+"""The `is_compiled_elsewhere` of each thread that is within `deferring`."""
+
+
+class UnitError(RuntimeError):
+    """A unit cannot be compiled; the log has the reason."""
+
+    def __init__(self) -> None:
+        super().__init__("a function of gpu-aug cannot be compiled; the log has the reason")
+
+
+class Unit:
+    """A function that takes and returns int64, and is compiled at its first call from compiled code.
+
+    Args:
+        function: The function. The functions that it calls must be defined earlier.
+        deferred: What a call within `deferring` returns while another process compiles the function. None: every call waits
+            for the compiled function.
+    """
+
+    def __init__(self, function: Callable[..., int], deferred: int | None) -> None:
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.num_arguments = function.__code__.co_argcount
+        self._deferred, self._lock = deferred, Lock()
+        signature = (types.int64,) * self.num_arguments, types.int64
+        self._code: Any = CFunc(function, signature, {}, {"error_model": "numpy"})
+        self._code._cache = CompiledFunctionCache(function)
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * self.num_arguments)
+        self._callback = prototype(self._call)  # kept alive
+        self._callback_address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        self._cell = ctypes.c_void_p(self._callback_address)
+        add_symbol(self.name, ctypes.addressof(self._cell))
+
+    def compile(self) -> None:
+        """Compile the function or load its stored code."""
+        with self._lock:
+            if self._code.address is None:
+                self._code.compile()
+                self._cell.value = self._code.address
+
+    def is_stored(self) -> bool:
+        """Return whether the code is stored."""
+        return bool(self._code._cache.has(self._code._sig))
+
+    def _call(self, *arguments: int) -> int:
+        """Compile the function and call it; an exception is raised in this thread when it returns to Python code."""
+        try:
+            is_compiled_elsewhere = getattr(_PER_THREAD, "is_compiled_elsewhere", None)
+            if self._deferred is not None and is_compiled_elsewhere and not self.is_stored():
+                if is_compiled_elsewhere():
+                    return self._deferred
+            self.compile()
+            return int(self._code.ctypes(*arguments))
+        except BaseException as error:
+            # ctypes would print the exception and go on. Only a class can be raised from here, without arguments.
+            _log.exception("%s cannot be compiled", self.name)
+            kind = UnitError if isinstance(error, Exception) else type(error)
+            thread, raised = ctypes.c_ulong(get_ident()), ctypes.py_object(kind)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, raised)
+            return -1
+
+
+@contextmanager
+def deferring(is_compiled_elsewhere: Callable[[], bool] | None) -> Iterator[None]:
+    """Let calls of deferrable units from this thread return at once while another process compiles them.
+
+    Args:
+        is_compiled_elsewhere: Returns whether another process compiles them, and may start one; None defers nothing.
+    """
+    _PER_THREAD.is_compiled_elsewhere = is_compiled_elsewhere
+    try:
+        yield
+    finally:
+        _PER_THREAD.is_compiled_elsewhere = None
