@@ -6,14 +6,13 @@ import json
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,8 +38,8 @@ _PLAIN_STEPS = {
     *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
     *("Brightness", "Contrast", "Saturation", "Hue"),
 }
-# The functions of a Loader that decodes JPEGs, in the order in which a process and its helpers take them from both ends: both
-# take 6 seconds of a core for the first one, and compile few functions that the other one waits for.
+# The functions of a Loader that decodes JPEGs. A process begins with the first ones, a helper with the last ones of the whole
+# list, so that few of the functions that both call are in work in the other process.
 _JPEG_PARTS = (
     "dali_pipes.stages.read_kernel:read_images",
     "dali_pipes.jpeg.decode:_decode",
@@ -63,7 +62,7 @@ _PROGRESSIVE = (
     "dali_pipes.jpeg.progressive.script:read_scans",
     "dali_pipes.jpeg.progressive.decode:decode_scans",
 )
-# With more, most would start when nothing is left to compile: the largest function takes a fifth of all time.
+# More would find little to do: the largest function takes a fifth of all time.
 _MOST_HELPERS = 3
 # The helper that compiles `_PROGRESSIVE`, once it was started; threads that decode may ask for it at the same time.
 _progressive: list["subprocess.Popen[bytes]"] = []
@@ -145,31 +144,14 @@ def compile_ahead(recipes: Sequence[Recipe], has_jpegs: bool) -> None:
     if not lock.try_now():
         return
     announce()
-    waiting, num_names, finished = deque(missing), len(missing), []
-
-    def note(name: str) -> None:
-        finished.append(name)
-        show_progress(len(finished), num_names)
-
-    def share(helper: "subprocess.Popen[bytes]") -> None:
-        with suppress(IndexError, OSError):  # nothing is left, or the helper has failed
-            while _ask(helper, name := waiting.pop()):
-                note(name)
-        with suppress(OSError):
-            helper.communicate()  # it ends, as it has nothing more to read
-
-    helpers = [
-        _start_helper() for _ in range(min(usable_cores() - 1, _MOST_HELPERS, num_names - 1))
-    ]
-    threads = [Thread(target=share, args=(helper,), daemon=True) for helper in helpers]
     try:
-        for thread in threads:
-            thread.start()
-        while waiting:
-            with suppress(IndexError):  # a helper took the last one
-                name = waiting.popleft()
-                _compile(name)
-                note(name)
+        # Helpers begin with the last functions. A process that comes to one that is in work waits for it.
+        num_helpers = min(usable_cores() - 1, _MOST_HELPERS, len(missing) - 1)
+        for first in range(num_helpers):
+            _start_helper(missing[::-1][first::num_helpers])
+        for name in missing:
+            _compile(name)
+            show_progress(sum(map(_is_stored, missing)), len(missing))
     finally:
         lock.end()
 
@@ -180,32 +162,25 @@ def compile_progressive() -> bool:
 
     with _STARTING:
         if not _progressive and sys.executable and can_keep():
-            helper = _start_helper()
-            _progressive.append(helper)
-            with suppress(OSError):
-                assert helper.stdin is not None
-                with helper.stdin as pipe:
-                    pipe.write("".join(f"{name}\n" for name in _PROGRESSIVE).encode())
-    return bool(_progressive) and _progressive[0].poll() is None
+            _progressive.append(_start_helper(_PROGRESSIVE))
+    return any(helper.poll() is None for helper in _progressive)
 
 
-def _start_helper() -> "subprocess.Popen[bytes]":
-    """Start a process that compiles the names that it reads, and answers each with a line."""
+def _start_helper(names: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Start a process that compiles some of PARTS."""
     path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
-    command = [sys.executable, "-P", "-c", _START, path]
-    helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    helper = subprocess.Popen(
+        [sys.executable, "-P", "-c", _START, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
     atexit.register(helper.wait)  # exit handlers run in reverse order, so this waits after the kill
     atexit.register(helper.kill)
+    with suppress(OSError):  # the helper has failed; then this process compiles
+        assert helper.stdin is not None
+        with helper.stdin as pipe:
+            pipe.write("".join(f"{name}\n" for name in names).encode())
     return helper
-
-
-def _ask(helper: "subprocess.Popen[bytes]", name: str) -> bool:
-    """Let a helper compile a function; return whether it did."""
-    assert helper.stdin is not None
-    assert helper.stdout is not None
-    helper.stdin.write(f"{name}\n".encode())
-    helper.stdin.flush()
-    return bool(helper.stdout.readline())
 
 
 def names_needed_by(recipes: Sequence[Recipe], has_jpegs: bool) -> list[str]:
@@ -220,13 +195,12 @@ def names_needed_by(recipes: Sequence[Recipe], has_jpegs: bool) -> list[str]:
 
 
 def serve() -> None:
-    """Compile the functions whose keys of PARTS arrive on standard input, one per line, and answer each with a line."""
+    """Compile the functions whose keys of PARTS arrive on standard input, one per line."""
     from gpu_aug.compiled.cache import be_quiet
 
     be_quiet()
     for line in sys.stdin:
         _compile(line.strip())
-        print(flush=True)  # noqa: T201
 
 
 def _compile(name: str) -> int:

@@ -24,13 +24,6 @@ _PER_THREAD = local()
 """The `is_compiled_elsewhere` of each thread that is within `deferring`."""
 
 
-class UnitError(RuntimeError):
-    """A unit cannot be compiled; the log has the reason."""
-
-    def __init__(self) -> None:
-        super().__init__("a function of gpu-aug cannot be compiled; the log has the reason")
-
-
 class Unit:
     """A function that takes and returns int64, and is compiled at its first call from compiled code.
 
@@ -45,8 +38,8 @@ class Unit:
         self.num_arguments = function.__code__.co_argcount
         self._deferred, self._lock = deferred, Lock()
         signature = (types.int64,) * self.num_arguments, types.int64
-        self._code: Any = CFunc(function, signature, {}, {"error_model": "numpy"})
-        self._code._cache = CompiledFunctionCache(function)
+        code: Any = CFunc(function, signature, {}, {"error_model": "numpy"})
+        self._code, code._cache = code, CompiledFunctionCache(function)
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * self.num_arguments)
         self._callback = prototype(self._call)  # kept alive
         self._callback_address = ctypes.cast(self._callback, ctypes.c_void_p).value
@@ -64,21 +57,22 @@ class Unit:
         """Return whether the code is stored."""
         return bool(self._code._cache.has(self._code._sig))
 
-    def _call(self, *arguments: int) -> int:
+    def _call(self, *arguments: int) -> Any:
         """Compile the function and call it; an exception is raised in this thread when it returns to Python code."""
         try:
-            is_compiled_elsewhere = getattr(_PER_THREAD, "is_compiled_elsewhere", None)
-            if self._deferred is not None and is_compiled_elsewhere and not self.is_stored():
-                if is_compiled_elsewhere():
-                    return self._deferred
+            is_elsewhere: Any = getattr(_PER_THREAD, "is_compiled_elsewhere", None)
+            may_defer = self._deferred is not None and is_elsewhere is not None
+            if may_defer and not self.is_stored() and is_elsewhere():
+                return self._deferred
             self.compile()
-            return int(self._code.ctypes(*arguments))
-        except BaseException as error:
-            # ctypes would print the exception and go on. Only a class can be raised from here, without arguments.
+            return self._code.ctypes(*arguments)
+        except BaseException as error:  # noqa: BLE001 - ctypes would print it and go on
+            # Only a class can be raised from here, without arguments.
             _log.exception("%s cannot be compiled", self.name)
-            kind = UnitError if isinstance(error, Exception) else type(error)
-            thread, raised = ctypes.c_ulong(get_ident()), ctypes.py_object(kind)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, raised)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(get_ident()),
+                ctypes.py_object(RuntimeError if isinstance(error, Exception) else type(error)),
+            )
             return -1
 
 
