@@ -101,13 +101,13 @@ class JpegRenderer:
         if not len(rows):
             return statuses
         from dali_pipes.decode import jpeg_batch_kernel  # compiles unless cached
-        from gpu_aug.compiled.units import deferring
+        from gpu_aug.compiled.units import calling_units
 
         files, shrink = self._files[rows], self._shrink[rows]
         is_new = self._store is not None and bool(files["judge"].any())
         room = self._allot_seek_points(rows, files) if is_new else None
         # OpenCV decodes to the same pixels, but not at a smaller size.
-        with deferring(compile_progressive if (shrink == 1).all() else None):
+        with calling_units(compile_progressive if (shrink == 1).all() else None):
             jpeg_batch_kernel.render_rows(
                 files,
                 self._fetched.sizes[rows],

@@ -193,7 +193,7 @@ def names_needed_by(recipes: Sequence[Recipe], has_jpegs: bool) -> list[str]:
     """Return the keys of PARTS that a Loader needs on the CPU: first those for this process, last those for helpers."""
     leaves = {type(leaf).__name__ for recipe in recipes for leaf in recipe.leaves}
     steps = {type(leaf).__name__ for recipe in recipes for leaf in recipe.batch_leaves}
-    names = [*_JPEG_PARTS] if has_jpegs else []
+    names = [*_JPEG_PARTS] if has_jpegs else [_RESIZE]
     names += [name for step, name in _PARTS_OF_STEPS.items() if step in leaves]
     if recipes:
         names += [*_RECIPE_PARTS, _PLAIN if steps <= _PLAIN_STEPS else _FULL]

@@ -9,7 +9,7 @@ import ctypes
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock, get_ident, local
+from threading import Lock, local
 from typing import Any
 
 from llvmlite.binding import add_symbol
@@ -21,7 +21,7 @@ from gpu_aug.compiled.cache import CompiledFunctionCache
 _log = logging.getLogger(__name__)
 
 _PER_THREAD = local()
-"""The `is_compiled_elsewhere` of each thread that is within `deferring`."""
+"""The argument of `calling_units` for each thread that is within, and the exception of a unit that could not be compiled."""
 
 
 class Unit:
@@ -29,8 +29,8 @@ class Unit:
 
     Args:
         function: The function. The functions that it calls must be defined earlier.
-        deferred: What a call within `deferring` returns while another process compiles the function. None: every call waits
-            for the compiled function.
+        deferred: What a call within `calling_units` may return while another process compiles the function. None: every call
+            waits for the compiled function.
     """
 
     def __init__(self, function: Callable[..., int], deferred: int | None) -> None:
@@ -58,7 +58,7 @@ class Unit:
         return bool(self._code._cache.has(self._code._sig))
 
     def _call(self, *arguments: int) -> Any:
-        """Compile the function and call it; an exception is raised in this thread when it returns to Python code."""
+        """Compile the function and call it; return -1 if it cannot be compiled."""
         try:
             is_elsewhere: Any = getattr(_PER_THREAD, "is_compiled_elsewhere", None)
             may_defer = self._deferred is not None and is_elsewhere is not None
@@ -66,25 +66,23 @@ class Unit:
                 return self._deferred
             self.compile()
             return self._code.ctypes(*arguments)
-        except BaseException as error:  # noqa: BLE001 - ctypes would print it and go on
-            # Only a class can be raised from here, without arguments.
+        except BaseException as error:  # noqa: BLE001 - no exception passes through compiled code
             _log.exception("%s cannot be compiled", self.name)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(get_ident()),
-                ctypes.py_object(RuntimeError if isinstance(error, Exception) else type(error)),
-            )
+            _PER_THREAD.error = error
             return -1
 
 
 @contextmanager
-def deferring(is_compiled_elsewhere: Callable[[], bool] | None) -> Iterator[None]:
-    """Let calls of deferrable units from this thread return at once while another process compiles them.
+def calling_units(is_compiled_elsewhere: Callable[[], bool] | None = None) -> Iterator[None]:
+    """Raise the exceptions of units that kernels call in a with block, and let units with a ``deferred`` return that at once.
 
     Args:
         is_compiled_elsewhere: Returns whether another process compiles them, and may start one; None defers nothing.
     """
-    _PER_THREAD.is_compiled_elsewhere = is_compiled_elsewhere
+    _PER_THREAD.is_compiled_elsewhere, _PER_THREAD.error = is_compiled_elsewhere, None
     try:
         yield
     finally:
         _PER_THREAD.is_compiled_elsewhere = None
+    if _PER_THREAD.error is not None:
+        raise _PER_THREAD.error

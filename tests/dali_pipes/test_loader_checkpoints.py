@@ -41,7 +41,9 @@ class Calls:
 
     def __init__(self) -> None:
         self.judged = self.begun_inside = 0
-        self._cache = cast(Any, _render_rows)._cache  # the loader asks whether the function is stored
+        self._cache = cast(
+            Any, _render_rows
+        )._cache  # the loader asks whether the function is stored
 
     def __call__(self, encoded: Any, *others: Any) -> None:
         """Count, and decode."""
