@@ -206,3 +206,11 @@ def jpeg() -> Callable[..., bytes]:
         return stream.getvalue()
 
     return make
+
+
+@pytest.fixture(scope="session", autouse=True)
+def progressive_decoder_is_compiled_at_once() -> Iterator[None]:
+    """Let a file wait for our decoder, as it does once that is compiled, whatever the cache of compiled code has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dali_pipes.decode.jpeg_batch.compile_progressive", lambda: False)
+        yield

@@ -16,6 +16,7 @@ from dali_pipes import (
 )
 from dali_pipes.jpeg.seek_point_stores import SeekPointMemory
 from dali_pipes.jpeg.seek_points import FINDER, Known, from_stored, list_known
+from dali_pipes.machine.compile_ahead import load_progressive
 from dali_pipes.preview.chosen_batches import Decoder, Engine
 from gpu_aug import EngineError
 
@@ -65,6 +66,7 @@ def start(
         raise Unable(str(error)) from error
     note = "antialiased, channels_last; the same draws for every engine"
     if decoder == "cpu" and task.plan is None:
+        load_progressive()
         loader._loops.production.seek_points = NewFiles() if is_first_epoch else _known(task)
         note += "; no JPEG was met before" if is_first_epoch else "; all JPEGs were met before"
     return Pipeline(_batches(loader, task), note, _NUM_AHEAD, _NUM_DISCARD)

@@ -18,6 +18,7 @@ from dali_pipes.jpeg.seek_points import (
     digests_of,
 )
 from dali_pipes.jpeg.status import GOOD, NOT_JPEG, OF_SCANS
+from dali_pipes.machine.compile_ahead import compile_progressive
 from dali_pipes.stages.canvas_memory import Canvases
 from dali_pipes.stages.data import Fetched, needed_part
 from gpu_aug.resampling.crops import Crops
@@ -100,22 +101,25 @@ class JpegRenderer:
         if not len(rows):
             return statuses
         from dali_pipes.decode import jpeg_batch_kernel  # compiles unless cached
+        from gpu_aug.compiled.units import calling_units
 
-        files = self._files[rows]
+        files, shrink = self._files[rows], self._shrink[rows]
         is_new = self._store is not None and bool(files["judge"].any())
         room = self._allot_seek_points(rows, files) if is_new else None
-        jpeg_batch_kernel.render_rows(
-            files,
-            self._fetched.sizes[rows],
-            self._parts[rows],
-            self._shrink[rows],
-            self._offsets,
-            np.ascontiguousarray(self._crops[:, rows]),  # one type for compiled code
-            canvases,
-            self._antialias,
-            _thread_memory(self._scratch),
-            statuses,
-        )
+        # OpenCV decodes to the same pixels, but not at a smaller size.
+        with calling_units(compile_progressive if (shrink == 1).all() else None):
+            jpeg_batch_kernel.render_rows(
+                files,
+                self._fetched.sizes[rows],
+                self._parts[rows],
+                shrink,
+                self._offsets,
+                np.ascontiguousarray(self._crops[:, rows]),  # one type for compiled code
+                canvases,
+                self._antialias,
+                _thread_memory(self._scratch),
+                statuses,
+            )
         if room is not None:
             self._store_found(rows, files, room, statuses)
         return statuses

@@ -57,7 +57,7 @@ class CpuDecoder(Decoder):
     def _render_of(self, fetched: Fetched) -> Render:
         if self._fetcher.clips is not None:
             return ClipRenderer(self._fetcher, fetched)
-        if not self._fetcher.images.is_usual:
+        if not self._fetcher.has_jpegs:
             return partial(render_images, self._fetcher)
         with self._fetcher.recorder.measure("header", work=fetched.work):
             renderer = JpegRenderer(fetched, fast=self._fast, store=self._store)

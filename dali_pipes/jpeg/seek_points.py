@@ -207,11 +207,13 @@ def _find(files: NDArray[np.int64], every: int) -> list[SeekPoints]:
     """Return the statuses and seek points of some files, whose codes are read in one compiled call."""
     # The import compiles unless the machine code is cached.
     from dali_pipes.jpeg.decode import check_files, count_seek_points, thread_scratch
+    from gpu_aug.compiled.units import calling_units
 
     scratch = thread_scratch()
     rows = np.empty(count_seek_points(files, every, scratch), SEEK_POINT)
     ends, statuses = np.empty(len(files), np.int64), np.empty(len(files), np.int32)
-    check_files(files, every, scratch, statuses, rows, ends)
+    with calling_units():
+        check_files(files, every, scratch, statuses, rows, ends)
     parts = np.split(rows, ends)[: len(files)]
     return [
         SeekPoints(status, every, part)

@@ -11,13 +11,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dali_pipes.errors import LoaderError
 from gpu_aug.compiled.first_call import CompiledAtFirstCall
+from gpu_aug.compiled.process_lock import ProcessLock
 from gpu_aug.recipe import Recipe
+from readers.cores import usable_cores
 
 # Not `multiprocessing`, which would import the user's script again: many scripts have no `if __name__ == "__main__"`.
 _START = """
@@ -34,8 +38,35 @@ _PLAIN_STEPS = {
     *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
     *("Brightness", "Contrast", "Saturation", "Hue"),
 }
-# The helper of `compile_ahead`: at most one per process, because it compiles everything that the first Loader needs.
-_helpers: list[subprocess.Popen[bytes]] = []
+# The functions of a Loader that decodes JPEGs. A process begins with the first ones, a helper with the last ones of the whole
+# list, so that few of the functions that both call are in work in the other process.
+_JPEG_PARTS = (
+    "dali_pipes.stages.read_kernel:read_images",
+    "dali_pipes.jpeg.decode:_decode",
+    "dali_pipes.decode.jpeg_batch_kernel:render_rows",
+    "dali_pipes.jpeg.digest:digest_all",
+    "dali_pipes.jpeg.seek_point_slots:read_known",
+    "dali_pipes.jpeg.huffman_tables:build_table",
+    "dali_pipes.jpeg.pixels:write_rows",
+    "dali_pipes.jpeg.mcus:read_mcus",
+)
+_RECIPE_PARTS = ("gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose")
+# Only these operations call a compiled function besides those that all recipes need.
+_PARTS_OF_STEPS = {
+    "RandomResizedCrop": "gpu_aug.ops.geometric.resized_crops:_first_that_fits",
+    "ColorJitter": "gpu_aug.engines.fused.compile.stages:_write_factors",
+}
+# What progressive JPEGs need besides `_JPEG_PARTS`. The last one is stored last: it stands for all.
+_PROGRESSIVE = (
+    "dali_pipes.jpeg.progressive.read:read_columns",
+    "dali_pipes.jpeg.progressive.script:read_scans",
+    "dali_pipes.jpeg.progressive.decode:decode_scans",
+)
+# More would find little to do: the largest function takes a fifth of all time.
+_MOST_HELPERS = 3
+# The helper that compiles `_PROGRESSIVE`, once it was started; threads that decode may ask for it at the same time.
+_progressive: list["subprocess.Popen[bytes]"] = []
+_STARTING = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,41 +125,79 @@ def warm(
     return Warmed(str(folder()), num_compiled, time.perf_counter() - began)
 
 
-def compile_ahead(recipes: Sequence[Recipe]) -> None:
-    """Start a helper process that compiles the functions for later stages, while this process compiles the first ones.
+def compile_ahead(recipes: Sequence[Recipe], has_jpegs: bool) -> None:
+    """Compile what a Loader needs on the CPU, in this process and in helper processes, unless it is stored already.
 
-    Does nothing if the code is stored already, or cannot be stored.
+    Does nothing if the code cannot be stored, or if another process of this machine does it: then each function is
+    compiled at its first call.
 
     Args:
         recipes: Recipes of the Loader's views that the fused engine runs on the CPU.
+        has_jpegs: Whether the Loader decodes JPEGs by our decoder.
     """
-    if _helpers or not sys.executable:
+    from gpu_aug.compiled.cache import announce, can_keep, folder, show_progress
+
+    missing = [name for name in names_needed_by(recipes, has_jpegs) if not _is_stored(name)]
+    if not missing or not sys.executable or not can_keep():
         return
+    lock = ProcessLock((folder() or Path()) / "ahead.lock")
+    if not lock.try_now():
+        return
+    announce()
+    try:
+        # Helpers begin with the last functions. A process that comes to one that is in work waits for it.
+        num_helpers = min(usable_cores() - 1, _MOST_HELPERS, len(missing) - 1)
+        for first in range(num_helpers):
+            _start_helper(missing[::-1][first::num_helpers])
+        for name in missing:
+            _compile(name)
+            show_progress(sum(map(_is_stored, missing)), len(missing))
+    finally:
+        lock.end()
+
+
+def compile_progressive() -> bool:
+    """Return whether a helper process compiles the decoder of progressive JPEGs; the first call starts it."""
     from gpu_aug.compiled.cache import can_keep
 
-    missing = [name for name in names_needed_by(recipes) if not _is_stored(name)]
-    if not missing or not can_keep():
-        return
+    with _STARTING:
+        if not _progressive and sys.executable and can_keep():
+            _progressive.append(_start_helper(_PROGRESSIVE))
+    return any(helper.poll() is None for helper in _progressive)
+
+
+def load_progressive() -> None:
+    """Compile the decoder of progressive JPEGs in this process, or load it, so that no helper works while rates are measured."""
+    for name in _PROGRESSIVE:
+        _compile(name)
+
+
+def _start_helper(names: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Start a process that compiles some of PARTS."""
     path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
     helper = subprocess.Popen(
         [sys.executable, "-P", "-c", _START, path],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
     )
-    _helpers.append(helper)
     atexit.register(helper.wait)  # exit handlers run in reverse order, so this waits after the kill
     atexit.register(helper.kill)
     with suppress(OSError):  # the helper has failed; then this process compiles
         assert helper.stdin is not None
         with helper.stdin as pipe:
-            pipe.write("".join(f"{name}\n" for name in missing).encode())
+            pipe.write("".join(f"{name}\n" for name in names).encode())
+    return helper
 
 
-def names_needed_by(recipes: Sequence[Recipe]) -> list[str]:
-    """Return the keys of PARTS that recipes on the CPU need after the decoder."""
+def names_needed_by(recipes: Sequence[Recipe], has_jpegs: bool) -> list[str]:
+    """Return the keys of PARTS that a Loader needs on the CPU: first those for this process, last those for helpers."""
+    leaves = {type(leaf).__name__ for recipe in recipes for leaf in recipe.leaves}
     steps = {type(leaf).__name__ for recipe in recipes for leaf in recipe.batch_leaves}
-    names = [_PLAIN if steps <= _PLAIN_STEPS else _FULL] if recipes else []
-    return [*names, _RESIZE]
+    names = [*_JPEG_PARTS] if has_jpegs else [_RESIZE]
+    names += [name for step, name in _PARTS_OF_STEPS.items() if step in leaves]
+    if recipes:
+        names += [*_RECIPE_PARTS, _PLAIN if steps <= _PLAIN_STEPS else _FULL]
+    return names
 
 
 def serve() -> None:
@@ -146,14 +215,18 @@ def _compile(name: str) -> int:
 
     before = num_compiled()
     function = _find(name)
-    if (arguments := PARTS[name]) is not None:
+    if (arguments := PARTS[name]) is None:
+        function.unit.compile()
+    else:
         function.compile(_types(arguments))
     return num_compiled() - before
 
 
 def _is_stored(name: str) -> bool:
-    arguments = PARTS[name]
-    return arguments is not None and bool(_find(name)._cache.has(_types(arguments)))
+    function, arguments = _find(name), PARTS[name]
+    if arguments is None:
+        return bool(function.unit.is_stored())
+    return bool(function._cache.has(_types(arguments)))
 
 
 def _find(name: str) -> Any:
@@ -226,8 +299,11 @@ _RESIZED = ((0.0,) * 4, _IMAGE, 0, 0, 0, 0, True, _BYTES)
 
 PARTS: dict[str, tuple[Any, ...] | None] = {
     _FULL: (*_PASS, _BYTES, False),
+    **dict.fromkeys(_PROGRESSIVE),
+    "dali_pipes.jpeg.decode:_decode": None,
     "dali_pipes.jpeg.mcus:read_mcus": None,
-    "dali_pipes.jpeg.progressive.decode:decode_scans": None,
+    "dali_pipes.jpeg.pixels:write_rows": None,
+    "dali_pipes.jpeg.huffman_tables:build_table": None,
     "dali_pipes.decode.jpeg_batch_kernel:render_rows": (
         *(_Records(_ENCODED), _INT_ROWS, _Records(_RECT), _INTS, _INTS, *_CROPS[1:]),
         *((_BYTES,) * 3, _SHORTS),
@@ -264,6 +340,6 @@ PARTS: dict[str, tuple[Any, ...] | None] = {
         *((0,) * 3, (0,) * 2, (0,) * 2, True, (0,) * 4, _SHORTS, _IMAGE),
     ),
 }
-"""Functions to compile, with examples of their arguments; None if importing the module compiles them.
+"""Functions to compile, with examples of their arguments; None for a `Unit`, whose types are fixed.
 
 A function that is called with arguments of different types has several entries, which differ in a third word."""

@@ -57,6 +57,11 @@ class Fetcher(SampleReader):
         reader = LocatedReader() if can_locate and is_plain and not is_more else None
         object.__setattr__(self, "_reader", reader)
 
+    @property
+    def has_jpegs(self) -> bool:
+        """Whether our JPEG decoder can decode images of the dataset."""
+        return self.clips is None and self.images.is_usual
+
     def fetch(self, plan: Plan) -> Fetched:
         """Fetch the samples of a plan, check their headers and draw their parameters."""
         fetched = self._fetch_rows(plan)

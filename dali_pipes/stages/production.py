@@ -178,5 +178,5 @@ class Production:
                 store=self.seek_points,
             )
             fused = self.setup.choice.engine == "fused" and augmenter.device.type == "cpu"
-            compile_ahead(fetcher.variants.recipes if fused else ())
+            compile_ahead(fetcher.variants.recipes if fused else (), fetcher.has_jpegs)
         return Pipeline(fetcher, decoder, augmenter.workers, kept)

@@ -117,7 +117,7 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
         engines = [Engines(views, fetcher.recorder) for views in variants]
         spawn = Augmenter(engines, workers, memory).spawn
     fused = setup.choice.engine == "fused" and not job.canvases
-    compile_ahead(fetcher.variants.recipes if fused else ())
+    compile_ahead(fetcher.variants.recipes if fused else (), fetcher.has_jpegs)
     store, fast = open_seek_points(fetcher.dataset), setup.options.execution.is_fast
     decoder = CpuDecoder(fetcher, spawn, job.steps_ahead, workers, fast=fast, store=store)
     return Pipeline(fetcher, decoder, workers)

@@ -29,6 +29,7 @@ import numpy as np
 from numba.core import event
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.ir import Scope
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
@@ -53,6 +54,7 @@ _DIGEST_BYTES = 32  # SHA-256
 # An older entry is of other sources or versions; two months, as people switch between branches.
 _STALE_SECONDS = 60 * 86400.0
 _announcing: ProcessLock | None = None
+_is_announced = False  # whether this process printed the announcement
 _num_compiled = 0
 _depth = 0  # how many functions are being compiled: one compiles those that it calls
 
@@ -211,27 +213,45 @@ def _begin() -> None:
     """
     global _depth
     clock.stop()
-    _announce()
+    announce()
     pause_gc()
+    # Numba copies an inlined function block by block, each time with the scope, which has all variables of the function: a
+    # tenth of the time. The function was read for this one copy, so the copy may have the same scope.
+    Scope.__deepcopy__ = _return_it
     _depth += 1
+
+
+def _return_it(scope: Scope, _memo: Any) -> Scope:
+    return scope
 
 
 def _finish() -> None:
     global _depth
     _depth -= 1
+    if not _depth:
+        del Scope.__deepcopy__
     resume_gc()
     clock.go_on()
 
 
-def _announce() -> None:
+def announce() -> None:
     """Print once that compiling takes a while: only on rank 0, and only in one of the processes that share a folder."""
-    global _announcing
+    global _announcing, _is_announced
     if _announcing is not None:
         return
     path = folder()
     _announcing = ProcessLock(path / "announcing.lock" if path is not None and can_keep() else None)
     if os.environ.get("RANK", "0") == "0" and _announcing.try_now():
+        _is_announced = True
         print(note(), file=sys.stderr, flush=True)  # noqa: T201 - a warning would be for the user to mend
+
+
+def show_progress(num_done: int, num_all: int) -> None:
+    """Show on a terminal how many functions are compiled, below the announcement if this process printed it."""
+    if _is_announced and sys.stderr.isatty():
+        end = "\n" if num_done == num_all else ""
+        text = f"\rgpu-aug: {num_done} of {num_all} functions compiled"
+        print(text, end=end, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def be_quiet() -> None:

@@ -2,7 +2,7 @@
 
 They run without the GIL. The code is stored (see ``cache.py``), so that later processes load it. `inlined` functions
 and those that
-read or write an address are stored as parts of the functions that use them; `separate` functions are compiled immediately.
+read or write an address are stored as parts of the functions that use them; `separate` functions are units of their own.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,12 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from llvmlite import ir
-from llvmlite.binding import add_symbol
 from numba.core import types
-from numba.core.ccallback import CFunc
 from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic
 
 from gpu_aug.compiled.cache import CompiledFunctionCache
+from gpu_aug.compiled.units import Unit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,35 +45,31 @@ def _compiled(function: Function, **options: bool) -> Function:
     return cast(Function, compiled)
 
 
-def separate(function: Callable[..., int]) -> Any:
-    """Compile an int64 function immediately, as a unit of its own, for calls from kernels.
+def separate(function: Callable[..., int], deferred: int | None = None) -> Any:
+    """Compile an int64 function as a unit of its own, at its first call from a kernel; see `Unit`.
 
     Numba compiles a kernel together with all functions that it calls, again at each level of calls, which takes long
-    for large ones. Kernels call the result by a name that the linker knows.
-
-    Args:
-        function: A function that takes and returns int64. The functions that it calls must be defined earlier.
+    for large ones. Kernels call the result through a cell of memory, by a name that the linker knows.
 
     Returns:
-        A function that kernels can call.
+        A function that kernels can call, with the `Unit` as attribute ``unit``.
     """
-    num_arguments = function.__code__.co_argcount
-    whole = [types.int64] * num_arguments
-    compiled: Any = CFunc(function, (tuple(whole), types.int64), {}, {"error_model": "numpy"})
-    compiled._cache = CompiledFunctionCache(function)
-    compiled.compile()
-    name = f"{function.__module__}.{function.__qualname__}"
-    add_symbol(name, compiled.address)
+    unit = Unit(function, deferred)
+    arguments_type = [types.int64] * unit.num_arguments
 
     def typed(_context: Any, *_arguments: Any) -> Any:
         def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)] * num_arguments)
-            callee = get_or_insert_function(builder.module, kind, name)
-            return builder.call(callee, arguments)
+            word = ir.IntType(64)
+            kind = ir.FunctionType(word, [word] * unit.num_arguments)
+            known = builder.module.globals
+            cell = known.get(unit.name) or ir.GlobalVariable(builder.module, word, unit.name)
+            return builder.call(builder.inttoptr(builder.load(cell), kind.as_pointer()), arguments)
 
-        return types.int64(*whole), generate
+        return types.int64(*arguments_type), generate
 
-    return intrinsic_of(typed, num_arguments)
+    called = intrinsic_of(typed, unit.num_arguments)
+    called.unit = unit
+    return called
 
 
 def intrinsic_of(typed: Callable[..., Any], num_arguments: int) -> Any:

@@ -25,7 +25,7 @@ from dali_pipes.jpeg.progressive.memory import (
 from dali_pipes.jpeg.progressive.read import read_columns
 from dali_pipes.jpeg.progressive.script import read_scans
 from dali_pipes.jpeg.scan import end_interval, next_interval
-from dali_pipes.jpeg.status import BAD_NUMBER, GOOD, LEFT_OVER, SCRATCH_SHORT
+from dali_pipes.jpeg.status import BAD_NUMBER, GOOD, LEFT_OVER, SCRATCH_SHORT, SEVERAL_SCANS
 from gpu_aug.compiled.jit import inlined, kernel, load_i64, separate, signed, store_i64
 
 _NONE, _PAST_CORNER = np.uint64(0), np.uint64(1 << CORNER)
@@ -188,4 +188,4 @@ def _invert_row(mcu_row: int, memory: Any, scans: Any) -> bool:
     return wide == 0
 
 
-decode_scans = separate(_decode_scans)
+decode_scans = separate(_decode_scans, deferred=SEVERAL_SCANS)

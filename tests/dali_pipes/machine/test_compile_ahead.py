@@ -3,6 +3,8 @@
 import importlib
 import io
 import itertools
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ from PIL import Image
 from bench.cli import main
 from bench.timing import take_turn
 from dali_pipes import Clips, Loader, LoaderError
+from dali_pipes.decode import jpeg_batch
 from dali_pipes.jpeg.seek_points import EVERY, find_seek_points
 from dali_pipes.machine import compile_ahead as warm
 from dali_pipes.monitoring.recorder import Recorder
@@ -35,6 +38,7 @@ from gpu_aug import (
 from gpu_aug.compiled import cache as kept
 from gpu_aug.compiled import clock as clock_module
 from gpu_aug.compiled.clock import clock
+from gpu_aug.compiled.process_lock import ProcessLock
 from gpu_aug.engines.fused.compile.pending import Pending
 from gpu_aug.engines.fused.compile.plan import add_parts, make_plan
 from gpu_aug.engines.fused.triton import record
@@ -68,8 +72,15 @@ CALLERS = {
     f"{PASSES}:run_plain": ["gpu_aug.engines.fused.cpu.run"],
     f"{PASSES}:run": ["gpu_aug.engines.fused.cpu.run"],
 }
-MCUS = "dali_pipes.jpeg.mcus:read_mcus"
-SEVERAL_SCANS = "dali_pipes.jpeg.progressive.decode:decode_scans"
+UNITS = [
+    "dali_pipes.jpeg.progressive.read:read_columns",
+    "dali_pipes.jpeg.progressive.script:read_scans",
+    "dali_pipes.jpeg.progressive.decode:decode_scans",
+    "dali_pipes.jpeg.decode:_decode",
+    "dali_pipes.jpeg.mcus:read_mcus",
+    "dali_pipes.jpeg.pixels:write_rows",
+    "dali_pipes.jpeg.huffman_tables:build_table",
+]
 
 
 def load(path: Path, recipe: Recipe | Views) -> None:
@@ -164,7 +175,7 @@ def test_warm_knows_the_types(
         for place in (module, *CALLERS.get(name, ())):
             monkeypatch.setattr(importlib.import_module(place), function, watched)
 
-    monkeypatch.setattr(warm, "_helpers", [None])  # nothing is compiled ahead
+    monkeypatch.setattr(warm, "names_needed_by", lambda *_: [])  # nothing is compiled ahead
     expected: dict[str, set[Any]] = {}
     for name in names:
         arguments = warm.PARTS[name]
@@ -179,51 +190,201 @@ def test_warm_knows_the_types(
 
 
 def test_all_parts_are_compared() -> None:
-    """The test above runs every part that takes arguments; importing the others makes them."""
+    """The test above runs every part that takes arguments; the others are units, whose types are fixed."""
     passes = {f"{PASSES}:run_plain", f"{PASSES}:run"}
     assert {*warm.PARTS} == {
         *passes,
-        ROWS,
-        RESIZE,
-        WHOLE,
-        CHECKS,
-        FRAMES,
-        MCUS,
-        SEVERAL_SCANS,
+        *UNITS,
+        *(ROWS, RESIZE, WHOLE, CHECKS, FRAMES),
         *(PLAN, DIGESTS, KNOWN, READS),
         *(PHILOX, CROPS, TRIES, FACTORS, RECORDS),
     }
-    imported = [name for name, arguments in warm.PARTS.items() if arguments is None]
-    assert imported == [MCUS, SEVERAL_SCANS]
-    for name in imported:
-        warm._find(name)
-        assert address_of_symbol(name.replace(":", "._"))
+    assert [name for name, arguments in warm.PARTS.items() if arguments is None] == UNITS
+    for name in UNITS:
+        assert address_of_symbol(warm._find(name).unit.name)
 
 
-@pytest.mark.parametrize("recipe", [PLAIN, FULL])
-def test_what_a_recipe_wants(recipe: Recipe) -> None:
-    """The smaller function where that is enough."""
-    function = "run_plain" if recipe is PLAIN else "run"
-    assert warm.names_needed_by([recipe]) == [f"{PASSES}:{function}", RESIZE]
+@pytest.mark.parametrize("recipe", [PLAIN, FULL, JITTER])
+def test_what_a_recipe_needs(recipe: Recipe) -> None:
+    """The smaller function of passes if that suffices, and the functions of the recipe's operations."""
+    function = "run" if recipe is FULL else "run_plain"
+    factors = [FACTORS] if recipe is JITTER else []
+    expected = [TRIES, *factors, PHILOX, CROPS, f"{PASSES}:{function}"]
+    assert warm.names_needed_by([recipe], False) == [RESIZE, *expected]
+    assert warm.names_needed_by([recipe], True)[-len(expected) :] == expected
+    assert warm.names_needed_by([], False) == [RESIZE]
 
 
-@pytest.mark.parametrize("is_there", [False, True])
-def test_compile_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
-    """A helper gets the names that a recipe needs behind the decoder, unless their code is stored already."""
-    started: list[object] = []
+_IN_NEW_PROCESS = """
+import sys
+from pathlib import Path
+from dali_pipes import Loader
+from dali_pipes.machine import compile_ahead
+from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
+from gpu_aug.compiled import cache
+from readers import open_dataset
 
-    def start(*_: object, **__: object) -> Any:
-        started.append(None)
-        return SimpleNamespace(stdin=(tmp_path / "names").open("wb"), kill=int, wait=int)
+recipe = Recipe([RandomResizedCrop(32), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()])
+compiled = cache.num_compiled()
+with Loader(open_dataset(sys.argv[1]), recipe, batch_size=2, device="cpu") as loader:
+    images = next(iter(loader)).images
+names = {path.stem.rpartition("-")[0] for path in cache.folder().glob("*.code")}
+needed = compile_ahead.names_needed_by([recipe], True)
+print(*needed)
+print(*sorted(names))
+"""
 
-    monkeypatch.setattr(warm, "_helpers", [])
+
+@pytest.mark.long
+def test_a_plain_loader_compiles_what_it_needs_and_no_progressive_code(
+    photos: list[Path], tmp_path: Path
+) -> None:
+    """A loader of baseline JPEGs compiles the parts of its list in two processes, and nothing for progressive files."""
+    (tmp_path / "photos").mkdir()
+    for name, photo in zip("ab", photos, strict=False):
+        (tmp_path / "photos" / f"{name}.jpg").symlink_to(photo)
+    environment = {**os.environ, "GPU_AUG_CACHE": str(tmp_path / "cache")}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-c", _IN_NEW_PROCESS, str(tmp_path / "photos")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    needed, stored = (set(line.split()) for line in done.stdout.splitlines())
+    functions = {name.replace(":", ".") for name in needed if warm.PARTS[name] is not None}
+    functions |= {warm._find(name).unit.name for name in needed if warm.PARTS[name] is None}
+    assert functions <= stored
+    assert not [name for name in stored if "progressive" in name and "scratch_bytes" not in name]
+    assert done.stderr.count("gpu-aug: compiling") == 1
+
+
+class _Helper:
+    """Stands for a helper process that compiles nothing."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.names: list[str] = []
+        self.stdin = self
+
+    def __enter__(self) -> "_Helper":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def write(self, lines: bytes) -> None:
+        self.names = lines.decode().split()
+
+    def poll(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def wait(self) -> None: ...
+
+
+@pytest.fixture
+def nothing_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder of compiled code."""
+    monkeypatch.setattr(kept, "folder", lambda: tmp_path)
+    monkeypatch.setattr(kept, "_announcing", None)
+    monkeypatch.setattr(warm, "_is_stored", lambda _name: False)
+
+
+@pytest.fixture
+def helpers(monkeypatch: pytest.MonkeyPatch) -> list[_Helper]:
+    """The helpers that are started, on a machine of two cores."""
+    started: list[_Helper] = []
+
+    def start(*_: object, **__: object) -> _Helper:
+        started.append(_Helper())
+        return started[-1]
+
     monkeypatch.setattr(warm.subprocess, "Popen", start)
-    monkeypatch.setattr("gpu_aug.compiled.cache.folder", lambda: tmp_path)
-    monkeypatch.setattr(warm, "_is_stored", lambda _name: is_there)
-    warm.compile_ahead([Recipe([RandomResizedCrop(32), RandomAffine(degrees=9.0)])])
-    names = (tmp_path / "names").read_text().split() if started else []
-    expected = ["gpu_aug.engines.fused.cpu.passes:run", "gpu_aug.resampling.bilinear:resize_into"]
-    assert (names, len(started)) == (([], 0) if is_there else (expected, 1))
+    monkeypatch.setattr(warm.atexit, "register", lambda _: None)
+    monkeypatch.setattr(warm, "usable_cores", lambda: 2)
+    return started
+
+
+@pytest.mark.usefixtures("nothing_stored")
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_compile_ahead(
+    monkeypatch: pytest.MonkeyPatch, helpers: list[_Helper], is_stored: bool
+) -> None:
+    """This process and a helper go through the functions that a loader needs from both ends, unless they are stored already."""
+    compiled: list[str] = []
+    monkeypatch.setattr(warm, "_is_stored", lambda _name: is_stored)
+    monkeypatch.setattr(warm, "_compile", compiled.append)
+    recipe = Recipe([RandomResizedCrop(32), RandomAffine(degrees=9.0)])
+    warm.compile_ahead([recipe], True)
+    needed = warm.names_needed_by([recipe], True)
+    assert compiled == ([] if is_stored else needed)
+    assert [helper.names for helper in helpers] == ([] if is_stored else [needed[::-1]])
+
+
+@pytest.mark.usefixtures("nothing_stored")
+def test_another_process_compiles_ahead(helpers: list[_Helper], tmp_path: Path) -> None:
+    """Of the processes that share a folder one starts helpers at a time."""
+    other = ProcessLock(tmp_path / "ahead.lock")
+    assert other.try_now()
+    warm.compile_ahead([PLAIN], True)
+    other.end()
+    assert not helpers
+
+
+@pytest.mark.usefixtures("nothing_stored")
+@pytest.mark.parametrize(("is_terminal", "count"), [(True, 2), (False, 0)])
+def test_progress(
+    monkeypatch: pytest.MonkeyPatch,
+    helpers: list[_Helper],
+    capsys: pytest.CaptureFixture[str],
+    is_terminal: bool,
+    count: int,
+) -> None:
+    """A terminal shows how many functions are compiled; a log has the announcement alone."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(warm, "usable_cores", lambda: 1)
+    compiled: list[str] = []
+    monkeypatch.setattr(warm, "_compile", compiled.append)
+    monkeypatch.setattr(warm, "_is_stored", compiled.__contains__)
+    monkeypatch.setattr(warm, "names_needed_by", lambda *_: ["a", "b"])
+    warm.compile_ahead([PLAIN], True)
+    announcement, *progress = capsys.readouterr().err.split("\r")
+    assert announcement.startswith("gpu-aug: compiling for this processor")
+    assert len(progress) == count
+    assert not progress or progress[-1] == "gpu-aug: 2 of 2 functions compiled\n"
+    assert not helpers
+
+
+def test_progressive_files_wait_for_no_compilation(
+    photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helpers: list[_Helper]
+) -> None:
+    """While a helper compiles the decoder of progressive JPEGs, OpenCV decodes them to the same pixels."""
+    with Image.open(photos[0]) as image:
+        image.save(tmp_path / "a.jpg", progressive=True)
+    decoder = warm._find("dali_pipes.jpeg.progressive.decode:decode_scans").unit
+    recipe = Recipe([RandomResizedCrop(32)])
+
+    def load() -> tuple[torch.Tensor, dict[str, int]]:
+        dataset = open_dataset(tmp_path)
+        with Loader(dataset, recipe, batch_size=1, device="cpu", decoder="cpu") as loader:
+            (batch,) = loader
+            return batch.images.clone(), dict(loader.stats().whole_images)
+
+    expected, others = load()  # compiles the decoder
+    assert others == {}
+    monkeypatch.setattr(jpeg_batch, "compile_progressive", warm.compile_progressive)
+    monkeypatch.setattr(warm, "_progressive", [])
+    monkeypatch.setattr(warm, "_is_stored", lambda _name: True)
+    monkeypatch.setattr(decoder, "is_stored", lambda: False)
+    address, decoder._cell.value = decoder._cell.value, decoder._callback_address
+    try:
+        images, others = load()
+    finally:
+        decoder._cell.value = address
+    assert others == {"JPEG (several scans)": 1}
+    assert torch.equal(images, expected)
+    assert warm.compile_progressive()
+    assert [helper.names for helper in helpers] == [UNITS[:3]]
 
 
 def test_serve(monkeypatch: pytest.MonkeyPatch) -> None:
