@@ -50,7 +50,10 @@ class Unit:
         """Compile the function or load its stored code."""
         with self._lock:
             if self._code.address is None:
-                self._code.compile()
+                try:
+                    self._code.compile()
+                finally:
+                    self._code._cache.finish()  # after a failure, which Numba reports for its dispatchers only
                 self._cell.value = self._code.address
 
     def is_stored(self) -> bool:

@@ -1,11 +1,13 @@
 """Functions that are compiled as units of their own, at their first call from compiled code."""
 
 import logging
+import time
 from typing import Any
 
 import numba
 import pytest
 
+from gpu_aug.compiled.clock import clock
 from gpu_aug.compiled.jit import kernel, separate
 from gpu_aug.compiled.units import calling_units
 
@@ -84,3 +86,6 @@ def test_a_unit_that_cannot_be_compiled(
     assert "_broken cannot be compiled" in caplog.text
     with calling_units():
         assert double_of(4) == 8
+    began = clock()
+    time.sleep(0.01)
+    assert clock() > began  # it stops while functions are compiled

@@ -294,7 +294,7 @@ def _fill_table(codes: Any, values: Any, num: Integer, tables: Any, spare: Integ
         elif code != NOTHING:
             _change_channels(spare, width, code, v, tables)
     table = spare + 12 * width
-    write(table, UINT8, width, one, spare, width, table + 3 * width)
+    write(table, UINT8, width, one, spare, width, table + 3 * width, False)
     return table
 
 
