@@ -16,10 +16,8 @@ _REMOVED = {
         "tile": "train from the originals, after gpu-aug index DATA --seek-points; tiled copies are still read"
     },
     "bench": {
-        **{
-            name: f"call gpu-aug bench micro {name}"
-            for name in ("ops", "decode", "overhead", "scale")
-        },
+        "ops": "call gpu-aug bench published kornia-ops for batches, albumentations-images for single images",
+        **{name: f"call gpu-aug bench micro {name}" for name in ("decode", "overhead", "scale")},
         **dict.fromkeys(
             ("batch", "crops", "busy", "remote", "host"),
             'DECISIONS.md, "Size of bench", says where its findings are',

@@ -120,7 +120,7 @@ def read(
 
 
 def micro(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="ops, decode, overhead or scale.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="decode, overhead or scale.")],
     data: Photographs = None,
     seconds: RowSeconds = 2.0,
     rounds: RowRounds = 5,
@@ -128,8 +128,6 @@ def micro(
     json: Json = None,
 ) -> None:
     """Measure one part of the work at a time, on this machine's CPU.
-
-    ops: single operations of torchvision, Albumentations, Kornia and ours, on one thread.
 
     decode: each kind of file in full, smaller, and crops, by our decoder and others, on one thread.
 

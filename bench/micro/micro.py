@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from bench.compare.photographs import make_photographs
-from bench.micro import decode, ops, overhead, scale
+from bench.micro import decode, overhead, scale
 from bench.micro.rows import Row, Task, measure_row, show_rows
 from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
@@ -21,7 +21,6 @@ _PHOTOGRAPHS_PER_CLASS = (
 
 
 BENCHMARKS: Mapping[str, tuple[Callable[[Task], Iterator[Row]], str]] = {
-    "ops": (ops.rows, ops.MEANING),
     "decode": (decode.rows, decode.MEANING),
     "overhead": (overhead.rows, overhead.MEANING),
     "scale": (scale.rows, scale.MEANING),

@@ -7,9 +7,9 @@ import torch
 from bench.compare.contract import Contestant
 from bench.compare.images import collect
 from bench.compare.task import Task as LoadTask
-from bench.micro.ops_table import Op
 from bench.micro.rows import Row, Task
 from bench.published.albumentations_ops import ALBUMENTATIONS_OPS
+from bench.published.operations import Op
 from bench.published.processes import rows_of_processes
 from gpu_aug import Recipe
 from readers.cores import usable_cores

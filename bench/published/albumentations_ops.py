@@ -3,7 +3,7 @@
 import cv2
 import torch
 
-from bench.micro.ops_table import OPS, Op
+from bench.published.operations import MEAN, OPS, STD, Op
 
 LEFT_OUT = {
     "EnhanceDetail": "only in AlbumentationsX",
@@ -367,3 +367,30 @@ ALBUMENTATIONS_OPS = (
         lambda kor: kor.RandomVerticalFlip(p=1.0),
     ),
 )
+
+_JITTER = (0.4, 0.4, 0.4, 0.1)
+PIPELINES = (
+    Op(
+        "pipeline: crop, flip",
+        None,
+        lambda v2: v2.Compose([v2.RandomCrop(128), v2.RandomHorizontalFlip()]),
+        lambda alb: alb.Compose([alb.RandomCrop(128, 128), alb.HorizontalFlip()]),
+    ),
+    Op(
+        "pipeline: crop, resize, flip, jitter, normalise",
+        None,
+        lambda v2: v2.Compose(
+            [
+                *(v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), v2.ColorJitter(*_JITTER)),
+                *(v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)),
+            ]
+        ),
+        lambda alb: alb.Compose(
+            [
+                *(alb.RandomResizedCrop((224, 224)), alb.HorizontalFlip()),
+                *(alb.ColorJitter(*_JITTER, p=1), alb.Normalize()),
+            ]
+        ),
+    ),
+)
+"""Pipelines of several transforms, as training uses them."""

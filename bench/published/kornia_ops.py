@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import gpu_aug as ga
-from bench.micro.ops import Work, albumentations_work
-from bench.micro.ops_table import OPS, Op
 from bench.micro.rows import Row, Task, contestants_of
+from bench.published.operations import OPS, Op, Work, albumentations_work
 from bench.timing import one_thread, synchronise
 from gpu_aug.engines.run_stages import run_stages
 

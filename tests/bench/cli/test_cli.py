@@ -66,7 +66,7 @@ def write_bad_recipe(path: Path) -> None:
         (["preview", "data", "-o", "picture.txt"], "must end in .png"),
         (["tile", "data", "out", "--on", "ray", "--help"], "gpu-aug index DATA --seek-points"),
         (["index", "data", "--checkpoints"], "give --seek-points"),
-        (["bench", "ops", "--quick"], "gpu-aug bench micro ops"),
+        (["bench", "ops", "--quick"], "gpu-aug bench published kornia-ops"),
         (["preview", "data", "--seed", "-1"], "seed=-1"),
         (["preview", "data", "--engine", "opencv"], "kornia"),
     ],

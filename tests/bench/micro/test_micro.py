@@ -9,16 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 
 from bench.compare.photographs import stitch
 from bench.micro.decode import LARGE, decoders_of, files_by_kind
 from bench.micro.micro import BENCHMARKS
-from bench.micro.ops import BATCH_WORKS, CHAINS, chain_works
-from bench.micro.ops_table import OPS, Op
 from bench.micro.overhead import store
-from bench.micro.pictures import load_pictures
 from bench.micro.without_gpu import host_decoders, without_gpu
 from bench.output.errors import BenchError
 from dali_pipes.decode.cuda_jpeg import on_gpu
@@ -34,7 +30,6 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "png": ("c.png", {}),
     "webp": ("d.webp", {"quality": 80}),
 }
-PICTURES = np.stack([picture(32, 32, seed) for seed in range(2)])
 
 
 @pytest.fixture
@@ -45,46 +40,6 @@ def folder(tmp_path: Path) -> Path:
             made = Image.fromarray(picture(90, 140 + seed, seed))
             made.save(tmp_path / f"{seed}{name}", **options)
     return tmp_path
-
-
-def arrays(result: Any) -> NDArray[Any]:
-    """Return what a work made as [n, height, width, 3]."""
-    if isinstance(result, torch.Tensor):
-        return result.permute(0, 2, 3, 1).numpy()
-    return np.stack(result)
-
-
-@pytest.mark.parametrize(
-    "op",
-    [pytest.param(op, id=op.name, marks=[pytest.mark.long] * (op is not OPS[0])) for op in OPS],
-)
-@pytest.mark.parametrize("library", BATCH_WORKS)
-def test_every_library_has_every_operation(op: Op, library: str) -> None:
-    """All images are changed, and keep their size; flips are the same everywhere."""
-    made = arrays(BATCH_WORKS[library](op, PICTURES)())
-
-    assert made.shape == PICTURES.shape
-    if op is OPS[0]:
-        scale = 255 if made.dtype == np.float32 else 1
-        np.testing.assert_allclose(made * scale, PICTURES[:, :, ::-1], atol=1e-4)
-
-
-def test_every_call_of_ours_draws_anew() -> None:
-    [rotate] = [op for op in OPS if op.name == "Rotate 30"]
-    work = BATCH_WORKS["gpu-aug"](rotate, PICTURES)
-
-    assert len({np.asarray(work()).tobytes() for _ in range(5)}) == 5
-
-
-@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.name)
-def test_chains_make_images_of_one_size(chain: Any) -> None:
-    sizes = set()
-    for make in chain_works(chain, PICTURES[0]).values():
-        made = make()()
-        made = made["image"] if isinstance(made, dict) else made
-        sizes.add(tuple(sorted(np.asarray(made).shape)))
-
-    assert len(sizes) == 1
 
 
 @pytest.mark.filterwarnings("ignore:The image decoding and encoding:DeprecationWarning")
@@ -174,20 +129,10 @@ def test_only_baseline_jpegs_are_stored(folder: Path, tmp_path: Path) -> None:
         store(str(only_png), tmp_path / "png" / "out", 8)
 
 
-def test_pictures_are_photographs_of_one_size(photos: list[Path]) -> None:
-    """More pictures than photographs are asked for: every one is another crop."""
-    pictures = load_pictures(str(photos[0].parent), 30, 40)
-
-    assert pictures.shape == (30, 40, 40, 3)
-    assert len({picture.tobytes() for picture in pictures}) == 30
-    assert pictures.std() > 20
-
-
 @pytest.mark.parametrize(
     ("name", "row"),
     [
         pytest.param("decode", "baseline jpeg", marks=pytest.mark.long),
-        pytest.param("ops", "Affine", marks=pytest.mark.long),
         pytest.param("overhead", "Python's lock, tar", marks=pytest.mark.long),
         pytest.param("scale", "start, by length", marks=pytest.mark.long),
     ],
@@ -212,9 +157,9 @@ def test_help_says_what_each_measures(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["speed"], "NAME must be one of ops, decode, overhead, scale, got 'speed'"),
-        (["ops", "--seconds", "0"], "greater than 0, got 0.0 and 5"),
-        (["ops", "--rounds", "0"], "greater than 0, got 2.0 and 0"),
+        (["speed"], "NAME must be one of decode, overhead, scale, got 'speed'"),
+        (["scale", "--seconds", "0"], "greater than 0, got 0.0 and 5"),
+        (["scale", "--rounds", "0"], "greater than 0, got 2.0 and 0"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(run: Run, arguments: list[str], message: str) -> None:

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from bench.baselines.translations import albumentations_compose, check_dali_recipe
-from bench.micro.ops_table import Op
 from bench.published import albumentations_dali, albumentations_images
 from bench.published.albumentations_dali import DALI_OPS, recipe_of
 from bench.published.albumentations_images import works_of
-from bench.published.albumentations_ops import ALBUMENTATIONS_OPS, LEFT_OUT
+from bench.published.albumentations_ops import ALBUMENTATIONS_OPS, LEFT_OUT, PIPELINES
+from bench.published.operations import Op
 from gpu_aug import Normalize
 from tests.support.commands import Run
 from tests.support.jpegs import picture
@@ -29,12 +29,12 @@ def some(ops: tuple[Op, ...]) -> list[object]:
 
 
 @pytest.mark.filterwarnings("ignore:The image decoding and encoding:DeprecationWarning")  # v2.JPEG
-@pytest.mark.parametrize("op", some(ALBUMENTATIONS_OPS))
+@pytest.mark.parametrize("op", some((*ALBUMENTATIONS_OPS, *PIPELINES)))
 def test_all_libraries_make_images_of_one_size(op: Op) -> None:
     made = {name: make()()[0] for name, make in works_of(op, [PHOTOGRAPH]).items()}  # type: ignore[index]
 
     ours, theirs = made.pop("gpu-aug"), made.pop("Albumentations")
-    assert ours.dtype == theirs.dtype == np.uint8
+    assert ours.dtype == theirs.dtype
     assert sorted(ours.shape) == sorted(theirs.shape)
     if op.name not in OTHER_SIZES:
         assert {tuple(tensor.shape[-2:]) for tensor in made.values()} <= {ours.shape[:2]}

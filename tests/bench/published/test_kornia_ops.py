@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from bench.micro.ops_table import Op
 from bench.published.kornia_ops import (
     FLAGSHIP_OPS,
     PIPELINE,
@@ -11,6 +10,7 @@ from bench.published.kornia_ops import (
     make_images,
     works_of,
 )
+from bench.published.operations import Op
 
 OPS = (*FLAGSHIP_OPS, *TORCHVISION_OPS, PIPELINE)
 IMAGES = make_images(2, 40)

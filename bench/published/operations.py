@@ -1,18 +1,22 @@
 """List common operations, each written for several libraries and applied to every image."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import gpu_aug as ga
 from bench.output.errors import BenchError
 from gpu_aug import Operation, Recipe
 
 Make = Callable[[ModuleType], Any]
+Work = Callable[[], object]
+Pictures = NDArray[np.uint8]
 
 # Imported by `Op.make` only, so that a library that is not installed costs only its own rows.
 _MODULES = {
@@ -60,6 +64,12 @@ class Op:
         if make is None:
             raise BenchError(f"{library} has no {self.name}: leave the library out of this row")
         return make(import_module(_MODULES[library]))
+
+
+def albumentations_work(op: Op, pictures: Iterable[Pictures]) -> Work:
+    """Return a call of Albumentations' operation on each array; contiguous results, so that no view counts as done."""
+    transform = op.make("albumentations")
+    return lambda: [np.ascontiguousarray(transform(image=one)["image"]) for one in pictures]
 
 
 OPS = (
