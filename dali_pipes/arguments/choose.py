@@ -36,11 +36,11 @@ _MEASURED = (
 # bench/results/cpu-choice.json, with which a test compares them. "auto" uses the fastest.
 CPU_SPEEDS = {
     "cpu+fused": 1.0,
-    "dali+fused": 0.48,
-    "cpu+albumentations": 0.32,
-    "dali+albumentations": 0.26,
-    "cpu+kornia": 0.21,
-    "dali+kornia": 0.16,
+    "dali+fused": 0.55,
+    "cpu+albumentations": 0.26,
+    "dali+albumentations": 0.23,
+    "cpu+kornia": 0.17,
+    "dali+kornia": 0.15,
 }
 
 
