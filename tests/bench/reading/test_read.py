@@ -64,7 +64,8 @@ def test_a_run_names_whoever_cannot_take_part(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """One that is not installed and one that fails are named; the others have warm and cold rates."""
-    entries = (Entry("files", "ours"), Entry("files", "no_way"), Entry("files", "ours", "no-peer"))
+    entries = (Entry("files", "ours"), Entry("files", "no_way"), Entry("files", "ours", "litdata"))
+    monkeypatch.setattr("bench.baselines.peers.catalog.ENVIRONMENTS", tmp_path / "none")
     monkeypatch.setattr(read, "ENTRIES", entries[:2])
     read_and_show(str(folder), SMALL, json_path=tmp_path / "read.json")
     [row] = json.loads((tmp_path / "read.json").read_text())["rows"]
