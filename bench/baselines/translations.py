@@ -303,7 +303,7 @@ def _dali_jitter(fn: Any, images: Any, jitter: ColorJitter) -> Any:
     )
 
 
-# Operations whose nodes are written without their field max_size.
+# Operations that are translated to DALI only if their field max_size is None.
 _WITH_MAX_SIZE = (Resize, RandomShortestSize)
 
 _DALI_NODES: Mapping[type[Operation], Callable[[Any, Any, Any], Any]] = {

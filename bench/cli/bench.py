@@ -164,9 +164,9 @@ def published(
 
     imread: JPEG decoders on one thread and in a DataLoader, by their own protocol (arXiv 2605.08731).
 
-    spdl: SPDL's example of loading ImageNet, beside our Loader.
+    spdl: SPDL's example of loading ImageNet, and our Loader on the same files.
 
-    grain: Grain's example of an image pipeline, beside our Loader.
+    grain: the image example in Grain's guide, and our Loader on the same files.
 
     albumentations-dali: Albumentations' comparison with DALI: 22 transforms, a DataLoader, batches of 256.
 

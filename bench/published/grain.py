@@ -1,4 +1,4 @@
-"""Rebuild Grain's example of loading images, the guide of its DataLoader, beside our Loader."""
+"""Rebuild the image example in the guide of Grain's DataLoader, and run our Loader on the same files."""
 
 from collections.abc import Iterator
 

@@ -33,9 +33,9 @@ _SUPPLIED = (512, 90)  # the controlled files of loader-supply: of ImageNet's si
 _NUM_SOURCES = (
     2  # a pass over two of 12 MP takes as long as over 120 photographs of ImageNet's size
 )
-_NUM_NATURAL = 128  # files as they are: four batches
+_NUM_NATURAL = 128  # unchanged files of DATA: four batches
 _WORKERS_MAX = 8  # as in the original
-_STRETCH = 5  # for loader-supply, where a turn must be long beside a batch of 32
+_STRETCH = 5  # turns of loader-supply: several batches of 32 images must fit into one
 
 _CONTESTANTS = (
     *(

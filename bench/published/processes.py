@@ -17,7 +17,7 @@ from readers.cores import usable_cores
 def rows_of_processes(
     contestants: Sequence[Contestant], tasks: Mapping[str, Any], *, stretch: float = 1
 ) -> Iterator[Row]:
-    """Yield a row for each task, whose contestants work in processes of their own until the last row.
+    """Yield a row for each task. Each contestant has a process of its own, which serves all rows.
 
     A process serves all rows, because starting TensorFlow or torch takes longer than a measurement.
 

@@ -1,4 +1,4 @@
-"""Rebuild SPDL's example of loading images for training, beside torch's DataLoader and our Loader."""
+"""Rebuild SPDL's example of loading images for training, and run torch's DataLoader and our Loader on the same files."""
 
 from collections.abc import Iterator, Sequence
 
