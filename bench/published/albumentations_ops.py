@@ -3,7 +3,7 @@
 import cv2
 import torch
 
-from bench.published.operations import MEAN, OPS, STD, Op
+from bench.published.operations import OPS, Op
 
 LEFT_OUT = {
     "EnhanceDetail": "only in AlbumentationsX",
@@ -369,12 +369,16 @@ ALBUMENTATIONS_OPS = (
 )
 
 _JITTER = (0.4, 0.4, 0.4, 0.1)
+# Of ImageNet; also the defaults of Albumentations' Normalize.
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PIPELINES = (
     Op(
         "pipeline: crop, flip",
         None,
-        lambda v2: v2.Compose([v2.RandomCrop(128), v2.RandomHorizontalFlip()]),
-        lambda alb: alb.Compose([alb.RandomCrop(128, 128), alb.HorizontalFlip()]),
+        lambda v2: v2.Compose([v2.RandomCrop(224, pad_if_needed=True), v2.RandomHorizontalFlip()]),
+        lambda alb: alb.Compose(
+            [alb.RandomCrop(224, 224, pad_if_needed=True), alb.HorizontalFlip()]
+        ),
     ),
     Op(
         "pipeline: crop, resize, flip, jitter, normalise",
@@ -382,7 +386,7 @@ PIPELINES = (
         lambda v2: v2.Compose(
             [
                 *(v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), v2.ColorJitter(*_JITTER)),
-                *(v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)),
+                *(v2.ToDtype(torch.float32, scale=True), v2.Normalize(_MEAN, _STD)),
             ]
         ),
         lambda alb: alb.Compose(
