@@ -19,8 +19,8 @@ MEANING = (
     f"Time per photograph on one CPU thread, decoded, in its own size; speed relative to Albumentations. {len(ALBUMENTATIONS_OPS)} of "
     f"the {_COUNT} transforms of the original; without a row: {_REASONS}. Albumentations and ours get and return uint8 arrays, "
     "torchvision a uint8 tensor, Kornia a float32 tensor, all one image per call, with a draw in each call. Ours is what "
-    "Recipe.from_albumentations makes of the transform. The pipelines in the last rows are not in the original; 'gpu-aug, tensor' "
-    "gets and returns a uint8 tensor."
+    "Recipe.from_albumentations makes of the transform. The pipelines in the last rows are not in the original, and one returns float32; 'gpu-aug, tensor' "
+    "gets and returns a tensor."
 )
 
 # 8: a call on all of them by the slowest contestant (Kornia's median blur) takes about 3 seconds.
