@@ -87,5 +87,6 @@ def calling_units(is_compiled_elsewhere: Callable[[], bool] | None = None) -> It
         yield
     finally:
         _PER_THREAD.is_compiled_elsewhere = None
-    if _PER_THREAD.error is not None:
-        raise _PER_THREAD.error
+    error, _PER_THREAD.error = _PER_THREAD.error, None  # its traceback refers to the step's images
+    if error is not None:
+        raise error
