@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from readers.detect.registry import require
 from readers.formats.lerobot.meta import Feature
-from readers.formats.parquet.decoded_size import check_column, hold, stored_range
-from readers.formats.parquet.files import File, Footer, Location, open_for_arrow
+from readers.formats.parquet.files import File, Footer, Location
 from readers.formats.tables.columns import one_line
 from readers.sample import SourceError
-from readers.storage.limits import check_bytes
 from readers.storage.lru_cache import Recent
 
 _FOOTERS_BYTES = 64 << 20  # limit of cached footers; one takes some 100 kB
@@ -52,31 +50,18 @@ class Table:
         Raises:
             SourceError: A column is missing, or the row group cannot be read.
         """
-        parquet = require("pyarrow.parquet", extra="arrow")
-        footer, blob = footer or self.footer(), self._file.blob
+        footer = footer or self.footer()
         missing = [name for name in names if name not in footer.names]
         if missing:
             raise SourceError(
                 f"{self.name} has no column {missing[0]!r}, which meta/info.json lists: restore the file"
             )
         try:
-            leaves = [leaf for name in names for leaf in footer.leaves(group, name)]
-            read = hold(blob, [stored_range(blob.size_bytes, *leaf) for leaf in leaves])
-            check_bytes(sum(check_column(read, *leaf) for leaf in leaves), "a row group")
-            opened = parquet.ParquetFile(
-                open_for_arrow(read, blob.size_bytes),
-                metadata=footer.metadata,
-                pre_buffer=False,
-                page_checksum_verification=True,
-            )
-            table = opened.read_row_group(group, columns=list(names), use_threads=False)
-            if table.num_rows != self.rows[group]:
-                raise ValueError(f"it holds {table.num_rows} rows instead of {self.rows[group]}")
+            return self._file.read_group(footer, group, names, "a row group")
         except Exception as error:  # noqa: BLE001, pyarrow raises errors of all of Python's classes
             raise SourceError(
                 f"row group {group} of {self.name} cannot be read: {one_line(error)}"
             ) from None
-        return table
 
     def groups(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield some columns of each row group in turn, as pyarrow.Tables; see `Table.read` for errors."""

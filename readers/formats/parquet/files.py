@@ -1,7 +1,6 @@
 """Parquet files: finding them, opening them, and reading their footers."""
 
 import hashlib
-import io
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,14 +14,19 @@ from numpy.typing import NDArray
 
 from readers.detect.registry import require
 from readers.detect.splits import choose_split
-from readers.formats.parquet.decoded_size import OWN_CODECS
+from readers.formats.parquet.decoded_size import (
+    OWN_CODECS,
+    check_column,
+    hold,
+    stored_range,
+)
 from readers.formats.parquet.detect import refuse_parts_of_tables
 from readers.formats.parquet.footer import ColumnChunk, Group, read_groups
 from readers.formats.parquet.pages import Chunk, Read
 from readers.formats.tables.columns import one_line
 from readers.formats.tables.layout import Layout
 from readers.sample import PathLike, Payload, SourceError
-from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
+from readers.storage.blob import Blob, ContentFile, LocalBlob, is_url, open_blob
 from readers.storage.blob.mapped import copied
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import shown_path, without_query
@@ -150,6 +154,37 @@ class File:
         self.nulls = _nulls_of(metadata, groups)
         self.schema: Any = metadata.schema.to_arrow_schema()
         self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(groups)
+
+    def read_group(self, footer: "Footer", group: int, paths: Sequence[str], what: str) -> Any:
+        """Return some columns of a row group, decoded by pyarrow, as a pyarrow.Table.
+
+        Args:
+            footer: The footer of this file.
+            group: Index of the row group.
+            paths: Paths of the columns in Parquet's schema; see `Footer.path`.
+            what: Name of the columns with an article, for the error.
+
+        Raises:
+            TooLargeError: The columns would take too much memory.
+            DamagedPageError: A page is damaged, or lies outside the file.
+            ValueError: A column has another number of rows than the footer states.
+            OSError: The file cannot be read. pyarrow raises errors of other classes, too.
+        """
+        size_bytes = self.blob.size_bytes
+        leaves = [leaf for path in paths for leaf in footer.leaves(group, path)]
+        read = hold(self.blob, [stored_range(size_bytes, *leaf) for leaf in leaves])
+        check_bytes(sum(check_column(read, *leaf) for leaf in leaves), what)
+        opened = require("pyarrow.parquet", extra="arrow").ParquetFile(
+            ContentFile(_Ranges(read, size_bytes)),
+            metadata=footer.metadata,
+            pre_buffer=False,  # reads chunk by chunk, which `hold` has fetched
+            page_checksum_verification=True,
+        )
+        table = opened.read_row_group(group, columns=list(paths), use_threads=False)
+        for column in table.columns:
+            if len(column) != self.rows[group]:
+                raise ValueError(f"it holds {len(column)} rows instead of {self.rows[group]}")
+        return table
 
     def footer(self, location: Location) -> "Footer":
         """Read the file's footer again, and return it.
@@ -290,43 +325,15 @@ def _metadata(footer: bytes, location: Location) -> tuple[Any, list[Group]]:
     return metadata, groups
 
 
-def open_for_arrow(read: Read, size_bytes: int) -> Any:
-    """Return a pyarrow file object over a file of `size_bytes` bytes. Each use needs an object of its own.
-
-    Args:
-        read: Reads byte ranges of the file.
-        size_bytes: Length of the file.
-    """
-    return require("pyarrow", extra="arrow").PythonFile(_RangesFile(read, size_bytes), mode="r")
-
-
-class _RangesFile(io.RawIOBase):
-    """A Python file object over a function that reads byte ranges."""
+class _Ranges:
+    """The bytes of a file as a `Content`, read by a function of byte ranges."""
 
     def __init__(self, read: Read, size_bytes: int) -> None:
-        self._read, self._size_bytes, self._offset = read, size_bytes, 0
+        self._read, self._size_bytes = read, size_bytes
 
-    def readable(self) -> bool:
-        return True
+    def __len__(self) -> int:
+        return self._size_bytes
 
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._offset
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._size_bytes}[whence]
-        self._offset = start + offset
-        return self._offset
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        stop = min(self._offset + len(view), self._size_bytes)
-        if stop <= self._offset:
-            return 0
-        [data] = self._read([(self._offset, stop)])
-        data = copied(data)
-        view[: len(data)] = data
-        self._offset += len(data)
-        return len(data)
+    def __getitem__(self, part: slice) -> Payload:
+        start, stop, _ = part.indices(self._size_bytes)
+        return self._read([(start, stop)])[0] if start < stop else b""

@@ -5,9 +5,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from readers.detect.registry import require
-from readers.formats.parquet.decoded_size import check_column, decompress, hold, stored_range
-from readers.formats.parquet.files import File, Footer, Location, open_for_arrow
+from readers.formats.parquet.decoded_size import decompress
+from readers.formats.parquet.files import File, Footer, Location
 from readers.formats.parquet.pages import (
     Chunk,
     DamagedPageError,
@@ -27,7 +26,7 @@ from readers.formats.parquet.values import (
 from readers.formats.tables.columns import Column, Columns, UnreadableValue, column_of, one_line
 from readers.formats.tables.layout import Layout
 from readers.sample import SourceError
-from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.limits import TooLargeError
 from readers.storage.lru_cache import Recent
 from readers.storage.unreadable import is_transient, reason_of
 
@@ -133,23 +132,9 @@ class RowGroups:
         return found
 
     def _decode_small(self, file: int, group: int, names: tuple[str, ...]) -> Columns:
-        parquet = require("pyarrow.parquet", extra="arrow")
-        footer, blob = self._footer(file), self._files[file].blob
+        footer = self._footer(file)
         paths = [footer.path(name, self._layout) for name in names]
-        leaves = [leaf for path in paths for leaf in footer.leaves(group, path)]
-        read = hold(blob, [stored_range(blob.size_bytes, *leaf) for leaf in leaves])
-        check_bytes(sum(check_column(read, *leaf) for leaf in leaves), "it")
-        opened = parquet.ParquetFile(
-            open_for_arrow(read, blob.size_bytes),
-            metadata=footer.metadata,
-            pre_buffer=False,  # reads chunk by chunk, which `hold` has fetched
-            page_checksum_verification=True,
-        )
-        table = opened.read_row_group(group, columns=paths, use_threads=False)
-        num_rows = int(self._files[file].rows[group])
-        for column in table.columns:
-            if len(column) != num_rows:
-                raise ValueError(f"it holds {len(column)} rows instead of {num_rows}")
+        table = self._files[file].read_group(footer, group, paths, "it")
         return Columns({name: column_of(self._layout, name, table.column(name)) for name in names})
 
     # Columns of large values, page by page.

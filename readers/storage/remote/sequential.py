@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from readers.sample import Payload
+from readers.storage.blob.content_file import ContentFile
 from readers.storage.remote.files import NoRangesError, Windows, open_remote
 from readers.storage.remote.options import Address, StorageOptions, options_of
 from readers.storage.remote.requests import Connection, State, attempt, changed
@@ -34,39 +34,7 @@ def stream(url: str, options: StorageOptions | None = None) -> io.BufferedReader
     except NoRangesError:
         return io.BufferedReader(_Forward(url, options), _BUFFER_BYTES)
     windows = Windows(blob, _WINDOW_BYTES, num_ahead=3, cached=False)
-    return io.BufferedReader(_ReadAhead(windows), _BUFFER_BYTES)
-
-
-class _ReadAhead(io.RawIOBase):
-    """A raw file object that reads a remote file in windows, with read-ahead of the next ones."""
-
-    def __init__(self, windows: Windows) -> None:
-        self._windows, self._position = windows, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._windows)}
-        self._position = start[whence] + offset
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        target = memoryview(buffer).cast("B")
-        data = self._take(len(target))
-        target[: len(data)] = data
-        return len(data)
-
-    def readall(self) -> bytes:
-        return bytes(self._take(max(len(self._windows) - self._position, 0)))
-
-    def _take(self, num_bytes: int) -> Payload:
-        data = self._windows[self._position : self._position + num_bytes]
-        self._position += len(data)
-        return data
+    return io.BufferedReader(ContentFile(windows), _BUFFER_BYTES)
 
 
 class _Forward(io.RawIOBase):

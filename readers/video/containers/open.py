@@ -8,7 +8,7 @@ from typing import Any
 from readers.detect.registry import require
 from readers.image.kinds import HEAD_BYTES, not_video
 from readers.sample import Payload, ReadersError
-from readers.storage.blob.mapped import copied
+from readers.storage.blob import ContentFile
 from readers.storage.unreadable import reason_of
 
 _BUFFER_BYTES = 1 << 18
@@ -141,27 +141,13 @@ def _is_marked(stream: Any, *marks: str) -> bool:
     return any(stream.disposition & Disposition[mark] for mark in marks)
 
 
-class _Source:
-    """A file object over bytes, for PyAV; bytes of mapped files are copied safely, and the time limit is checked."""
+class _Source(ContentFile):
+    """A file object for PyAV over the bytes of a video, which checks the time limit."""
 
     def __init__(self, data: Payload, deadline: Deadline) -> None:
-        self._view = memoryview(data)
+        super().__init__(memoryview(data))
         self._deadline = deadline
-        self._offset = 0
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int | None = -1, /) -> bytes:
         self._deadline.check()
-        end = len(self._view) if size < 0 else self._offset + size
-        piece = bytes(copied(self._view[self._offset : end]))
-        self._offset += len(piece)
-        return piece
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        begin = (0, self._offset, len(self._view))[whence]
-        if begin + offset < 0:
-            raise OSError("an offset before the file")
-        self._offset = begin + offset
-        return self._offset
-
-    def tell(self) -> int:
-        return self._offset
+        return super().read(size)

@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import io
 import os
 import pkgutil
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from readers import BadSample, Dataset, Sample, open_dataset
 from readers.formats.hdf5.dataset import Hdf5Dataset
 from readers.formats.npy import NpyDataset
 from readers.formats.tar import TarDataset
+from readers.storage.blob import ContentFile
 from readers.storage.blob.mapped import MappedFile, copied, mapped_file
 from readers.storage.blob.mmap_pages import map_file
 from readers.video import VideoError, read_packets, scan_video
@@ -278,3 +280,41 @@ def test_packets_of_a_video(tmp_path: Path, suffix: str) -> None:
     assert next(packets) == whole[0]
     with pytest.raises(VideoError, match="has shrunk"):
         list(packets)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("read", (3,)),
+        ("read", ()),
+        ("read", (99,)),
+        ("seek", (2,)),
+        ("seek", (1, io.SEEK_CUR)),
+        ("seek", (-4, io.SEEK_END)),
+        ("seek", (99,)),
+        ("tell", ()),
+    ],
+    ids=str,
+)
+def test_a_file_object_over_a_map_does_what_one_over_bytes_does(
+    method: str, arguments: tuple[int, ...], tmp_path: Path
+) -> None:
+    """ContentFile returns, and then reads, what io.BytesIO does."""
+    (tmp_path / "ten").write_bytes(b"0123456789")
+    file, other = ContentFile(map_file(tmp_path / "ten")), io.BytesIO(b"0123456789")
+    for one in (file, other):
+        one.seek(5)
+    assert getattr(file, method)(*arguments) == getattr(other, method)(*arguments)
+    assert file.read() == other.read()
+    with pytest.raises(ValueError, match="cannot seek to -1"):
+        file.seek(-1)
+
+
+def test_a_file_object_over_a_map_that_has_shrunk_raises(tmp_path: Path) -> None:
+    """The bytes are read from the file, so that the process does not end."""
+    path = tmp_path / "photo"
+    path.write_bytes(bytes(3 * 4096))
+    file = ContentFile(map_file(path))
+    os.truncate(path, 1)
+    with pytest.raises(OSError, match="it has shrunk"):
+        file.read(2 * 4096)
