@@ -1,6 +1,5 @@
 """Collect the images of a comparison, which are undamaged and equal for all contestants."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from dali_pipes.preview.decodable_samples import take_decodable_samples
 from readers import BadSample, Dataset, Sample, read_header
 from readers.cores import usable_cores
 from readers.datasets.dataset import IndexedDataset
+from readers.fingerprint import fingerprint_of
 from readers.labels.label_vector import class_number
 from readers.prepare.source import open_at_random
 from readers.sample import Payload
@@ -124,8 +124,7 @@ class Repeated:
     @property
     def fingerprint(self) -> str:
         """A digest of the dataset's fingerprint, the samples and the number of their repetitions."""
-        parts = f"{self._dataset.fingerprint} {self._length}".encode() + self._picks.tobytes()
-        return hashlib.sha256(parts).hexdigest()[:32]
+        return fingerprint_of(f"{self._dataset.fingerprint} {self._length}", self._picks.tobytes())
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Return the samples with these indices, which are read from the underlying dataset."""

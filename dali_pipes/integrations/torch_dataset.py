@@ -23,6 +23,7 @@ from readers import BadSample, IndexedDataset, Sample
 from readers.datasets.custom import digest_of, read_columns
 from readers.datasets.first_samples import probed_samples
 from readers.describe import describe
+from readers.fingerprint import fingerprint_of
 from readers.formats.columns import to_labels
 from readers.labels.label_vector import LabelShape
 from readers.sample import ColumnName, checked_indices
@@ -102,7 +103,7 @@ class TorchDataset(IndexedDataset):
         self._leaf, self._numbers = _without_subsets(dataset)
         names = getattr(self._leaf, "classes", None) if classes is None else classes
         are_texts = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-        self._names: tuple[str, ...] = tuple(names) if are_texts and names is not None else ()
+        self._class_names = tuple(names) if are_texts and names is not None else ()
         self._start_threads()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -126,11 +127,6 @@ class TorchDataset(IndexedDataset):
     def __len__(self) -> int:
         return len(self._dataset)
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The given class names, or those in the dataset's `classes`."""
-        return self._names
-
     @cached_property
     def label_shape(self) -> LabelShape:
         """Shape of the label of the first readable sample."""
@@ -146,13 +142,12 @@ class TorchDataset(IndexedDataset):
         Samples that a random transform changes are not included.
         """
         if self._declared is not None:
-            text = f"torch {len(self)} {self._declared!r}"
-            return hashlib.sha256(text.encode()).hexdigest()[:32]
+            return fingerprint_of(f"torch {len(self)} {self._declared!r}")
         labels = self._labels
         listed = "" if labels is None else hashlib.sha256(labels.tobytes()).hexdigest()
         words = ("torch", len(self), self.class_names, listed)
         if self._is_random:
-            return hashlib.sha256(repr(words).encode()).hexdigest()[:32]
+            return fingerprint_of(repr(words))
         return digest_of(self, *words)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -225,7 +220,7 @@ class TorchDataset(IndexedDataset):
                 return picture.sample(index, key, int(label))
         with self._lock:
             item = self._dataset[index]
-        return sample_of(item, index, key, self._names)
+        return sample_of(item, index, key, self._class_names)
 
     @cached_property
     def _reads_files(self) -> bool:

@@ -1,6 +1,5 @@
 """Use a pipeline of the library webdataset as a stream: it reads, divides and shuffles; a Loader does the rest."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from dali_pipes.integrations.torch_items import ItemError, sample_of
 from readers import BadSample, Sample
 from readers.datasets.stream import Divide, Stream, checked_epoch
 from readers.describe import describe
+from readers.fingerprint import fingerprint_of
 from readers.formats.tar.webdataset import label_of
 
 _BYTES = bytes | bytearray | memoryview
@@ -84,7 +84,7 @@ class WebDatasetStream:
     ) -> None:
         self._dataset, self.samples_per_epoch = dataset, samples_per_epoch
         self.class_names = class_names
-        self.fingerprint = hashlib.sha256(f"webdataset {fingerprint}".encode()).hexdigest()[:32]
+        self.fingerprint = fingerprint_of(f"webdataset {fingerprint}")
 
     def __repr__(self) -> str:
         """Return the class of the pipeline."""

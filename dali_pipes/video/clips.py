@@ -31,6 +31,7 @@ from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
 from readers.datasets.dataset import IndexedDataset, Subset
 from readers.datasets.first_samples import probed_samples
+from readers.fingerprint import fingerprint_of
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.labels.label_vector import LabelShape, label_shape_of
 from readers.sample import ColumnName, Payload, SelectionError, checked_indices
@@ -170,8 +171,7 @@ class Clips(IndexedDataset):
         seconds = self._index.segment_seconds
         if not np.isnan(seconds).all():
             frames.update(np.asarray(seconds, "<f8").tobytes())
-        text = json.dumps([self.dataset.fingerprint, frames.hexdigest(), how])
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return fingerprint_of(json.dumps([self.dataset.fingerprint, frames.hexdigest(), how]))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """Return the values of a column for all clips; a clip has the value of its video."""

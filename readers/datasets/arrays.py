@@ -14,7 +14,7 @@ from readers.formats.columns import to_labels
 from readers.image.raw_pixels import RowFile, row_file
 from readers.labels.classes import read_classes
 from readers.labels.given_labels import make_labels
-from readers.labels.label_vector import Label, LabelShape, to_float32
+from readers.labels.label_vector import Label, to_float32
 from readers.sample import BadSample, ColumnName, Sample, SourceError, checked_indices
 
 _BLOCK_BYTES = 8 << 20  # of a block, as of other formats
@@ -90,18 +90,10 @@ class ArrayDataset(IndexedDataset):
     ) -> None:
         self._images, self._labels = images, labels
         self._class_names = tuple(class_names)
+        self._label_shape = tuple(labels.shape[1:])
 
     def __len__(self) -> int:
         return len(self._images)
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Name of each class number; empty if no names were given."""
-        return self._class_names
-
-    @property
-    def label_shape(self) -> LabelShape:
-        return tuple(self._labels.shape[1:])
 
     @property
     def block_size(self) -> int:

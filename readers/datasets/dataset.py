@@ -1,6 +1,5 @@
 """The base class of all datasets of this package, and the selections that its methods make."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from readers.datasets.selection import (
     pick_taken,
     pick_where,
 )
+from readers.fingerprint import fingerprint_of
 from readers.labels.classes import Classes
 from readers.labels.given_labels import GivenLabels, given_labels
 from readers.labels.label_vector import LabelShape, label_shape_of
@@ -251,8 +251,7 @@ class Subset(_Selection):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the fingerprint of the original dataset and the selected indices."""
-        text = f"{self.whole.fingerprint} {self._picked.identity}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return fingerprint_of(f"{self.whole.fingerprint} {self._picked.identity}")
 
     @property
     def block_size(self) -> int:
@@ -330,8 +329,8 @@ class Relabelled(Subset):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the fingerprint of the original dataset, the new labels and the class names."""
-        text = f"labels {self.whole.fingerprint} {self._table.identity} {list(self._class_names)}"
-        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        names = list(self._class_names)
+        return fingerprint_of(f"labels {self.whole.fingerprint} {self._table.identity} {names}")
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -407,8 +406,7 @@ class Balanced(_Selection):
     def fingerprint(self) -> str:
         """32 hex digits over the fingerprint of the original dataset, the weights and the length of an epoch."""
         weights = sorted((label, float(weight)) for label, weight in self._weights.items())
-        text = f"balanced {self.whole.fingerprint} {weights} {self._num_positions}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return fingerprint_of(f"balanced {self.whole.fingerprint} {weights} {self._num_positions}")
 
     @property
     def block_size(self) -> int:

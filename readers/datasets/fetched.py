@@ -66,7 +66,10 @@ class FetchedDataset(ABC):
     has_shard_keys: bool = False
     unread_suffixes: tuple[str, ...] = ()
 
+    # A subclass sets these, or overrides the properties that return them.
     _remarks: tuple[str, ...] = ()
+    _class_names: tuple[str, ...] = ()
+    _label_shape: LabelShape = ()
 
     unlabelled: Unlabelled | None = None
     """Facts about samples without a label that are known without reading; None if none are known."""
@@ -98,12 +101,12 @@ class FetchedDataset(ABC):
     @property
     def class_names(self) -> tuple[str, ...]:
         """Name of each class; if labels are vectors, name of each element. Empty if the data has no names."""
-        return ()
+        return self._class_names
 
     @property
     def label_shape(self) -> LabelShape:
         """Shape of every label: () for class numbers, (K,) for vectors of K numbers, None for vectors of several lengths."""
-        return ()
+        return self._label_shape
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Join several datasets into one, with or without weights."""
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.located import Located, Reads, merge
 from readers.datasets.origin import Origin, origin_of, sources_of
+from readers.fingerprint import fingerprint_of
 from readers.labels.label_vector import LabelShape, described, label_shape_of
 from readers.order.proportion import (
     ProportionalOrder,
@@ -99,9 +99,10 @@ class Mixture(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits over the fingerprints of the datasets, their weights and the mapping of labels."""
         parts = [dataset.fingerprint for dataset in self.datasets]
-        text = f"mix {parts} {list(self.weights)} {self._num_positions} {self._offsets}"
-        text += "".join(f" {epoch} {list(weights)}" for epoch, weights in self.later_weights)
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return fingerprint_of(
+            f"mix {parts} {list(self.weights)} {self._num_positions} {self._offsets}",
+            *(f" {epoch} {list(weights)}" for epoch, weights in self.later_weights),
+        )
 
     @property
     def field_types(self) -> FieldTypes:
@@ -112,16 +113,6 @@ class Mixture(IndexedDataset):
             for name, kind in first.items()
             if all(one.get(name) == kind for one in others)
         }
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names that the datasets share; with ``labels="offset"``, the class names of all datasets one after another."""
-        return self._class_names
-
-    @property
-    def label_shape(self) -> LabelShape:
-        """Label shape of all datasets; None if they have vectors of several lengths."""
-        return self._label_shape
 
     @property
     def block_size(self) -> int:

@@ -117,11 +117,6 @@ class ManifestDataset(DescribedFiles):
         if self._stored.unlabelled:
             self.unlabelled = self._stored.unlabelled[0], fields, ""
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names as given by ``classes``, by class number; empty if none are given."""
-        return self._class_names
-
     def splits_of_lines(self) -> list[str]:
         """Return the split that each line states, "" for a line without one; an empty list if no line states a split."""
         remark = next((one for one in self._stored.scan_remarks if _SPLITS in one), "")

@@ -4,7 +4,6 @@ There are two kinds: files next to a data file of many samples, which are writte
 cache folder, one for each dataset, which grow while the dataset is read.
 """
 
-import hashlib
 import logging
 import os
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.fingerprint import fingerprint_of
 from readers.jpeg_seek_points.layout import Entry, Head, encode_file, encode_pieces
 from readers.jpeg_seek_points.sample_file import SUFFIX, SampleFile
 from readers.jpeg_seek_points.seek_point_file import FileFullError, SeekPointFile, open_to_add
@@ -178,7 +178,7 @@ def make_head(dataset: Dataset, version: int) -> Head:
     """
     identity = getattr(dataset, "cache_identity", None) or dataset.fingerprint
     if not re.fullmatch("[0-9a-f]{32}", identity):  # a user's own class of dataset
-        identity = hashlib.sha256(identity.encode()).hexdigest()[:32]
+        identity = fingerprint_of(identity)
     return Head(identity, version, len(dataset))
 
 

@@ -1,6 +1,5 @@
 """Pack a source that can only be read from front to back; its shards are written one after another on this machine."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -9,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from readers.fingerprint import fingerprint_of
 from readers.formats.stream import TarStream
 from readers.jpeg_seek_points.finder import Finder
 from readers.prepare.contents import Shard, fill
@@ -138,7 +138,7 @@ def _stream_id(source: str, stream: TarStream) -> str:
     """Return 32 hex digits that identify a stream without reading it; the path of a local source is part of them."""
     is_elsewhere = source.startswith("pipe:") or "://" in source
     path = "" if is_elsewhere else str(Path(source).absolute())
-    return hashlib.sha256(f"{stream.fingerprint} {path!r}".encode()).hexdigest()[:32]
+    return fingerprint_of(f"{stream.fingerprint} {path!r}")
 
 
 def _write_shards(

@@ -1,6 +1,5 @@
 """The base class of formats whose samples are stored at known offsets of shard files."""
 
-import hashlib
 import struct
 from bisect import bisect_right
 from collections import Counter
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.located import Located, Reads
+from readers.fingerprint import fingerprint_of
 from readers.jpeg_seek_points.sample_file import SampleFile
 from readers.plural import counted
 from readers.sample import (
@@ -237,10 +237,8 @@ class ShardDataset(IndexedDataset):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over shard names, keys, field sizes and labels."""
-        digest = hashlib.sha256()
-        for name, content in zip(self._names, self._contents, strict=True):
-            digest.update(f"{name!r} {content.digest}\n".encode())
-        return digest.hexdigest()[:32]
+        contents = zip(self._names, self._contents, strict=True)
+        return fingerprint_of(*(f"{name!r} {content.digest}\n" for name, content in contents))
 
     @property
     def block_size(self) -> int:

@@ -1,6 +1,5 @@
 """Datasets of videos that are stored as folders of pictures, one picture per frame."""
 
-import hashlib
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.inspected import Checks, SampleFacts
+from readers.fingerprint import fingerprint_of
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,
@@ -91,23 +91,18 @@ class FrameFolderDataset(IndexedDataset):
     def __len__(self) -> int:
         return len(self._names)
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Name of the folder of each class number; empty if there are no class folders."""
-        return self._class_names
-
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the folders, the names of their pictures, the lines of the list, and the frames per second.
 
         Unlike other fingerprints, it does not include the sizes of files, as there may be a hundred million pictures.
         """
-        digest = hashlib.sha256(f"{self._time_base}\n".encode())
         rows = zip(self._names, self._labels, self._limits, strict=True)
-        for index, (name, label, limit) in enumerate(rows):
-            text = "\0".join([name, f"{label} {limit}", *self._frames(index)])
-            digest.update(f"{text}\n".encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()[:32]
+        lines = (
+            "\0".join([name, f"{label} {limit}", *self._frames(index)]) + "\n"
+            for index, (name, label, limit) in enumerate(rows)
+        )
+        return fingerprint_of(f"{self._time_base}\n", further=lines)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """Return one number for every sample, int64 [len]; only ``label`` is known without reading pictures."""

@@ -172,11 +172,6 @@ class AnnotatedDataset(IndexedDataset):
     def __len__(self) -> int:
         return len(self._entries)
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names, by class number."""
-        return self._class_names
-
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits, a hash of the files' names, sizes and labels, the content of annotations, the class names and options.

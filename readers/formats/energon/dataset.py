@@ -1,6 +1,5 @@
 """Datasets of WebDataset shards with Megatron-Energon's splits, exclusions and field names."""
 
-import hashlib
 import os
 import struct
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import Subset
 from readers.datasets.selection import Selection, pick_taken
+from readers.fingerprint import fingerprint_of
 from readers.formats.columns import UNREADABLE
 from readers.formats.energon.metadata import FOLDER, FieldMap, Prepared, read_metadata
 from readers.formats.tar.dataset import TarDataset
@@ -64,8 +64,9 @@ class EnergonDataset(Subset):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits, a hash of the shards' fingerprint, the samples that are not excluded, and the field map."""
-        text = f"energon 1 {self.whole.fingerprint} {self._picked.identity} {self._fields.identity}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return fingerprint_of(
+            f"energon 1 {self.whole.fingerprint} {self._picked.identity} {self._fields.identity}"
+        )
 
     @property
     def remarks(self) -> tuple[str, ...]:

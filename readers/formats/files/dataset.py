@@ -1,8 +1,7 @@
 """The base class of datasets in which each sample is a file, and reading many files in parallel."""
 
-import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.located import Located, Reads
+from readers.fingerprint import fingerprint_of
 from readers.formats.files.packed import Names
 from readers.sample import (
     BadSample,
@@ -68,31 +68,23 @@ class FileDataset(IndexedDataset):
     def __len__(self) -> int:
         return len(self._names)
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names, by class number; empty without classes."""
-        return self._class_names
-
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits, a hash of the files' names, sizes and labels; the first access reads the size of every file."""
-        digest = hashlib.sha256()
+        return fingerprint_of(further=self._described())
+
+    def _described(self) -> Iterator[str]:
         for index, (name, label) in enumerate(zip(self._names, self._labels, strict=True)):
-            line = f"{name}\0{self._sizes[index]}\0{label}\n"
+            yield f"{name}\0{self._sizes[index]}\0{label}\n"
             for _, sidecar in self._sidecars.get(name, ()):
-                line += f"{sidecar}\0{size_or_missing(self._prefix + sidecar)}\n"
-            digest.update((line + self._extra(index)).encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()[:32]
+                yield f"{sidecar}\0{size_or_missing(self._prefix + sidecar)}\n"
+            yield self._extra(index)
 
     @cached_property
     def cache_identity(self) -> str:
         """32 hex digits, a hash of the folder's path and the file names; no file is opened for it."""
-        digest = hashlib.sha256(
-            f"files {Path(self._prefix).absolute()}\n".encode("utf-8", "surrogateescape")
-        )
-        for name in self._names:
-            digest.update(f"{name}\0".encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()[:32]
+        folder = Path(self._prefix).absolute()
+        return fingerprint_of(f"files {folder}\n", further=(f"{name}\0" for name in self._names))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """Return a column; ``num_bytes`` asks the file system for the size of every file."""

@@ -1,6 +1,5 @@
 """Datasets described by one indexed file, such as a manifest, whose entries name files below one folder."""
 
-import hashlib
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import IndexedDataset
+from readers.fingerprint import fingerprint_of
 from readers.sample import (
     BadSample,
     ColumnName,
@@ -133,15 +133,14 @@ class DescribedFiles(IndexedDataset):
 
         The content is hashed by `pin_content`. If there are more than 4096 entries, the files of 4096 evenly spread ones count.
         """
-        digest = hashlib.sha256(self._stored.fingerprint.encode())
         with oserror_as_source_error(str(self._source)):
-            digest.update(pin_content(open_blob(str(self._source))).encode())
+            content = pin_content(open_blob(str(self._source)))
         rows = spread_evenly(len(self), _NUM_SIZES)
         # A transient read error must not enter the fingerprint, so `lasting` raises it.
         entries = lasting(self._stored.fetch(rows))
         names = [name for entry in entries if (name := self._name_of(entry)) is not None]
-        digest.update(repr(self._files.sizes(names)).encode() + self._identity())
-        return digest.hexdigest()[:32]
+        sizes = repr(self._files.sizes(names))
+        return fingerprint_of(self._stored.fingerprint, content, sizes, self._identity())
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """Return a column; ``num_bytes`` is -1, and ``height`` and ``width`` are those that the entries state."""

@@ -1,6 +1,5 @@
 """Opening the files of a split in a Hugging Face repository, with the class names in its card (README.md)."""
 
-import hashlib
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from readers.datasets.selection import pick_taken
 from readers.detect.files import is_shard
 from readers.detect.registry import NUMBERED
 from readers.detect.splits import choose_split
+from readers.fingerprint import fingerprint_of
 from readers.formats.hub.card import NAME, Config, choose_config
 from readers.formats.hub.repository import Repository, match_files, require_all_parts, visible_names
 from readers.formats.named_splits import choose_name
@@ -45,10 +45,9 @@ class HubDataset(Subset):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits, a hash of the files' fingerprint, the class names, the repository and its commit."""
-        text = (
+        return fingerprint_of(
             f"hub 1 {self.repository} {self.commit} {self._class_names!r} {self.whole.fingerprint}"
         )
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def class_names(self) -> tuple[str, ...]:

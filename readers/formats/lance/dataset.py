@@ -75,15 +75,15 @@ class LanceDataset(IndexedDataset):
         self.version = int(self._lance.version)
         self._name = Path(self._path).name
         self._blobs = blob_columns(self._lance.schema)
-        self._layout = self._find_layout()
+        self._layout = layout = self._find_layout()
+        self._class_names, self._remarks = layout.class_names, layout.remarks
         self._length = int(self._lance.count_rows())
         if not self._length:
             raise SourceError(f"{self._path} holds no rows at version {self.version}: open another")
         with suppress(LanceError), one_line_errors():  # damage raises an error when labels are read
-            label, fields = self._layout.label, self._layout.fields
-            rows = f"`{label}` IS NULL" if label else None
+            rows = f"`{layout.label}` IS NULL" if layout.label else None
             count = int(self._lance.count_rows(filter=rows))
-            self.unlabelled = count, fields, self._layout.unread_label
+            self.unlabelled = count, layout.fields, layout.unread_label
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path, version and options; the process that unpickles opens this version again."""
@@ -96,15 +96,6 @@ class LanceDataset(IndexedDataset):
 
     def __len__(self) -> int:
         return self._length
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names in a ClassLabel of Hugging Face in the schema, by class number; empty if the schema has none."""
-        return self._layout.class_names
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        return self._layout.remarks
 
     @cached_property
     def fingerprint(self) -> str:

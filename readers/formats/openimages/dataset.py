@@ -268,16 +268,12 @@ class OpenImagesDataset(DescribedFiles):
         self._columns = read_header_row(read_head(path, _HEAD_BYTES))
         self._has_boxes = SIDES[0] in self._columns
         self._names = read_descriptions(descriptions or _find_descriptions(path, self._has_boxes))
+        self._class_names = tuple(self._names.values())
         self._labels = {label: number for number, label in enumerate(self._names)}
         first = [*map(_file_of, self._stored.fetch(range(min(len(self), _MOST_TRIED))))]
         around = (path.parent, path.parent.parent)
         root = images or folder_with(path, around, _usual_folders(path), first)
         self._files = FilesBelow(root, "the folder of the images")
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names, by class number, in the order of the table of descriptions."""
-        return tuple(self._names.values())
 
     def _identity(self) -> bytes:
         return repr((list(self._names.items()), self._options["crowd"])).encode()

@@ -1,6 +1,5 @@
 """Streams of WebDataset tars that are read only forward: compressed, piped, or from a server without range requests."""
 
-import hashlib
 import os
 import warnings
 from collections.abc import Generator, Iterator, Sequence
@@ -10,6 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from readers.datasets.stream import Divide, checked_division, checked_epoch
+from readers.fingerprint import fingerprint_of
 from readers.formats.stream.byte_source import ByteSource, Command, byte_source
 from readers.formats.stream.forward import BrokenStreamError, StoredFile, stored_files
 from readers.formats.tar.dotted import ADVICE
@@ -107,12 +107,10 @@ class TarStream:
     @property
     def fingerprint(self) -> str:
         """32 hex digits, a hash of the names and sizes of the files, the URLs without query, the commands, and `keys`."""
-        digest = hashlib.sha256()
-        for one in self._sources:
-            digest.update(f"{one.name!r} {one.identity()!r}\n".encode("utf-8", "surrogateescape"))
-        if self._keys != "first-dot":
-            digest.update(self._keys.encode())
-        return digest.hexdigest()[:32]
+        keys = "" if self._keys == "first-dot" else self._keys
+        return fingerprint_of(
+            *(f"{one.name!r} {one.identity()!r}\n" for one in self._sources), keys
+        )
 
     def iterate(self, start: int = 0) -> Iterator[Sample | BadSample]:
         """Yield the samples of all tars from an index on; indices count from the beginning of the first tar.

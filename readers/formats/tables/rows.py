@@ -33,15 +33,6 @@ class RowFilesDataset(PartsDataset):
         options = {**asdict(self._options), "decoded_bytes": self._decoded_bytes}
         return partial(type(self), **options), (self._source,)
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names in Hugging Face's ClassLabel, by class number; empty if there are none."""
-        return self._layout.class_names
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        return self._layout.remarks
-
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """Return a column; labels are read from the label column, and sizes are unknown."""
         if name != "label" or self._layout.label is None:
@@ -81,13 +72,14 @@ class RowFilesDataset(PartsDataset):
         Raises:
             SourceError: There are no rows.
         """
-        self._names = names
+        layout, self._names = self._layout, names
+        self._class_names, self._remarks = layout.class_names, layout.remarks
         self._first_parts = np.cumsum([0, *map(len, rows)])
         self._starts = np.cumsum(np.concatenate([np.zeros(1, np.int64), *rows]))
         self._file_starts = self._starts[self._first_parts]
         if not len(self):
             raise SourceError(f"{source} holds no rows: leave it out, or write it again")
-        self.unlabelled = self._layout.unlabelled(len(self), nulls, lacking)
+        self.unlabelled = layout.unlabelled(len(self), nulls, lacking)
 
     def _place_of(self, number: int) -> tuple[int, int]:
         """Return the index of a part's file, and the index of the part in the file."""
