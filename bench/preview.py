@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bench.compare.clips import ClipSettings, open_sound_videos
 from bench.compare.images import require_sound
-from bench.output.arguments import check_writable
+from bench.output.arguments import check_output
 from bench.output.errors import BenchError
 from bench.output.text import print_line, print_written
 from dali_pipes import ImageOptions
@@ -102,7 +102,7 @@ def write_images(
     Raises:
         BenchError: No sample can be drawn, or the file cannot be written.
     """
-    _check_name(out, PICTURES, "picture")
+    check_output(out, PICTURES, "picture")
     dataset = open_at_random(source, **how)
     if find_clips(dataset) is not None:
         raise BenchError(
@@ -140,9 +140,9 @@ def write_clips(
     Raises:
         BenchError: No clip can be drawn, or the file cannot be written.
     """
-    _check_name(out, PICTURES, "picture")
+    check_output(out, PICTURES, "picture")
     if animate is not None:
-        _check_name(animate, MOVING, "moving picture")
+        check_output(animate, MOVING, "moving picture")
         if shown.engines:
             raise BenchError(
                 f"--animate {animate} shows the draws of one engine: leave --engines out"
@@ -165,12 +165,6 @@ def write_clips(
     if animate is not None:
         write_animation(drawn[0], animate)
         print_written(Console(), animate)
-
-
-def _check_name(path: Path, endings: tuple[str, ...], what: str) -> None:
-    check_writable(path)
-    if path.suffix.lower() not in endings:
-        raise BenchError(f"a {what}'s name must end in {', '.join(endings)}, got {path}")
 
 
 def _print_missing(missing: Mapping[str, str]) -> None:

@@ -43,15 +43,13 @@ def convert(
     from rich.text import Text
 
     from bench.cli.tables import print_table
-    from bench.output.arguments import check_writable
+    from bench.output.arguments import check_output
     from bench.output.errors import BenchError
     from bench.output.text import print_line, print_written
     from gpu_aug import convert as converting
     from gpu_aug.files.document import SUFFIXES
 
-    check_writable(out)
-    if out.suffix.lower() not in SUFFIXES:
-        raise BenchError(f"a recipe's name must end in {' or '.join(SUFFIXES)}, got {out}")
+    check_output(out, SUFFIXES, "recipe")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the table shows them
         recipe, lines = converting.convert(pipeline, strict=not keep_foreign)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from bench.output.errors import BenchError
+from bench.output.errors import BenchError, require_above_zero
 from dali_pipes.preview.decodable_samples import find_decodable_videos
 from dali_pipes.video.clips import Clips
 from readers import Dataset
@@ -40,12 +40,7 @@ class ClipSettings:
     on_damaged_video: str = "raise"
 
     def __post_init__(self) -> None:
-        for name in ("num_frames", "stride", "fps"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise BenchError(
-                    f"{name} must be greater than 0, got {value}: leave it out to get the default"
-                )
+        require_above_zero(num_frames=self.num_frames, stride=self.stride, fps=self.fps)
         if self.stride is not None and self.fps is not None:
             raise BenchError(
                 f"a clip has a stride or a rate, got stride={self.stride} and fps={self.fps}: "

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +18,7 @@ from bench.compare.process import ContestantProcess
 from bench.compare.result import Absent, Comparison, Row
 from bench.compare.task import Task, Unable
 from bench.output.arguments import dtype_from
-from bench.output.errors import BenchError
+from bench.output.errors import BenchError, require_above_zero
 from bench.timing import mean_of, measure_in_turns
 from dali_pipes.arguments.choose import choose as choose_settings
 from gpu_aug import Recipe
@@ -65,12 +64,12 @@ class Settings:
     how: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "rounds", "batch_size", "num_threads"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < inf:  # NaN fails this comparison, too
-                raise BenchError(
-                    f"{name} must be greater than 0, got {value}: leave it out to get the default"
-                )
+        require_above_zero(
+            seconds=self.seconds,
+            rounds=self.rounds,
+            batch_size=self.batch_size,
+            num_threads=self.num_threads,
+        )
         if self.seed < 0:
             raise BenchError(f"seed must be 0 or more, got {self.seed}: leave it out to get 0")
         if self.dtype not in _DTYPES:

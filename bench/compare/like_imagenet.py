@@ -5,7 +5,6 @@ progressive JPEGs stay progressive.
 """
 
 import hashlib
-import io
 from bisect import bisect_right
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from PIL import Image, ImageOps
 
+from bench.compare.photographs import encode
 from bench.output import errors
 
 _PIXELS = 200_000
@@ -42,6 +42,7 @@ def make_like_imagenet(source: Path, out: Path) -> int:
             if opened.mode != "RGB" or opened.width * opened.height < _PIXELS:
                 continue
             options = {
+                "format": "JPEG",
                 "subsampling": "4:4:4" if number % 3 == 2 else "4:2:0",
                 "progressive": bool(opened.info.get("progressive")),
             }
@@ -61,15 +62,12 @@ def _largest(image: Image.Image, options: Mapping[str, Any]) -> bytes:
     """Return a JPEG of the highest quality that fits the size limit, or of the lowest quality if none fits."""
     # The search starts after the lowest quality, which is used whatever its size.
     num_fitting = bisect_right(
-        _QUALITIES, _MOST_BYTES, lo=1, key=lambda quality: len(_encoded(image, quality, options))
+        _QUALITIES,
+        _MOST_BYTES,
+        lo=1,
+        key=lambda quality: len(encode(image, quality=quality, **options)),
     )
-    return _encoded(image, _QUALITIES[num_fitting - 1], options)
-
-
-def _encoded(image: Image.Image, quality: int, options: Mapping[str, Any]) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, "JPEG", quality=quality, **options)
-    return stream.getvalue()
+    return encode(image, quality=_QUALITIES[num_fitting - 1], **options)
 
 
 def digest(folder: Path) -> str:

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 from rich.console import Console
 
 from bench.compare.photographs import shipped_photographs
-from bench.output.errors import BenchError
+from bench.output.errors import BenchError, require_above_zero
 from bench.output.text import print_plain
 from readers.plural import counted
 
@@ -61,9 +61,7 @@ def make_videos(
     Raises:
         BenchError: A number is invalid, scikit-image or PyAV is not installed, or the folder cannot be written.
     """
-    for name, value in (("count", count), ("seconds", seconds), ("size", min(size))):
-        if not value > 0:
-            raise BenchError(f"{name} must be greater than 0, got {value}: leave it out")
+    require_above_zero(count=count, seconds=seconds, size=min(size))
     if any(side % 2 for side in size):
         raise BenchError(f"a size must be even for H.264, got {size[0]}x{size[1]}: round it")
     photographs = [(name, path) for name, paths in shipped_photographs().items() for path in paths]

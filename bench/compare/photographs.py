@@ -1,7 +1,9 @@
 """Make a few hundred real photographs without a download: crops of those that scikit-image ships."""
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +80,13 @@ def shipped_photographs() -> dict[str, list[Path]]:
     if not found:
         raise BenchError(f"{data} has none of the photographs: give a folder of your own")
     return found
+
+
+def encode(image: Image.Image, **options: Any) -> bytes:
+    """Return the bytes of a file that Pillow encodes with the options of its `save`, such as `format` and `quality`."""
+    stream = BytesIO()
+    image.save(stream, **options)
+    return stream.getvalue()
 
 
 def stitch(

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from bench.compare.photographs import encode
+
 END = b"\xff\xd9"
 _TABLES, _QUANTISATION, _FRAME, _SCAN = b"\xff\xc4", b"\xff\xdb", b"\xff\xc0", b"\xff\xda"
 _COMMENT = b"\xff\xfe"  # decoders skip it
@@ -67,10 +69,8 @@ def flipped(data: bytes, count: int) -> bytes:
 
 def _again(sound: bytes, encoding: str, **options: Any) -> bytes:
     """Return the picture of a JPEG encoded again by Pillow."""
-    stream = io.BytesIO()
     with Image.open(io.BytesIO(sound)) as opened:
-        opened.save(stream, encoding, **options)
-    return stream.getvalue()
+        return encode(opened, format=encoding, **options)
 
 
 def _codes(data: bytes) -> int:

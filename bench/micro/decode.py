@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from bench.compare.images import require_sound
-from bench.compare.photographs import stitch
-from bench.micro.pictures import decode
+from bench.compare.photographs import encode, stitch
+from bench.micro.pictures import load_photographs
 from bench.micro.rows import Row, Task, contestants_of
 from bench.timing import one_thread
 from gpu_aug import RandomResizedCrop, Recipe
@@ -112,22 +112,14 @@ def files_by_kind(source: str, most: int) -> dict[str, Files]:
 
 def _made_files(source: str, most: int) -> dict[str, list[bytes]]:
     """Return files of kinds that the data may lack, made from its photographs."""
-    samples, _ = require_sound(source, open_dataset(source), most=most)
-    decoded = [decode(sample) for sample in samples]
-    made = {
-        kind: [encode(pixels, **options) for pixels in decoded] for kind, options in _MADE.items()
-    }
+    decoded = load_photographs(source, most)
+    images = [Image.fromarray(pixels) for pixels in decoded]
+    made = {kind: [encode(image, **options) for image in images] for kind, options in _MADE.items()}
     size = _LARGE_SIZE if most > _NUM_FILES_QUICK else _LARGE_SIZE_QUICK
     numbers = range(min(most, _NUM_LARGE))
     large = [stitch(decoded, size, first=number) for number in numbers]
-    return made | {LARGE: [encode(pixels, format="jpeg", quality=90) for pixels in large]}
-
-
-def encode(pixels: Pixels, **options: Any) -> bytes:
-    """Return a file that Pillow encodes with the options of its `save`."""
-    stream = BytesIO()
-    Image.fromarray(pixels).save(stream, **options)
-    return stream.getvalue()
+    jpegs = [encode(Image.fromarray(pixels), format="jpeg", quality=90) for pixels in large]
+    return made | {LARGE: jpegs}
 
 
 def to_files(files: list[bytes]) -> Files:

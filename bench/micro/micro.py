@@ -10,7 +10,7 @@ from bench.compare.photographs import make_photographs
 from bench.micro import decode, overhead, scale
 from bench.micro.rows import Row, Task, measure_row, show_rows
 from bench.output.arguments import check_writable
-from bench.output.errors import BenchError
+from bench.output.errors import BenchError, require_above_zero
 from bench.output.results import save_result
 from bench.output.text import print_plain, wide_console
 
@@ -53,10 +53,7 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         check_writable(self.json_path)
-        if not (self.seconds > 0 and self.rounds > 0):
-            raise BenchError(
-                f"seconds and rounds must be greater than 0, got {self.seconds} and {self.rounds}: leave them out"
-            )
+        require_above_zero(seconds=self.seconds, rounds=self.rounds)
 
 
 def micro_and_show(name: str, settings: RunSettings) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from bench.output.text import print_plain, result_table
+from bench.output.text import print_plain, result_table, three_digits
 from bench.timing import Measurement, Turn, measure_in_turns, ratio, take_turn
 
 Contestant = Callable[[float], Turn]
@@ -142,24 +142,19 @@ def show_rows(title: str, meaning: str, results: Iterable[RowResult], console: C
             times = [per_second / rate for rate in own.rates]
             table.add_row(
                 f"  {name}",
-                f"{_short(per_second * own.seconds_per_item)} {unit}",
-                f"{_short(min(times))}-{_short(max(times))}",
+                f"{three_digits(per_second * own.seconds_per_item)} {unit}",
+                f"{three_digits(min(times))}-{three_digits(max(times))}",
                 f"{result.speeds[name]:.2f}x",
-                f"{_short(per_second * own.cpu_seconds_per_item)} {unit}",
+                f"{three_digits(per_second * own.cpu_seconds_per_item)} {unit}",
                 style="green" if name.startswith("gpu-aug") else "",
             )
         for name, value in result.facts.items():
-            lines.setdefault(f"{name}: {_short(value)}", []).append(result.name)
+            lines.setdefault(f"{name}: {three_digits(value)}", []).append(result.name)
         for name, reason in result.absent.items():
             lines.setdefault(f"{name} is absent: {reason}", []).append(result.name)
     console.print(table)
     for line, names in lines.items():
         print_plain(console, f"{names[0]}{' and others' if names[1:] else ''}: {line}")
-
-
-def _short(value: float) -> str:
-    """Return a number as text with three digits, or without decimals if it is larger."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _one_line(error: Exception) -> str:

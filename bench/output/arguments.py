@@ -2,7 +2,7 @@
 
 import ast
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,4 +147,22 @@ def check_writable(path: Path | None) -> None:
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise BenchError(
             f"the result cannot be written to {path} (permission denied): give a place that you may write to"
+        )
+
+
+def check_output(path: Path, endings: Collection[str], what: str) -> None:
+    """Do as `check_writable`, and raise as well if the name of a result does not say its format.
+
+    Args:
+        path: The file to write.
+        endings: Allowed endings, such as ".png".
+        what: Name of the result, for the error: "picture".
+
+    Raises:
+        BenchError: The name has another ending, or the file cannot be written.
+    """
+    check_writable(path)
+    if path.suffix.lower() not in endings:
+        raise BenchError(
+            f"a {what}'s name must end in {', '.join(endings)}, got {path}: name it so"
         )

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import TextIO
 
 DEBUG_FLAG = "--debug"
@@ -14,6 +15,19 @@ _SPLIT = re.compile(r"open_dataset\(\.\.\., split='(\w+)'\)")  # the Python form
 
 class BenchError(Exception):
     """A command cannot do what was requested; the message is one sentence."""
+
+
+def require_above_zero(**values: float | None) -> None:
+    """Check the numbers of a measurement by name; None stands for one that was not given.
+
+    Raises:
+        BenchError: A number is not greater than 0, or not finite.
+    """
+    for name, value in values.items():
+        if value is not None and not 0 < value < inf:  # NaN fails this comparison, too
+            raise BenchError(
+                f"{name} must be greater than 0, got {value}: leave it out to get the default"
+            )
 
 
 def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None = None) -> None:

@@ -31,6 +31,11 @@ def name_some(names: Sequence[str], num_others: int) -> str:
     return ", ".join(map(printable, names)) + others
 
 
+def three_digits(value: float) -> str:
+    """Return a number with at least three digits, such as 1,150, 85.3 or 0.27."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def wide_console(width: int = TABLE_WIDTH) -> Console:
     """Return a console that is wide enough for the table if the output is a file or a pipe."""
     console = Console()

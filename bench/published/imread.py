@@ -8,8 +8,8 @@ from PIL import Image
 
 from bench.compare.contract import Contestant
 from bench.compare.images import require_sound
-from bench.compare.photographs import shipped_photographs, stitch
-from bench.micro.decode import Pixels, encode, to_files
+from bench.compare.photographs import encode, shipped_photographs, stitch
+from bench.micro.decode import Pixels, to_files
 from bench.micro.pictures import decode
 from bench.micro.rows import Row, Task
 from bench.published.imread_decoders import BATCH_SIZE, LIBRARIES, TOLERANCE, DecodeTask
@@ -115,7 +115,7 @@ def _encode(pixels: Pixels, edge: int | None, quality: int) -> bytes:
         scale = edge / max(image.size)
         size = round(image.width * scale), round(image.height * scale)
         image = image.resize(size, Image.Resampling.LANCZOS)
-    return encode(np.asarray(image), format="jpeg", quality=quality, subsampling="4:2:0")
+    return encode(image, format="jpeg", quality=quality, subsampling="4:2:0")
 
 
 def _tasks(

@@ -21,7 +21,7 @@ from bench.baselines.peers.catalog import environment, python_of
 from bench.baselines.peers.far import FarProcess
 from bench.baselines.peers.install import why_not
 from bench.output.arguments import check_writable
-from bench.output.errors import BenchError
+from bench.output.errors import BenchError, require_above_zero
 from bench.output.results import save_result
 from bench.output.text import wide_console
 from bench.reading.copies import Image, files
@@ -78,11 +78,9 @@ def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None
         BenchError: The data has fewer samples than two batches, or a number is not positive.
     """
     check_writable(json_path)
-    if not (settings.seconds > 0 and settings.rounds > 0 and settings.batch_size > 0):
-        raise BenchError(
-            f"seconds, rounds and batch size must be greater than 0, got {settings.seconds}, "
-            f"{settings.rounds} and {settings.batch_size}: leave them out"
-        )
+    require_above_zero(
+        seconds=settings.seconds, rounds=settings.rounds, batch_size=settings.batch_size
+    )
     if settings.cold_rounds and not hasattr(os, "posix_fadvise"):
         raise BenchError(
             f"this system empties no page cache, so cold_rounds must be 0, got {settings.cold_rounds}: add --cold-rounds 0"

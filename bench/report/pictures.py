@@ -137,14 +137,11 @@ def _holds_frames(dataset: Dataset, sample: Sample) -> bool:
 
 
 def _annotated(picture: Picture, targets: Targets) -> Picture:
-    masks = [] if targets.masks is None else list(targets.masks)
-    if len(masks) > 1:  # several masks are instances: each gets its own colour
-        masks = [np.where(mask != 0, number + 1, 0) for number, mask in enumerate(masks)]
     labels = targets.box_labels
     has_numbers = labels is not None and np.issubdtype(labels.dtype, np.integer)
     return annotate(
         picture,
-        masks=masks,
+        masks=() if targets.masks is None else targets.masks,
         boxes=targets.boxes,
         box_labels=labels if has_numbers else None,
         keypoints=targets.keypoints,

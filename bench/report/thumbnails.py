@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageFile, ImageOps
 
+from bench.compare.photographs import encode
 from dali_pipes.errors import DecodeError, error_text
 from dali_pipes.preview.pictures import Picture
 from readers import BadSample, HeaderError, ReadersError, Sample, read_header
@@ -109,9 +110,8 @@ def first_frame(dataset: Dataset | TarStream, sample: Sample) -> Thumbnail:
 def _shrunk(image: Image.Image) -> Thumbnail:
     """Return a thumbnail of an RGB picture."""
     image.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    image.save(buffer, "webp", quality=_QUALITY, method=4)
-    text = base64.b64encode(buffer.getvalue()).decode("ascii")
+    encoded = encode(image, format="webp", quality=_QUALITY, method=4)
+    text = base64.b64encode(encoded).decode("ascii")
     return Thumbnail(f"data:image/webp;base64,{text}", image.height, image.width)
 
 

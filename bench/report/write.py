@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 from rich.console import Console
 
-from bench.output.arguments import check_writable, source_options
+from bench.output.arguments import check_output, source_options
 from bench.output.errors import BenchError
 from bench.output.progress import samples_bar
 from bench.output.quiet import hushed
@@ -58,9 +58,7 @@ def write_report(source: str, out: Path, asked: Asked) -> None:
         MissingPackageError: matplotlib is not installed.
         ReadersError: The data cannot be read.
     """
-    check_writable(out)
-    if out.suffix.lower() not in _ENDINGS:
-        raise BenchError(f"a page's name must end in .html, got {out}: name it so")
+    check_output(out, _ENDINGS, "page")
     if find_spec("matplotlib") is None:
         raise MissingPackageError(
             "gpu-aug report draws its charts with matplotlib: pip install 'gpu-aug[plots]'"

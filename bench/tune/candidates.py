@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from dali_pipes import available_decoders
-from dali_pipes.arguments.names import spelled
 
 Settings = Mapping[str, Any]
 """Arguments of a Loader by plain names: "prefetch" stands for the field of its `Execution`."""
@@ -46,24 +45,15 @@ class Situation:
         return self.device != "cpu" or self.shares.get(stage, 0.0) >= _LEAST_SHARE
 
 
-def name_of(settings: Settings) -> str:
-    """Return settings as Python code, which serves as their name.
-
-    Example:
-        >>> name_of({"num_threads": 4, "decoder": "cpu"})
-        "num_threads=4, decoder='cpu'"
-    """
-    return spelled(settings)
-
-
 def find_candidates(now: Situation) -> list[Settings]:
     """Return the settings to try, the most promising first.
 
     `dtype` and `channels_last` are not tried, because the model determines both.
 
     Example:
+        >>> from dali_pipes.arguments.names import spelled
         >>> now = Situation(2, 3, 0, "cpu", "cpu", "fused", frozenset({"prefetch"}), {})
-        >>> [name_of(settings) for settings in find_candidates(now)]
+        >>> [spelled(settings) for settings in find_candidates(now)]
         ['num_threads=4', 'num_threads=1', 'execution=Execution(helper_process=True)']
     """
     return [settings for settings in _candidates(now) if not now.fixed & settings.keys()]

@@ -17,12 +17,12 @@ from bench.cli.tables import Row, print_table
 from bench.output.arguments import check_writable
 from bench.output.progress import Bar
 from bench.output.results import save_result
-from bench.output.text import print_line, wide_console
+from bench.output.text import print_line, three_digits, wide_console
 from bench.timing import Ratio
 from bench.tune import tune as tuning_of
-from bench.tune.candidates import name_of
 from bench.tune.limits import TRAINING_STEP, Stages
 from bench.tune.result import Tuning
+from dali_pipes.arguments.names import spelled
 from dali_pipes.monitoring.stats import ENOUGH_WAITING
 
 # If unchanged settings become this many times as fast, the reason is a cache, not noise.
@@ -148,12 +148,12 @@ def conclusion(tuning: Tuning) -> Iterator[str]:
         unconfirmed = "" if check else ", not yet measured a second time"
         gain = _times(tuning.last_trial.gain)
         yield (
-            f"{early}{name_of(tuning.changes)} makes it {gain} as fast{unconfirmed}: {number(before.median)} "
-            f"{tuning.unit}/s before, {number(after.median)} after."
+            f"{early}{spelled(tuning.changes)} makes it {gain} as fast{unconfirmed}: {three_digits(before.median)} "
+            f"{tuning.unit}/s before, {three_digits(after.median)} after."
         )
     elif check is not None:
         yield (
-            f"{early}Nothing helps: {name_of(check.settings)} seemed faster, but measured once more it was "
+            f"{early}Nothing helps: {spelled(check.settings)} seemed faster, but measured once more it was "
             f"{_times(check.gain)} as fast, which is no clear gain."
         )
     elif tuning.limit.stage == TRAINING_STEP:
@@ -162,22 +162,17 @@ def conclusion(tuning: Tuning) -> Iterator[str]:
         yield f"{early}Nothing that was tried helps: the settings are as good as any."
     if check is not None and check.before.median > _MUCH * tuning.base.median:
         yield (
-            f"The unchanged settings make {number(check.before.median)} {tuning.unit}/s by now, "
-            f"{number(tuning.base.median)} at first: data that were read lie in a cache."
+            f"The unchanged settings make {three_digits(check.before.median)} {tuning.unit}/s by now, "
+            f"{three_digits(tuning.base.median)} at first: data that were read lie in a cache."
         )
     if tuning.step_rate is not None:
         waits = f"waits {before.wait_share:.0%} of its time"
         if tuning.changes:
             waits += f" before and {after.wait_share:.0%} after"
         yield (
-            f"The training step takes {number(tuning.step_rate)} {tuning.unit}/s at most, gets {number(after.median)} and "
+            f"The training step takes {three_digits(tuning.step_rate)} {tuning.unit}/s at most, gets {three_digits(after.median)} and "
             f"{waits}."
         )
-
-
-def number(rate: float) -> str:
-    """Return a rate with at least three digits, such as 1,150, 85.3 or 0.27."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _is_enough(tuning: Tuning) -> bool:
@@ -196,22 +191,26 @@ def _show_limit(tuning: Tuning, stages: Stages, title: str, console: Console) ->
     _heading(console, title)
     console.print(Text(stages.limit.sentence, style="bold"))
     rows = [
-        (name, number(one.median), f"{number(min(one.rates))}-{number(max(one.rates))}")
+        (
+            name,
+            three_digits(one.median),
+            f"{three_digits(min(one.rates))}-{three_digits(max(one.rates))}",
+        )
         for name, one in stages.alone.items()
     ]
     if tuning.step_rate is not None:
-        rows.append(("the training step", number(tuning.step_rate), ""))
+        rows.append(("the training step", three_digits(tuning.step_rate), ""))
     print_table(("alone", f">{tuning.unit}/s", ">range"), rows, console=console)
 
 
 def _show_trials(tuning: Tuning, console: Console) -> None:
     has_step, check = tuning.step_rate is not None, tuning.found.check
     columns = ("setting", ">before", ">after", ">gain", ">range", *[">waits"] * has_step, ">")
-    trials = [(name_of(one.settings), one) for one in tuning.found.tried]
+    trials = [(spelled(one.settings), one) for one in tuning.found.tried]
     trials += [("all that were kept, once more", check)] if check else []
     rows: list[Row] = []
     for name, one in trials:
-        rates, gain = (number(one.before.median), number(one.after.median)), one.gain
+        rates, gain = (three_digits(one.before.median), three_digits(one.after.median)), one.gain
         runs = f"{min(gain.runs):.2f}-{max(gain.runs):.2f}"
         waits = [f"{one.before.wait_share:.0%} to {one.after.wait_share:.0%}"] * has_step
         kept = "kept" if one.is_kept else ""

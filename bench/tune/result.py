@@ -7,10 +7,9 @@ from typing import Any
 import torch
 
 from bench.timing import Measurement
-from bench.tune.candidates import name_of
 from bench.tune.limits import LOADING, WITH_STEP, Limit, Stages
 from bench.tune.search import Found, Tried
-from dali_pipes.arguments.names import with_settings
+from dali_pipes.arguments.names import spelled, with_settings
 
 
 @dataclass
@@ -89,7 +88,7 @@ class Tuning:
             name: str(value) if isinstance(value, torch.device) else value
             for name, value in self.chosen.items()
         }
-        return f"loader = Loader(dataset, recipe, {name_of(given)})"
+        return f"loader = Loader(dataset, recipe, {spelled(given)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as values for JSON."""

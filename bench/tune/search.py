@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bench.timing import Measurement, Ratio, Turn, ratio
-from bench.tune.candidates import Settings, is_settled, name_of
+from bench.tune.candidates import Settings, is_settled
 from bench.tune.trial import Pace, reason_of
+from dali_pipes.arguments.names import spelled
 from dali_pipes.monitoring.stats import ENOUGH_WAITING
 
 LEAST_GAIN = 1.05
@@ -137,7 +138,7 @@ class Search:
                     continue
                 rounds = _FIRST_ROUNDS + (_FINAL_ROUNDS + _LAST_ROUNDS if found.changes else 0)
                 if number and self.pace.turns_left < 2 * rounds:
-                    found.left_out.append(name_of(settings))
+                    found.left_out.append(spelled(settings))
                     continue
                 best = self._try(base, best, settings, found)
                 if self.has_step and found.tried and _never_waits(found.tried[-1]):
@@ -157,7 +158,7 @@ class Search:
 
     def _try(self, base: Candidate, best: Candidate, settings: Settings, found: Found) -> Candidate:
         """Measure a change and return the better loader. The other one is closed, unless it is `base`."""
-        name, is_kept = name_of(settings), False
+        name, is_kept = spelled(settings), False
         self.pace.progress(f"starting {name}")
         try:
             changed: Candidate = self.open({**found.changes, **settings})
@@ -178,7 +179,7 @@ class Search:
         self, best: Candidate, changed: Candidate, settings: Settings, found: Found
     ) -> bool:
         """Measure a few rounds, and more if they are promising; return whether the change is kept."""
-        name = name_of(settings)
+        name = spelled(settings)
         contestants = {BEFORE: best.turn, AFTER: changed.turn}
 
         def on_failure(side: str, error: Exception) -> None:

@@ -141,7 +141,7 @@ def test_how_a_log_opened_its_data(run: Run, work: Path) -> None:
     [
         (["missing"], "missing does not exist"),
         (["empty"], "images"),
-        (["data", "-o", "page.txt"], "a page's name must end in .html, got page.txt"),
+        (["data", "-o", "page.txt"], "a page's name must end in .html, .htm, got page.txt"),
         (["data", "-o", "data"], "cannot be written to data"),
         (["data", "-o", "empty.html"], "empty.html"),
         (["data", "--log-only"], "--log-only is for the log of a run, and data is none"),

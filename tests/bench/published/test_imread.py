@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image, JpegImagePlugin
 
 from bench.compare.contract import Contestant, Pipeline, Unable
-from bench.micro.decode import encode, to_files
+from bench.compare.photographs import encode
+from bench.micro.decode import to_files
 from bench.micro.rows import Task, measure_row
 from bench.published import imread, imread_decoders
 from bench.published.imread_decoders import (
@@ -52,7 +53,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def task_of(*sizes: tuple[int, int], num_workers: int = 0) -> DecodeTask:
     """Return a task of JPEGs of the given sizes."""
     pictures = [picture(*size, seed) for seed, size in enumerate(sizes)]
-    files = [encode(pixels, format="jpeg", quality=90) for pixels in pictures]
+    files = [encode(Image.fromarray(pixels), format="jpeg", quality=90) for pixels in pictures]
     return DecodeTask(files, to_files(files).crops, num_workers)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
-from bench.micro.decode import encode
+from bench.compare.photographs import encode
 from bench.published import grain, spdl
 from bench.published.spdl import TorchExample
 from dali_pipes import Loader
@@ -33,7 +34,7 @@ def file(tmp_path: Path) -> Path:
     """A picture that all of them make smaller, alone in its folder."""
     (tmp_path / "photos").mkdir()
     path = tmp_path / "photos" / "a.jpg"
-    path.write_bytes(encode(picture(600, 800, 0), format="jpeg", quality=95))
+    path.write_bytes(encode(Image.fromarray(picture(600, 800, 0)), format="jpeg", quality=95))
     return path
 
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench.tune.candidates import Situation, find_candidates, is_settled, name_of
+from bench.tune.candidates import Situation, find_candidates, is_settled
+from dali_pipes.arguments.names import spelled
 
 NOW = Situation(
     num_threads=8,
@@ -28,7 +29,7 @@ def _dali(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def names(now: Situation) -> list[str]:
     """Return the candidates, written in Python."""
-    return [name_of(settings) for settings in find_candidates(now)]
+    return [spelled(settings) for settings in find_candidates(now)]
 
 
 def test_all_candidates_on_a_cpu() -> None:
