@@ -12,6 +12,9 @@ Exception
     └── MissingPackageError    a package that is not installed; the message says how to install it
 """
 
+from importlib import import_module
+from typing import Any
+
 
 class LoaderError(ValueError):
     """An invalid argument of the loader, or a loader that cannot continue.
@@ -81,3 +84,19 @@ class MissingPackageError(ImportError):
         ... except MissingPackageError as error:
         ...     print(error)                               # how to install it
     """
+
+
+def import_optional(module: str, missing: str) -> Any:
+    """Import and return a module of an optional package.
+
+    Args:
+        module: Name of the module.
+        missing: The error if the package is not installed: what needs it, and the command that installs it.
+
+    Raises:
+        MissingPackageError: The package is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingPackageError(missing) from error

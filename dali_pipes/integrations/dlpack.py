@@ -6,7 +6,12 @@ from typing import Any
 import torch
 
 from dali_pipes.batch import Batch
-from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.errors import LoaderError, import_optional
+
+_NO_CUPY = (
+    "to_cupy needs CuPy and ml_dtypes, which are not both installed: pip install 'gpu-aug[cupy12]' for CUDA 12, or "
+    "'gpu-aug[cupy13]' for CUDA 13"
+)
 
 
 def to_jax(batch: Batch) -> dict[str, Any]:
@@ -43,12 +48,9 @@ def to_jax(batch: Batch) -> dict[str, Any]:
         >>> to_jax(loader.peek())["images"].shape
         (8, 64, 64, 3)
     """
-    try:
-        import jax
-    except ImportError as error:
-        raise MissingPackageError(
-            "to_jax needs JAX, which is not installed: pip install 'gpu-aug[jax]'"
-        ) from error
+    jax = import_optional(
+        "jax", "to_jax needs JAX, which is not installed: pip install 'gpu-aug[jax]'"
+    )
     _require_batch("to_jax", batch)
     _require_jax_device(batch.images.device)
     wide = jax.config.jax_enable_x64
@@ -84,14 +86,8 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
         >>> to_cupy(loader.peek())["images"].shape
         (8, 64, 64, 3)
     """
-    try:
-        import cupy
-        import ml_dtypes  # noqa: F401 - CuPy takes bfloat16 from it
-    except ImportError as error:
-        raise MissingPackageError(
-            "to_cupy needs CuPy and ml_dtypes, which are not both installed: pip install "
-            "'gpu-aug[cupy12]' for CUDA 12, or 'gpu-aug[cupy13]' for CUDA 13"
-        ) from error
+    import_optional("ml_dtypes", _NO_CUPY)  # CuPy takes bfloat16 from it
+    cupy = import_optional("cupy", _NO_CUPY)
     _require_batch("to_cupy", batch)
     device = batch.images.device
     if device.type != "cuda":

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode.cuda_jpeg.records import GROUP_MAX, source
-from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.errors import LoaderError, import_optional
 
 NAMES = ("read_codes", "invert", "color", "resize")
 """The kernels in launch order."""
@@ -42,10 +42,7 @@ def compile_kernels(architecture: str) -> bytes:
         MissingPackageError: NVRTC is missing.
         LoaderError: NVRTC reports an error.
     """
-    try:
-        from cuda.bindings import nvrtc
-    except ImportError as error:
-        raise MissingPackageError(MISSING_NVRTC) from error
+    nvrtc = import_optional("cuda.bindings.nvrtc", MISSING_NVRTC)
     program = _done(nvrtc.nvrtcCreateProgram(source("gpu").encode(), b"cuda_jpeg.cu", 0, [], []))
     options = [option.encode() for option in (f"--gpu-architecture={architecture}", *_OPTIONS)]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.errors import LoaderError, import_optional
 
 INSTALL_DALI = (
     "NVIDIA DALI is not installed; install it with \"pip install 'gpu-aug[cuda12]'\" "
@@ -44,12 +44,7 @@ def new_pipeline(options: PipelineOptions) -> Any:
     Raises:
         MissingPackageError: DALI is not installed.
     """
-    try:
-        from nvidia.dali import Pipeline
-    except ImportError as error:
-        raise MissingPackageError(INSTALL_DALI) from error
-
-    return Pipeline(
+    return import_optional("nvidia.dali", INSTALL_DALI).Pipeline(
         batch_size=options.batch_size,
         num_threads=options.num_threads,
         device_id=options.device_id,

@@ -66,6 +66,7 @@ class DALIGenericIterator:
     Attributes:
         batch_size: Samples per loader and step.
         output_map: The names of the outputs.
+        size: Count of samples of an epoch: the argument, or the largest share of a rank (with DROP the smallest).
 
     Raises:
         LoaderError: An argument is not allowed; the message says which values are.
@@ -104,17 +105,12 @@ class DALIGenericIterator:
         reschedule(self._loaders, last_batch_of(last_batch_policy, fill_last_batch), size)
         self._steps = plain_steps(self._loaders[0])
         self.batch_size = self._steps.batch_size
-        self._size = self._full_size() if size == -1 else size
+        self.size = self._full_size() if size == -1 else size
         self._began = False
         self._prepared: tuple[list[LoaderState], list[dict[str, Any]]] | None = None
         self._begin()
         if prepare_first_batch:
             self._prepare()
-
-    @property
-    def size(self) -> int:
-        """Count of samples of an epoch: the argument, or the largest share of a rank (with DROP the smallest)."""
-        return self._size
 
     def __len__(self) -> int:
         """Return the number of steps of a full epoch."""

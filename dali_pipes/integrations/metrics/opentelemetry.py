@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dali_pipes.errors import MissingPackageError
+from dali_pipes.errors import import_optional
 from dali_pipes.integrations.metrics.counters import METRICS, Counters, Latest, Metric
 
 _SCOPE = "gpu_aug.loader"
@@ -62,10 +62,7 @@ def _observe(metric: Metric, latest: Latest, _options: object) -> Iterable[Any]:
 
 
 def _metrics() -> Any:
-    try:
-        from opentelemetry import metrics
-    except ImportError as error:
-        raise MissingPackageError(
-            'OpenTelemetry(...) needs opentelemetry-api: pip install "gpu-aug[opentelemetry]"'
-        ) from error
-    return metrics
+    return import_optional(
+        "opentelemetry.metrics",
+        'OpenTelemetry(...) needs opentelemetry-api: pip install "gpu-aug[opentelemetry]"',
+    )

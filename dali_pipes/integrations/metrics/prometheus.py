@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.errors import LoaderError, import_optional
 from dali_pipes.integrations.metrics.counters import METRICS, Counters, Latest, Metric
 
 _PREFIX = "gpu_aug_loader"
@@ -83,13 +83,10 @@ def _family(metric: Metric) -> Any:
 
 
 def _client() -> Any:
-    try:
-        import prometheus_client
-    except ImportError as error:
-        raise MissingPackageError(
-            'Prometheus(...) needs prometheus_client: pip install "gpu-aug[prometheus]"'
-        ) from error
-    return prometheus_client
+    return import_optional(
+        "prometheus_client",
+        'Prometheus(...) needs prometheus_client: pip install "gpu-aug[prometheus]"',
+    )
 
 
 def _serve(port: int, host: str, registry: Any) -> None:

@@ -275,7 +275,7 @@ def test_not_what_it_needs(adapter: Any) -> None:
     ("adapter", "package", "extra"),
     [
         (Prometheus, "prometheus_client", "prometheus"),
-        (OpenTelemetry, "opentelemetry", "opentelemetry"),
+        (OpenTelemetry, "opentelemetry.metrics", "opentelemetry"),
     ],
 )
 def test_a_missing_package(
