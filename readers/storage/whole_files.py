@@ -8,6 +8,7 @@ from typing import BinaryIO
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.blob.mmap_pages import map_file
 from readers.storage.limits import check_bytes
+from readers.storage.side_file import read_all
 from readers.storage.unreadable import OptionalFile, reason_of
 
 TEXT_TIMES = 8
@@ -28,13 +29,7 @@ def read_whole(path: PathLike, *, times: int = 1) -> bytes:
     descriptor, size = _open_regular(path)
     try:
         check_bytes(size, "it", times=times)
-        data = os.read(descriptor, size)
-        while len(data) < size:
-            more = os.read(descriptor, size - len(data))
-            if not more:
-                break
-            data += more
-        return data
+        return read_all(descriptor, size, 0)
     finally:
         os.close(descriptor)
 
