@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from readers.datasets.expression import evaluate
 from readers.order.permutation import make_keys, permute, scale
-from readers.sample import ColumnName, SelectionError
+from readers.sample import ColumnName, SelectionError, SourceError
 
 _GROUP = 256  # neighbours that a split divides among its parts
 _SPLIT = 5  # purpose of the keys, so that other uses of a seed get others
@@ -175,6 +175,23 @@ def pick_where(
             f"num_bytes -1 where the data does not say them"
         )
     return IndexSelection(_small(found, length))
+
+
+def pick_kept(keeps: NDArray[np.bool_], none_kept: str) -> Selection:
+    """Return the selection of the samples that a format's own metadata keeps.
+
+    Args:
+        keeps: Whether each sample is kept, bool [length].
+        none_kept: The error if it keeps none.
+
+    Raises:
+        SourceError: No sample is kept.
+    """
+    if keeps.all():
+        return RangeSelection(range(len(keeps)))
+    if not keeps.any():
+        raise SourceError(none_kept)
+    return pick_taken(np.flatnonzero(keeps), len(keeps))
 
 
 def pick_taken(

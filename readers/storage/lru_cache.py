@@ -36,16 +36,12 @@ class Recent(Generic[Value]):
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """Return the stored value of a key; if there is none, call `make`, store its result and return it."""
+        if (found := self.peek(key)) is not None:
+            return found
         with self._lock:
-            found = self._values.get(key)
-            if found is not None:
-                self._values.move_to_end(key)
-                return found
             maker = self._makers.setdefault(key, threading.Lock())
         with maker:
-            with self._lock:
-                found = self._values.get(key)
-            if found is not None:
+            if (found := self.peek(key)) is not None:  # another thread has made it meanwhile
                 return found
             try:
                 made = make()

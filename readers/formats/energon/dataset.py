@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.datasets.dataset import Subset
-from readers.datasets.selection import Selection, pick_taken
+from readers.datasets.selection import Selection, pick_kept
 from readers.fingerprint import fingerprint_of
 from readers.formats.columns import UNREADABLE
 from readers.formats.energon.metadata import FOLDER, FieldMap, Prepared, read_metadata
@@ -137,8 +137,6 @@ def _pick(root: Path, tars: TarDataset, metadata: Prepared) -> Selection:
                 )
             keeps[start:stop] = [key not in left_out for key in keys]
         start = stop
-    if keeps.all():
-        return pick_taken(range(len(keeps)), len(keeps))
-    if not keeps.any():
-        raise SourceError(f"all samples of {root} are excluded by {FOLDER}/split.yaml: correct it")
-    return pick_taken(np.flatnonzero(keeps), len(keeps))
+    return pick_kept(
+        keeps, f"all samples of {root} are excluded by {FOLDER}/split.yaml: correct it"
+    )

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from readers.datasets.dataset import IndexedDataset, Subset
-from readers.datasets.selection import pick_taken
+from readers.datasets.selection import RangeSelection
 from readers.detect.files import is_shard
 from readers.detect.registry import NUMBERED
 from readers.detect.splits import choose_split
@@ -33,7 +33,7 @@ class HubDataset(Subset):
     def __init__(
         self, whole: IndexedDataset, repository: str, commit: str, class_names: tuple[str, ...]
     ) -> None:
-        super().__init__(whole, pick_taken(range(len(whole)), len(whole)))
+        super().__init__(whole, RangeSelection(range(len(whole))))
         self.unlabelled = whole.unlabelled
         self.repository, self.commit, self._class_names = repository, commit, class_names
 
@@ -53,10 +53,6 @@ class HubDataset(Subset):
     def class_names(self) -> tuple[str, ...]:
         """Class names, by class number: those in the files, or those in the card if the files have none."""
         return self._class_names
-
-    @property
-    def block_size(self) -> int:
-        return self.whole.block_size
 
 
 def open_repository(

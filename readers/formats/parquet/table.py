@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from readers.datasets.dataset import Subset
 from readers.datasets.fetched import FetchedDataset
-from readers.datasets.selection import Selection, pick_taken
+from readers.datasets.selection import Selection, pick_kept
 from readers.fingerprint import fingerprint_of
 from readers.formats.columns import ColumnOptions
 from readers.formats.parquet.dataset import ParquetDataset
@@ -174,8 +174,4 @@ def _pick_valid(root: str, whole: ParquetDataset, files: Sequence[TableFile]) ->
         keeps[: len(given)] = given
         valid_rows.append(keeps)
     valid = np.concatenate(valid_rows)
-    if valid.all():
-        return pick_taken(range(len(valid)), len(valid))
-    if not valid.any():
-        raise SourceError(f"all {len(valid)} rows of {root} are deleted: open another version")
-    return pick_taken(np.flatnonzero(valid), len(valid))
+    return pick_kept(valid, f"all {len(valid)} rows of {root} are deleted: open another version")
