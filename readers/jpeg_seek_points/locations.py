@@ -99,7 +99,7 @@ def is_complete_beside(file: SampleFile, version: int) -> bool:
             folder, name = _split(location_beside(file))
             if open_destination(folder).size_bytes(name) != found.path.stat().st_size:
                 return False  # the copy in the cache folder is one of an earlier file
-        elif _is_older(_path(file), Path(file.location)):
+        elif _path(file).stat().st_mtime_ns < Path(file.location).stat().st_mtime_ns:
             return False
         return sum(1 for _ in found.entries(0, file.num_samples)) == file.num_samples
     return False
@@ -116,10 +116,6 @@ def _head(file: SampleFile, version: int) -> Head:
 
 def _path(file: SampleFile) -> Path:
     return Path(f"{file.location}{SUFFIX}")
-
-
-def _is_older(path: Path, than: Path) -> bool:
-    return path.stat().st_mtime_ns < than.stat().st_mtime_ns
 
 
 def _local_copy(file: SampleFile, head: Head) -> Path:

@@ -47,6 +47,7 @@ class SeekPointFile:
         head: Head of the file.
         is_writable: Whether the file was opened for adding entries.
         seed: `Head.seed` of the file.
+        open_file: The open descriptor, also for compiled code; it stays open as long as this object is referenced.
 
     Args:
         path: Path of the file.
@@ -62,7 +63,7 @@ class SeekPointFile:
         self.path, self.head, self.is_writable = path, head, writable
         self.seed = head.seed
         self._adding = threading.Lock()
-        self._file = OpenFile(path, head, writable)
+        self.open_file = OpenFile(path, head, writable)
 
     def find(self, number: int, digest: int) -> PackedSeekPoints | None:
         """Return the stored seek points of an image; None if there are none, they are damaged, or the image has changed.
@@ -71,18 +72,13 @@ class SeekPointFile:
             number: Index of the sample in the file.
             digest: `Finder.digest` of the sample's image.
         """
-        descriptor = self._file.number
+        descriptor = self.open_file.number
         with suppress(DamagedFileError, OSError):
             data = os.pread(descriptor, SLOT_BYTES, self.head.slot_at(number))
             slot = parse_slot(self.seed, number, data)
             if slot is not None and slot.digest == digest:
                 return slot.check(read_all(descriptor, slot.num_bytes, slot.start))
         return None
-
-    @property
-    def open_file(self) -> "OpenFile":
-        """The open descriptor for compiled code; it stays open as long as the returned object is referenced."""
-        return self._file
 
     def slots(self, start: int, stop: int) -> Iterator[tuple[int, Slot]]:
         """Yield the index and the slot of each sample from `start` up to, but not including, `stop`, in order.
@@ -111,7 +107,7 @@ class SeekPointFile:
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
         """Yield the undamaged entries of the samples from `start` up to, but not including, `stop`, in order."""
         for number, slot in self.slots(start, stop):
-            points = slot.check(read_all(self._file.number, slot.num_bytes, slot.start))
+            points = slot.check(read_all(self.open_file.number, slot.num_bytes, slot.start))
             if points is not None:
                 yield Entry(number, slot.digest, points)
 
@@ -130,7 +126,7 @@ class SeekPointFile:
             OSError: The file cannot be written.
         """
         with self._adding:
-            file = self._file = self._file.for_this_process(self.path, self.head)
+            file = self.open_file = self.open_file.for_this_process(self.path, self.head)
             with file.locked() as has_lock:
                 if not has_lock:
                     return False
@@ -147,10 +143,12 @@ class SeekPointFile:
 
     def is_current(self) -> bool:
         """Return whether the open file is still the one at its path; it may have been removed or replaced."""
-        return is_at(self._file.number, self.path)
+        return is_at(self.open_file.number, self.path)
 
     def _read_slots(self, start: int, stop: int) -> bytes:
-        return read_all(self._file.number, SLOT_BYTES * (stop - start), self.head.slot_at(start))
+        return read_all(
+            self.open_file.number, SLOT_BYTES * (stop - start), self.head.slot_at(start)
+        )
 
 
 def open_to_add(path: Path, head: Head) -> SeekPointFile:

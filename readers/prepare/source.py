@@ -29,7 +29,7 @@ def open_at_random(source: str, format: str | None = None, **options: Any) -> In
     Raises:
         SourceError: The source cannot be opened, or can only be read from front to back.
     """
-    if _is_sequential(format):
+    if format in FORMATS and not FORMATS[format].random_access:
         raise SourceError(
             f"{format=} is read from front to back, and samples are taken in any order here: make shards "
             f"of it with gpu-aug pack SOURCE FOLDER --source-format {format}"
@@ -69,10 +69,6 @@ def open_source(
         except SourceError:
             raise error from None
     return dataset
-
-
-def _is_sequential(format: str | None) -> bool:
-    return format in FORMATS and not FORMATS[format].random_access
 
 
 def title_of(dataset: Dataset | TarStream) -> str:

@@ -56,6 +56,7 @@ class VideoIndex:
 
     Attributes:
         path: Path of the index file.
+        videos: int64 [n], the row in `store` of each sample's video; samples that are clips of one file share a row.
     """
 
     def __init__(self, dataset: Dataset, path: Path, samples: NDArray[np.int64]) -> None:
@@ -69,7 +70,7 @@ class VideoIndex:
         self.path = path
         self._dataset = dataset
         self._firsts, videos = _videos_of(dataset)
-        self._videos = videos[samples]
+        self.videos = videos[samples]
         whole, indices = _in_unselected(dataset, samples)
         self._listed = (
             whole.segment_seconds[indices] if isinstance(whole, ClipListDataset) else None
@@ -110,11 +111,11 @@ class VideoIndex:
 
     def __len__(self) -> int:
         """Return the number of samples."""
-        return len(self._videos)
+        return len(self.videos)
 
     def __getitem__(self, index: int) -> VideoInfo | VideoError:
         """Return the metadata of a sample's video, or a `VideoError` with the reason why it cannot be used."""
-        video = int(self._videos[index])
+        video = int(self.videos[index])
         with suppress(DamagedFileError):  # the video is then scanned again
             found = self.store.video(video)
             if not isinstance(found, VideoError) or self.store.rows["pin"][video]:
@@ -124,11 +125,6 @@ class VideoIndex:
         except TransientError as error:
             return VideoError(str(error))
 
-    @property
-    def videos(self) -> NDArray[np.int64]:
-        """int64 [n], the row in `store` of each sample's video; samples that are clips of one file share a row."""
-        return self._videos
-
     @cached_property
     def segment_seconds(self) -> NDArray[np.float64]:
         """float64 [n, 2], start and end of each sample's clip in seconds; NaN, NaN for whole videos.
@@ -137,24 +133,24 @@ class VideoIndex:
         """
         if self._listed is not None:  # samples of one file share a row
             return self._listed
-        seconds: NDArray[np.float64] = self.store.rows["segment_seconds"][self._videos]
+        seconds: NDArray[np.float64] = self.store.rows["segment_seconds"][self.videos]
         return seconds
 
     @cached_property
     def num_frames(self) -> NDArray[np.int64]:
         """int64 [n], number of frames of each sample's video; 0 for samples whose video cannot be read."""
-        return self.store.rows["num_frames"][self._videos].astype(np.int64)
+        return self.store.rows["num_frames"][self.videos].astype(np.int64)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """int64 [n, 2], height and width of each video after rotation to upright; 0, 0 for unreadable videos."""
         rows = self.store.rows
-        return np.stack([rows["height"], rows["width"]], 1)[self._videos].astype(np.int64)
+        return np.stack([rows["height"], rows["width"]], 1)[self.videos].astype(np.int64)
 
     @property
     def peculiar(self) -> dict[str, int]:
         """Number of video files with each unusual property of `readers.video.info.WORDS`."""
-        rows = self.store.rows[np.unique(self._videos)]
+        rows = self.store.rows[np.unique(self.videos)]
         return count_peculiar(rows[rows["num_frames"] > 0])
 
     @cached_property

@@ -178,6 +178,9 @@ class ImageNetDataset(FileDataset):
         split: Name of the split, if root holds folders of splits.
         devkit: Path of the folder that ILSVRC2012_devkit_t12.tar.gz unpacks to.
 
+    Attributes:
+        words: Words of each class, such as "tench, Tinca tinca", by class number.
+
     Raises:
         SourceError: The kit or the images are missing; there are several splits but `split` is None; a class folder is none of
             the classes; or the counts of validation images and of their classes differ.
@@ -191,15 +194,10 @@ class ImageNetDataset(FileDataset):
         classes = read_kaggle(root) if is_kaggle else read_devkit(Path(devkit or root).absolute())
         folder = _folder_of(root / _KAGGLE_IMAGES if is_kaggle else root, split)
         files = _in_class_folders(folder, classes) or _in_one_folder(folder, classes)
-        self._words = tuple(classes.words.values())
+        self.words = tuple(classes.words.values())
         super().__init__(folder, files.names, files.labels, tuple(classes.words), *files[3:])
         if self.unlabelled and self.unlabelled[0] == len(self):
             self.unlabelled = None  # labels of the test split were never published
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Words of each class, such as "tench, Tinca tinca", by class number."""
-        return self._words
 
 
 def fits(folder: Path) -> bool:

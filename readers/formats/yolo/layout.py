@@ -156,11 +156,8 @@ def _read_list(root: Path, list_name: str) -> list[str]:
 
 
 def _is_picture(name: str) -> bool:
-    return is_image_file(name) or _ending(name) == _MPO
-
-
-def _ending(name: str) -> str:
-    return os.path.splitext(name)[1].lower()  # noqa: PTH122 - three times as fast
+    # splitext is three times as fast as Path.suffix
+    return is_image_file(name) or os.path.splitext(name)[1].lower() == _MPO  # noqa: PTH122
 
 
 class Layout(NamedTuple):

@@ -22,9 +22,11 @@ class ContentFile(io.RawIOBase):
         self._content, self._offset = content, 0
 
     def readable(self) -> bool:
+        """Return that the file can be read."""
         return True
 
     def seekable(self) -> bool:
+        """Return that `seek` works."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
@@ -41,13 +43,16 @@ class ContentFile(io.RawIOBase):
         return sought
 
     def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next bytes: `size` of them, fewer at the end of the file, or all if `size` is negative or None."""
         stop = len(self._content) if size is None or size < 0 else self._offset + size
         return bytes(self._take(stop))
 
     def readall(self) -> bytes:
+        """Return all bytes up to the end of the file, by one slice."""
         return self.read()
 
     def readinto(self, buffer: Any, /) -> int:
+        """Fill a writable buffer with the next bytes; return their number, which is smaller at the end of the file."""
         target = memoryview(buffer).cast("B")
         data = self._take(self._offset + len(target))
         target[: len(data)] = data

@@ -205,7 +205,7 @@ def test_a_writer_that_was_stopped_is_not_waited_for(path: Path) -> None:
 def test_a_child_of_a_fork_has_a_lock_of_its_own(path: Path) -> None:
     """Its parent holds one meanwhile, which the child would share with the descriptor."""
     file = open_to_add(path, HEAD)
-    with pytest.MonkeyPatch.context() as patch, file._file.locked() as held:
+    with pytest.MonkeyPatch.context() as patch, file.open_file.locked() as held:
         patch.setattr("readers.jpeg_seek_points.seek_point_file._LOCK_SECONDS", 0.01)
         child = os.fork()
         if not child:
