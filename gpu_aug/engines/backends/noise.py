@@ -10,13 +10,7 @@ from torch import Tensor
 
 from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
-from gpu_aug.engines.backends.step import (
-    Image,
-    albumentations_transform,
-    inject,
-    numpy_step,
-    torch_step,
-)
+from gpu_aug.engines.backends.step import Image, numpy_step, torch_step
 from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise
 from gpu_aug.random_fields import poisson
 from gpu_aug.upload import upload
@@ -34,14 +28,11 @@ def _noise_torch(operation: Noise, x: Tensor, params: Params) -> Tensor:
 @numpy_step
 def _noise_numpy(operation: Noise, image: Image, params: Params, row: int) -> Image:
     field = operation.field(row_of(params, row), image.shape[:2], _CPU)[0]
-    whole = field.permute(1, 2, 0).expand(image.shape).contiguous().numpy()
-    if operation.multiplies:
-        return inject(albumentations_transform("MultiplicativeNoise"), image, multiplier=whole)
-    return (
-        inject(albumentations_transform("GaussNoise"), image, noise_map=whole)
-        if operation.clamps
-        else image + whole
-    )
+    # In memory as the image: NumPy takes six times as long for arrays that lie in another order.
+    noisy = cv2.merge([*field.expand(3, *image.shape[:2]).numpy()])
+    combine = np.multiply if operation.multiplies else np.add
+    combine(image, noisy, out=noisy)
+    return np.clip(noisy, 0, 1, out=noisy) if operation.clamps else noisy
 
 
 @torch_step
@@ -56,15 +47,12 @@ def _salt_torch(operation: SaltAndPepper, x: Tensor, params: Params) -> Tensor:
 
 @numpy_step
 def _salt_numpy(operation: SaltAndPepper, image: Image, params: Params, row: int) -> Image:
-    ranks = operation.ranks(row_of(params, row), image.shape[:2], _CPU)[0, 0].numpy()
-    changed, salt = params["num_changed"][row], params["num_salt"][row]
-    result = inject(
-        albumentations_transform("SaltAndPepper"),
-        image,
-        salt_mask=ranks < salt,
-        pepper_mask=(salt <= ranks) & (ranks < changed),
-    )
-    return result.astype(image.dtype)
+    changed = operation.changed(params, row, image.shape[:2])
+    num_salt, result = params["num_salt"][row], image.copy()
+    pixels = result.reshape(-1, 3)
+    pixels[changed[:num_salt]] = 255 if image.dtype == np.uint8 else 1
+    pixels[changed[num_salt:]] = 0
+    return result
 
 
 @torch_step
