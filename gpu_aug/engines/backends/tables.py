@@ -12,7 +12,6 @@ from gpu_aug.engines.backends.step import (
     Image,
     NumpyStep,
     TorchStep,
-    albumentations_transform,
     as_bytes,
     as_float,
     host_step_torch,
@@ -178,9 +177,9 @@ def _shading_torch(operation: Shading, x: Tensor, params: Params) -> Tensor:
 @numpy_step
 def _shading_numpy(operation: Shading, image: Image, params: Params, row: int) -> Image:
     size = (image.shape[0], image.shape[1])
-    gain = operation.gain(row_of(params, row), size, _CPU)[0, 0].numpy()
-    shaded: Image = np.clip(image * gain[..., None], 0, 1)
-    return shaded
+    shaded = _spread(operation.gain(row_of(params, row), size, _CPU))
+    np.multiply(image, shaded, out=shaded)
+    return np.clip(shaded, 0, 1, out=shaded)
 
 
 @torch_step
@@ -201,13 +200,22 @@ def _plasma_numpy(
 ) -> Image:
     size = (image.shape[0], image.shape[1])
     clouds = plasma(params["key"][row : row + 1], size, operation.roughness, _CPU)
-    return inject(
-        albumentations_transform("PlasmaBrightnessContrast"),
-        image,
-        brightness_factor=float(params["brightness"][row]),
-        contrast_factor=float(params["contrast"][row]),
-        plasma_pattern=clouds[0, 0].numpy(),
-    )
+    brightness, contrast = float(params["brightness"][row]), float(params["contrast"][row])
+    # As Albumentations' apply_plasma_brightness_contrast, which adds the channels to the clouds before it computes.
+    if brightness > 0:
+        bright = _spread(clouds * brightness)
+        image = np.clip(np.add(image, bright, out=bright), 0, 1, out=bright)
+    if contrast > 0:
+        factor = clouds * contrast + 1
+        raised, rest = _spread(factor), _spread((1 - factor) * float(image.mean()))
+        np.clip(np.multiply(image, raised, out=raised), 0, 1, out=raised)
+        image = np.clip(np.add(raised, rest, out=raised), 0, 1, out=raised)
+    return image
+
+
+def _spread(plane: Tensor) -> Image:
+    """Return numbers [1, 1, H, W] for each channel of an image, [H, W, 3]; NumPy's broadcasting takes six times as long."""
+    return cv2.merge([plane[0, 0].numpy()] * 3)
 
 
 @torch_step

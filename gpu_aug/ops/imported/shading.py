@@ -229,28 +229,44 @@ def plasma(
     num_steps = max(math.ceil(math.log2(max(max(size) - 1, 1))) - 1, 0)
     grid = uniform_field(key, (1, 3, 3), device) * 2 - 1
     for step in range(num_steps):
+        if step > 0:
+            grid = _unit(grid)
         side = 2 * grid.shape[2] - 1
-        scale = float(np.float32(roughness**step))
-        noise = (uniform_field(key, (1, side, side), device, stream=step + 1) * 2 - 1) * scale
-        grid = _unit(_refined(grid, noise))
+        if step == num_steps - 1:  # the finest grid is up to four times as large as the image
+            grid = grid[:, :, : (size[0] + 3) // 2, : (size[1] + 3) // 2]
+        height, width = 2 * grid.shape[2] - 1, 2 * grid.shape[3] - 1
+        noise = uniform_field(key, (1, height, side), device, stream=step + 1)[..., :width]
+        grid = _refined(grid, (noise * 2).sub_(1).mul_(float(np.float32(roughness**step))))
     return _unit(grid[:, :, : size[0], : size[1]])
 
 
 def _refined(grid: Tensor, noise: Tensor) -> Tensor:
-    """Return the grid with a new row and a new column between any two neighbours."""
-    fine = torch.zeros_like(noise)
-    fine[:, :, ::2, ::2] = grid + noise[:, :, ::2, ::2]
-    for corners in (((0, 0), (0, 2), (2, 0), (2, 2)), ((0, 1), (1, 0), (1, 2), (2, 1))):
-        padded = F.pad(fine, (1, 1, 1, 1))
-        height, width = fine.shape[2:]
-        mean = sum(
-            padded[:, :, top : top + height, left : left + width] * 0.25 for top, left in corners
-        )
-        fine = fine + (mean + noise) * (mean > 0)
+    """Return the grid with a new row and a new column between any two neighbours.
+
+    Points of the grid have even coordinates. The method computes the points with odd coordinates from these, then those with
+    one odd coordinate from both. A neighbour beyond the border counts as 0.
+    """
+    even = grid + noise[:, :, ::2, ::2]
+    left, right = even[:, :, :, :-1], even[:, :, :, 1:]
+    corners = left[:, :, :-1] + right[:, :, :-1] + left[:, :, 1:] + right[:, :, 1:]
+    odd = _grown(corners, noise[:, :, 1::2, 1::2])
+    tall, wide = F.pad(odd, (0, 0, 1, 1)), F.pad(odd, (1, 1, 0, 0))
+    in_rows = tall[:, :, :-1] + left + right + tall[:, :, 1:]
+    in_columns = even[:, :, :-1] + wide[:, :, :, :-1] + wide[:, :, :, 1:] + even[:, :, 1:]
+    fine = torch.empty_like(noise)
+    fine[:, :, ::2, ::2], fine[:, :, 1::2, 1::2] = even, odd
+    fine[:, :, ::2, 1::2] = _grown(in_rows, noise[:, :, ::2, 1::2])
+    fine[:, :, 1::2, ::2] = _grown(in_columns, noise[:, :, 1::2, ::2])
     return fine
+
+
+def _grown(total: Tensor, noise: Tensor) -> Tensor:
+    """Return the values of new points from the sum of their four neighbours: 0 unless it is positive."""
+    mean = total.mul_(0.25)
+    return torch.where(mean > 0, mean + noise, 0)
 
 
 def _unit(field: Tensor) -> Tensor:
     """Return each field scaled to [0, 1]."""
     low, high = field.amin(dim=(2, 3), keepdim=True), field.amax(dim=(2, 3), keepdim=True)
-    return ((field - low) / (high - low).clamp(min=1e-12)).clamp_(0, 1)
+    return (field - low).div_((high - low).clamp_(min=1e-12)).clamp_(0, 1)
