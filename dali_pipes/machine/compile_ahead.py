@@ -274,8 +274,7 @@ _BYTES, _FLAGS, _WORDS = _empty(np.uint8), _empty(np.bool_), _empty(np.uint64)
 _INTS, _INT_ROWS, _SHORTS, _SHORT_ROWS = (
     _empty(dtype, num_dims) for dtype in (np.int64, np.int32) for num_dims in (1, 2)
 )
-_FLOAT_ROWS = _empty(np.float64, 2)
-_PHILOX_COUNTERS, _PHILOX_WORDS = _empty(np.uint32, 2), _empty(np.uint32)
+_FLOAT_ROWS, _COUNTERS, _PHILOX = _empty(np.float64, 2), _empty(np.uint32, 2), _empty(np.uint32)
 _IMAGE = _empty(np.uint8, 3)
 _CROP_OF_IMAGE = np.empty((2, 2, 3), np.uint8)[:, :1]  # not contiguous
 _READ_ONLY = np.frombuffer(b"\0", np.uint8)
@@ -317,7 +316,7 @@ PARTS: dict[str, tuple[Any, ...] | None] = {
         *(_SHORTS, _SHORTS, _INT_ROWS, _Records(_TOTALS)),
     ),
     "dali_pipes.jpeg.digest:digest_all": (_INT_ROWS, _WORDS),
-    "gpu_aug.draws:_philox": (_PHILOX_COUNTERS, np.uint64(0), np.uint64(0), _PHILOX_WORDS),
+    "gpu_aug.draws:_philox": (_COUNTERS, np.uint64(0), np.uint64(0), _PHILOX),
     "gpu_aug.ops.geometric.resized_crops:_first_that_fits": (
         *(_INT_ROWS, _FLOAT_ROWS, _FLOAT_ROWS, _FLOAT_ROWS, 0.0, 0.0, _INT_ROWS, _INT_ROWS),
     ),

@@ -3,6 +3,8 @@
 Kornia draws its noise itself, so batches get the noise of gpu_aug, computed in torch.
 """
 
+from typing import Any
+
 import cv2
 import numpy as np
 import torch
@@ -18,6 +20,21 @@ from gpu_aug.upload import upload
 _CPU = torch.device("cpu")  # of images that are NumPy arrays
 
 
+def combined(combine: Any, image: Image, field: Tensor, *, clamps: bool = True) -> Image:
+    """Return a new float32 image, ``combine`` of an image and of a field of numbers.
+
+    Args:
+        combine: np.add or np.multiply.
+        image: The image, float32 [H, W, 3].
+        field: The numbers, float32 [1, 1 or 3, H or 1, W or 1].
+        clamps: Whether the result is clamped to [0, 1].
+    """
+    # The field in the image's layout: NumPy takes six times as long for arrays that lie in another order.
+    result: Image = cv2.merge([*field[0].expand(3, *image.shape[:2]).numpy()])
+    combine(image, result, out=result)
+    return np.clip(result, 0, 1, out=result) if clamps else result
+
+
 @torch_step
 def _noise_torch(operation: Noise, x: Tensor, params: Params) -> Tensor:
     field = operation.field(params, (x.shape[2], x.shape[3]), x.device)
@@ -27,12 +44,9 @@ def _noise_torch(operation: Noise, x: Tensor, params: Params) -> Tensor:
 
 @numpy_step
 def _noise_numpy(operation: Noise, image: Image, params: Params, row: int) -> Image:
-    field = operation.field(row_of(params, row), image.shape[:2], _CPU)[0]
-    # In memory as the image: NumPy takes six times as long for arrays that lie in another order.
-    noisy = cv2.merge([*field.expand(3, *image.shape[:2]).numpy()])
+    field = operation.field(row_of(params, row), image.shape[:2], _CPU)
     combine = np.multiply if operation.multiplies else np.add
-    combine(image, noisy, out=noisy)
-    return np.clip(noisy, 0, 1, out=noisy) if operation.clamps else noisy
+    return combined(combine, image, field, clamps=operation.clamps)
 
 
 @torch_step
@@ -47,7 +61,8 @@ def _salt_torch(operation: SaltAndPepper, x: Tensor, params: Params) -> Tensor:
 
 @numpy_step
 def _salt_numpy(operation: SaltAndPepper, image: Image, params: Params, row: int) -> Image:
-    changed = operation.changed(params, row, image.shape[:2])
+    size, num_changed = image.shape[:2], int(params["num_changed"][row])
+    changed = operation.order(row_of(params, row), size, _CPU, num_changed)[0].numpy()
     num_salt, result = params["num_salt"][row], image.copy()
     pixels = result.reshape(-1, 3)
     pixels[changed[:num_salt]] = 255 if image.dtype == np.uint8 else 1

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
+from gpu_aug.engines.backends.noise import combined
 from gpu_aug.engines.backends.step import (
     Image,
     NumpyStep,
@@ -176,10 +177,7 @@ def _shading_torch(operation: Shading, x: Tensor, params: Params) -> Tensor:
 
 @numpy_step
 def _shading_numpy(operation: Shading, image: Image, params: Params, row: int) -> Image:
-    size = (image.shape[0], image.shape[1])
-    shaded = _spread(operation.gain(row_of(params, row), size, _CPU))
-    np.multiply(image, shaded, out=shaded)
-    return np.clip(shaded, 0, 1, out=shaded)
+    return combined(np.multiply, image, operation.gain(row_of(params, row), image.shape[:2], _CPU))
 
 
 @torch_step
@@ -198,24 +196,14 @@ def _plasma_torch(operation: PlasmaBrightnessContrast, x: Tensor, params: Params
 def _plasma_numpy(
     operation: PlasmaBrightnessContrast, image: Image, params: Params, row: int
 ) -> Image:
-    size = (image.shape[0], image.shape[1])
-    clouds = plasma(params["key"][row : row + 1], size, operation.roughness, _CPU)
+    clouds = plasma(params["key"][row : row + 1], image.shape[:2], operation.roughness, _CPU)
     brightness, contrast = float(params["brightness"][row]), float(params["contrast"][row])
-    # As Albumentations' apply_plasma_brightness_contrast, which adds the channels to the clouds before it computes.
     if brightness > 0:
-        bright = _spread(clouds * brightness)
-        image = np.clip(np.add(image, bright, out=bright), 0, 1, out=bright)
+        image = combined(np.add, image, clouds * brightness)
     if contrast > 0:
-        factor = clouds * contrast + 1
-        raised, rest = _spread(factor), _spread((1 - factor) * float(image.mean()))
-        np.clip(np.multiply(image, raised, out=raised), 0, 1, out=raised)
-        image = np.clip(np.add(raised, rest, out=raised), 0, 1, out=raised)
+        factor, mean = clouds * contrast + 1, float(image.mean())
+        image = combined(np.add, combined(np.multiply, image, factor), (1 - factor) * mean)
     return image
-
-
-def _spread(plane: Tensor) -> Image:
-    """Return numbers [1, 1, H, W] for each channel of an image, [H, W, 3]; NumPy's broadcasting takes six times as long."""
-    return cv2.merge([plane[0, 0].numpy()] * 3)
 
 
 @torch_step

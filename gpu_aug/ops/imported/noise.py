@@ -3,6 +3,7 @@
 As in noise/noise.py, the host draws a key per image, from which the device generates the noise.
 """
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Literal
@@ -23,8 +24,6 @@ from gpu_aug.random_fields import normal_field, uniform_field
 from gpu_aug.upload import upload
 
 __all__ = ["ISONoise", "SaltAndPepper", "ShotNoise", "Spatter", "Superpixels"]
-
-_CPU = torch.device("cpu")  # of images that are NumPy arrays
 
 
 @dataclass(frozen=True)
@@ -71,36 +70,28 @@ class SaltAndPepper(Operation):
             "num_salt": (num * drawn["salt_vs_pepper"]).astype(np.int64),
         }
 
+    def order(self, params: Params, size: Size, device: torch.device, count: int) -> Tensor:
+        """Return the first ``count`` pixels of a random order, int64 [B, count]: their indices among all H * W.
+
+        The first ones become white, the next ones black.
+        """
+        field = uniform_field(params["key"], (math.prod(size),), device)
+        if device.type != "cpu":
+            return field.argsort(dim=1, stable=True)[:, :count]
+        return torch.from_numpy(np.stack([_smallest(numbers, count) for numbers in field.numpy()]))
+
     def ranks(self, params: Params, size: Size, device: torch.device) -> Tensor:
-        """Return a random order of the pixels, int64 [B, 1, H, W]: the rank of each pixel.
-
-        Pixels with the smallest ranks become white, the next ones black.
-        """
-        height, width = size
-        field = uniform_field(params["key"], (height * width,), device)
-        if device.type == "cpu":
-            rows = [_smallest(numbers, len(numbers)) for numbers in field.numpy()]
-            order = torch.from_numpy(np.stack(rows))
-        else:
-            order = field.argsort(dim=1, stable=True)
-        ranks = torch.arange(height * width, device=device).expand_as(order)
-        return torch.empty_like(order).scatter_(1, order, ranks).view(-1, 1, height, width)
-
-    def changed(self, params: Params, row: int, size: Size) -> NDArray[np.int64]:
-        """Return the pixels of one image with ranks below ``num_changed``, in the order of ``ranks``, int64 [num_changed].
-
-        A pixel is given as its index in the image of H * W pixels.
-        """
-        key, num = params["key"][row : row + 1], int(params["num_changed"][row])
-        return _smallest(uniform_field(key, (size[0] * size[1],), _CPU)[0].numpy(), num)
+        """Return the rank of each pixel in the random order, int64 [B, 1, H, W]."""
+        order = self.order(params, size, device, math.prod(size))
+        ranks = torch.arange(order.shape[1], device=device).expand_as(order)
+        return torch.empty_like(order).scatter_(1, order, ranks).view(-1, 1, *size)
 
 
 def _smallest(numbers: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Return the indices of the smallest uniform numbers [N], in ascending order; of equal numbers the first comes first."""
-    chosen = np.arange(len(numbers))
-    if count < len(numbers):  # sorting some percent of them takes little time
-        chosen = np.flatnonzero(numbers <= np.partition(numbers, count)[count])
-    # Sorting integers that contain their indices takes a tenth of the time of a stable sort.
+    """Return the indices of the smallest of N uniform numbers in ascending order; of equal numbers the first comes first."""
+    last = min(count, len(numbers) - 1)
+    chosen = np.flatnonzero(numbers <= np.partition(numbers, last)[last])
+    # Sorting whole numbers with their indices in them takes a tenth of the time of a stable sort.
     whole = (numbers[chosen] * 2.0**24).astype(np.int64) << 32 | chosen
     whole.sort()
     return whole[:count] & 0xFFFFFFFF
