@@ -32,7 +32,7 @@ serve()
 """
 
 _PLAIN, _FULL = (f"gpu_aug.engines.fused.cpu.passes:{name}" for name in ("run_plain", "run"))
-_RESIZE = "gpu_aug.resampling.bilinear:resize_into"
+_RESIZE, _NORMAL = "gpu_aug.resampling.bilinear:resize_into", "gpu_aug.random_fields:_make_normal"
 # Operations that the smaller of the two fused functions supports: most recipes need only these, and it compiles faster.
 _PLAIN_STEPS = {
     *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
@@ -51,10 +51,12 @@ _JPEG_PARTS = (
     "dali_pipes.jpeg.mcus:read_mcus",
 )
 _RECIPE_PARTS = ("gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose")
-# Only these operations call a compiled function besides those that all recipes need.
+# These operations call a compiled function besides those that all recipes need; rarer ones with normal noise compile theirs at
+# its first call.
 _PARTS_OF_STEPS = {
     "RandomResizedCrop": "gpu_aug.ops.geometric.resized_crops:_first_that_fits",
     "ColorJitter": "gpu_aug.engines.fused.compile.stages:_write_factors",
+    **dict.fromkeys(("GaussianNoise", "GaussNoise"), _NORMAL),
 }
 # What progressive JPEGs need besides `_JPEG_PARTS`. The last one is stored last: it stands for all.
 _PROGRESSIVE = (
@@ -274,7 +276,7 @@ _BYTES, _FLAGS, _WORDS = _empty(np.uint8), _empty(np.bool_), _empty(np.uint64)
 _INTS, _INT_ROWS, _SHORTS, _SHORT_ROWS = (
     _empty(dtype, num_dims) for dtype in (np.int64, np.int32) for num_dims in (1, 2)
 )
-_FLOAT_ROWS, _PHILOX_ROWS = _empty(np.float64, 2), _empty(np.uint32, 2)
+_FLOAT_ROWS, _COUNTERS, _PHILOX = _empty(np.float64, 2), _empty(np.uint32, 2), _empty(np.uint32)
 _IMAGE = _empty(np.uint8, 3)
 _CROP_OF_IMAGE = np.empty((2, 2, 3), np.uint8)[:, :1]  # not contiguous
 _READ_ONLY = np.frombuffer(b"\0", np.uint8)
@@ -316,7 +318,8 @@ PARTS: dict[str, tuple[Any, ...] | None] = {
         *(_SHORTS, _SHORTS, _INT_ROWS, _Records(_TOTALS)),
     ),
     "dali_pipes.jpeg.digest:digest_all": (_INT_ROWS, _WORDS),
-    "gpu_aug.draws:_philox": (_PHILOX_ROWS, np.uint64(0), np.uint64(0), _PHILOX_ROWS),
+    "gpu_aug.draws:_philox": (_COUNTERS, np.uint64(0), np.uint64(0), _PHILOX),
+    _NORMAL: (_empty(np.float32),),
     "gpu_aug.ops.geometric.resized_crops:_first_that_fits": (
         *(_INT_ROWS, _FLOAT_ROWS, _FLOAT_ROWS, _FLOAT_ROWS, 0.0, 0.0, _INT_ROWS, _INT_ROWS),
     ),

@@ -3,6 +3,8 @@
 Kornia draws its noise itself, so batches get the noise of gpu_aug, computed in torch.
 """
 
+from typing import Any
+
 import cv2
 import numpy as np
 import torch
@@ -10,18 +12,27 @@ from torch import Tensor
 
 from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
-from gpu_aug.engines.backends.step import (
-    Image,
-    albumentations_transform,
-    inject,
-    numpy_step,
-    torch_step,
-)
+from gpu_aug.engines.backends.step import Image, numpy_step, torch_step
 from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise
 from gpu_aug.random_fields import poisson
 from gpu_aug.upload import upload
 
 _CPU = torch.device("cpu")  # of images that are NumPy arrays
+
+
+def combined(combine: Any, image: Image, field: Tensor, *, clamps: bool = True) -> Image:
+    """Return a new float32 image, ``combine`` of an image and of a field of numbers.
+
+    Args:
+        combine: np.add or np.multiply.
+        image: The image, float32 [H, W, 3].
+        field: The numbers, float32 [1, 1 or 3, H or 1, W or 1].
+        clamps: Whether the result is clamped to [0, 1].
+    """
+    # The field in the layout of the image: without the copy, NumPy takes four times as long.
+    result: Image = cv2.merge([*field[0].expand(3, *image.shape[:2]).numpy()])
+    combine(image, result, out=result)
+    return np.clip(result, 0, 1, out=result) if clamps else result
 
 
 @torch_step
@@ -33,15 +44,9 @@ def _noise_torch(operation: Noise, x: Tensor, params: Params) -> Tensor:
 
 @numpy_step
 def _noise_numpy(operation: Noise, image: Image, params: Params, row: int) -> Image:
-    field = operation.field(row_of(params, row), image.shape[:2], _CPU)[0]
-    whole = field.permute(1, 2, 0).expand(image.shape).contiguous().numpy()
-    if operation.multiplies:
-        return inject(albumentations_transform("MultiplicativeNoise"), image, multiplier=whole)
-    return (
-        inject(albumentations_transform("GaussNoise"), image, noise_map=whole)
-        if operation.clamps
-        else image + whole
-    )
+    field = operation.field(row_of(params, row), image.shape[:2], _CPU)
+    combine = np.multiply if operation.multiplies else np.add
+    return combined(combine, image, field, clamps=operation.clamps)
 
 
 @torch_step
@@ -56,15 +61,13 @@ def _salt_torch(operation: SaltAndPepper, x: Tensor, params: Params) -> Tensor:
 
 @numpy_step
 def _salt_numpy(operation: SaltAndPepper, image: Image, params: Params, row: int) -> Image:
-    ranks = operation.ranks(row_of(params, row), image.shape[:2], _CPU)[0, 0].numpy()
-    changed, salt = params["num_changed"][row], params["num_salt"][row]
-    result = inject(
-        albumentations_transform("SaltAndPepper"),
-        image,
-        salt_mask=ranks < salt,
-        pepper_mask=(salt <= ranks) & (ranks < changed),
-    )
-    return result.astype(image.dtype)
+    size, num_changed = image.shape[:2], int(params["num_changed"][row])
+    changed = operation.order(row_of(params, row), size, _CPU, num_changed)[0].numpy()
+    num_salt, result = params["num_salt"][row], image.copy()
+    pixels = result.reshape(-1, 3)
+    pixels[changed[:num_salt]] = 255 if image.dtype == np.uint8 else 1
+    pixels[changed[num_salt:]] = 0
+    return result
 
 
 @torch_step

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
+from gpu_aug.engines.backends.noise import combined
 from gpu_aug.engines.backends.step import (
     Image,
     NumpyStep,
     TorchStep,
-    albumentations_transform,
     as_bytes,
     as_float,
     host_step_torch,
@@ -177,10 +177,7 @@ def _shading_torch(operation: Shading, x: Tensor, params: Params) -> Tensor:
 
 @numpy_step
 def _shading_numpy(operation: Shading, image: Image, params: Params, row: int) -> Image:
-    size = (image.shape[0], image.shape[1])
-    gain = operation.gain(row_of(params, row), size, _CPU)[0, 0].numpy()
-    shaded: Image = np.clip(image * gain[..., None], 0, 1)
-    return shaded
+    return combined(np.multiply, image, operation.gain(row_of(params, row), image.shape[:2], _CPU))
 
 
 @torch_step
@@ -199,15 +196,14 @@ def _plasma_torch(operation: PlasmaBrightnessContrast, x: Tensor, params: Params
 def _plasma_numpy(
     operation: PlasmaBrightnessContrast, image: Image, params: Params, row: int
 ) -> Image:
-    size = (image.shape[0], image.shape[1])
-    clouds = plasma(params["key"][row : row + 1], size, operation.roughness, _CPU)
-    return inject(
-        albumentations_transform("PlasmaBrightnessContrast"),
-        image,
-        brightness_factor=float(params["brightness"][row]),
-        contrast_factor=float(params["contrast"][row]),
-        plasma_pattern=clouds[0, 0].numpy(),
-    )
+    clouds = plasma(params["key"][row : row + 1], image.shape[:2], operation.roughness, _CPU)
+    brightness, contrast = float(params["brightness"][row]), float(params["contrast"][row])
+    if brightness > 0:
+        image = combined(np.add, image, clouds * brightness)
+    if contrast > 0:
+        factor, mean = clouds * contrast + 1, float(image.mean())
+        image = combined(np.add, combined(np.multiply, image, factor), (1 - factor) * mean)
+    return image
 
 
 @torch_step

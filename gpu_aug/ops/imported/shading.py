@@ -119,21 +119,22 @@ class Illumination(Shading):
             y = torch.linspace(0, 1, height, device=device)[:, None]
             x = torch.linspace(0, 1, width, device=device)
             along, down, start = per_image(params["slope"], device)
-            gradient = along * x + (down * y + start)
-            gradient = torch.where(intensity < 0, 1 - gradient, gradient)
-            return gradient * (2 * intensity.abs()) + (1 - intensity.abs())
+            turned = (intensity < 0).float()  # there, the gradient is 1 - gradient
+            gradient = (along * x + (down * y + start)).mul_(1 - 2 * turned).add_(turned)
+            return gradient.mul_(2 * intensity.abs()).add_(1 - intensity.abs())
         y = torch.arange(height, device=device, dtype=torch.float32)[:, None]
         x = torch.arange(width, device=device, dtype=torch.float32)
         if self.mode == "corner":
             [corner] = per_image(params["corner"], device)
             right, below = (corner == 1) | (corner == 2), corner >= 2
             x, y = torch.where(right, width - 1 - x, x), torch.where(below, height - 1 - y, y)
-            distance = (x.square() + y.square()).sqrt()
-            return 1 - distance * (intensity / math.hypot(height, width))
+            distance = (x.square() + y.square()).sqrt_()
+            return distance.mul_(-intensity / math.hypot(height, width)).add_(1)
         center_x, center_y = per_image(params["center"], device)
         [sigma] = per_image(params["sigma"], device)
         square = (x - width * center_x).square() + (y - height * center_y).square()
-        return 1 + intensity * torch.exp(-square / (2 * (max(size) * sigma).square()))
+        # In place: memory for a new field takes as long as a step of the computation.
+        return square.div_(-2 * (max(size) * sigma).square()).exp_().mul_(intensity).add_(1)
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class PlasmaShadow(Shading):
     def gain(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return the brightness maps, float32 [n, 1, H, W]; 1 changes nothing."""
         [intensity] = per_image(params["intensity"], device)
-        return 1 - plasma(params["key"], size, self.roughness, device) * intensity
+        return plasma(params["key"], size, self.roughness, device).mul_(-intensity).add_(1)
 
 
 @dataclass(frozen=True)
@@ -229,28 +230,47 @@ def plasma(
     num_steps = max(math.ceil(math.log2(max(max(size) - 1, 1))) - 1, 0)
     grid = uniform_field(key, (1, 3, 3), device) * 2 - 1
     for step in range(num_steps):
-        side = 2 * grid.shape[2] - 1
-        scale = float(np.float32(roughness**step))
-        noise = (uniform_field(key, (1, side, side), device, stream=step + 1) * 2 - 1) * scale
-        grid = _unit(_refined(grid, noise))
+        # The sides of the finest grid have up to twice the length of the image's longer side.
+        if step == num_steps - 1:
+            grid = grid[:, :, : (size[0] + 3) // 2, : (size[1] + 3) // 2]
+        height, width = 2 * grid.shape[2] - 1, 2 * grid.shape[3] - 1
+        rows = uniform_field(key, (1, height, 2 ** (step + 2) + 1), device, stream=step + 1)
+        noise = (rows[..., :width] * 2).sub_(1)
+        grid = _unit(_refined(grid, noise.mul_(float(np.float32(roughness**step)))))
     return _unit(grid[:, :, : size[0], : size[1]])
 
 
 def _refined(grid: Tensor, noise: Tensor) -> Tensor:
-    """Return the grid with a new row and a new column between any two neighbours."""
-    fine = torch.zeros_like(noise)
-    fine[:, :, ::2, ::2] = grid + noise[:, :, ::2, ::2]
-    for corners in (((0, 0), (0, 2), (2, 0), (2, 2)), ((0, 1), (1, 0), (1, 2), (2, 1))):
-        padded = F.pad(fine, (1, 1, 1, 1))
-        height, width = fine.shape[2:]
-        mean = sum(
-            padded[:, :, top : top + height, left : left + width] * 0.25 for top, left in corners
-        )
-        fine = fine + (mean + noise) * (mean > 0)
+    """Return the grid with a new row and a new column between any two neighbours.
+
+    Points of the grid have even coordinates. The method computes the points with odd coordinates from these, then those with
+    one odd coordinate from both. A neighbour beyond the border counts as 0.
+    """
+    even = grid + noise[:, :, ::2, ::2]
+    left, right = even[:, :, :, :-1], even[:, :, :, 1:]
+    odd = _grown(
+        left[:, :, :-1] + right[:, :, :-1] + left[:, :, 1:] + right[:, :, 1:],
+        noise[:, :, 1::2, 1::2],
+    )
+    tall, wide = F.pad(odd, (0, 0, 1, 1)), F.pad(odd, (1, 1, 0, 0))
+    fine = torch.empty_like(noise)
+    fine[:, :, ::2, ::2], fine[:, :, 1::2, 1::2] = even, odd
+    fine[:, :, ::2, 1::2] = _grown(
+        tall[:, :, :-1] + left + right + tall[:, :, 1:], noise[:, :, ::2, 1::2]
+    )
+    fine[:, :, 1::2, ::2] = _grown(
+        even[:, :, :-1] + wide[:, :, :, :-1] + wide[:, :, :, 1:] + even[:, :, 1:],
+        noise[:, :, 1::2, ::2],
+    )
     return fine
+
+
+def _grown(total: Tensor, noise: Tensor) -> Tensor:
+    """Return new points: the mean of their four neighbours, whose sum is ``total``, plus noise; 0 unless the mean is positive."""
+    return torch.where(total > 0, total * 0.25 + noise, 0)
 
 
 def _unit(field: Tensor) -> Tensor:
     """Return each field scaled to [0, 1]."""
     low, high = field.amin(dim=(2, 3), keepdim=True), field.amax(dim=(2, 3), keepdim=True)
-    return ((field - low) / (high - low).clamp(min=1e-12)).clamp_(0, 1)
+    return (field - low).div_((high - low).clamp_(min=1e-12)).clamp_(0, 1)

@@ -27,6 +27,7 @@ from dali_pipes.monitoring.recorder import Recorder
 from gpu_aug import (
     ColorJitter,
     Draws,
+    GaussianNoise,
     HorizontalFlip,
     Normalize,
     RandomAffine,
@@ -56,6 +57,7 @@ WHOLE = f"{RESIZE}:whole"
 CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
 JITTER = Recipe([CROP, ColorJitter(0.4, 0.4, 0.4, 0.1)])
+NOISY = Recipe([CROP, GaussianNoise()])
 FRAMES = "dali_pipes.video.yuv:write_rgb"
 CHECKS = "dali_pipes.jpeg.decode:check_files"
 PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
@@ -65,6 +67,7 @@ DIGESTS, KNOWN = (
 )
 READS = "dali_pipes.stages.read_kernel:read_images"
 PHILOX, CROPS = "gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose"
+NORMAL = "gpu_aug.random_fields:_make_normal"
 TRIES = "gpu_aug.ops.geometric.resized_crops:_first_that_fits"
 FACTORS = "gpu_aug.engines.fused.compile.stages:_write_factors"
 RECORDS = "gpu_aug.engines.fused.triton.record:_write_records"
@@ -150,6 +153,7 @@ def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS}),
         (judge, PLAIN, {CHECKS}),
         (draw, JITTER, {PHILOX, CROPS, TRIES, FACTORS}),
+        (draw, NOISY, {PHILOX, NORMAL}),
         (augment_on_gpu, JITTER, {RECORDS}),
     ],
 )
@@ -197,19 +201,25 @@ def test_all_parts_are_compared() -> None:
         *UNITS,
         *(ROWS, RESIZE, WHOLE, CHECKS, FRAMES),
         *(PLAN, DIGESTS, KNOWN, READS),
-        *(PHILOX, CROPS, TRIES, FACTORS, RECORDS),
+        *(PHILOX, CROPS, TRIES, FACTORS, RECORDS, NORMAL),
     }
     assert [name for name, arguments in warm.PARTS.items() if arguments is None] == UNITS
     for name in UNITS:
         assert address_of_symbol(warm._find(name).unit.name)
 
 
-@pytest.mark.parametrize("recipe", [PLAIN, FULL, JITTER])
-def test_what_a_recipe_needs(recipe: Recipe) -> None:
+@pytest.mark.parametrize(
+    ("recipe", "own", "function"),
+    [
+        (PLAIN, [TRIES], "run_plain"),
+        (FULL, [TRIES], "run"),
+        (JITTER, [TRIES, FACTORS], "run_plain"),
+        (NOISY, [TRIES, NORMAL], "run"),
+    ],
+)
+def test_what_a_recipe_needs(recipe: Recipe, own: list[str], function: str) -> None:
     """The smaller function of passes if that suffices, and the functions of the recipe's operations."""
-    function = "run" if recipe is FULL else "run_plain"
-    factors = [FACTORS] if recipe is JITTER else []
-    expected = [TRIES, *factors, PHILOX, CROPS, f"{PASSES}:{function}"]
+    expected = [*own, PHILOX, CROPS, f"{PASSES}:{function}"]
     assert warm.names_needed_by([recipe], False) == [RESIZE, *expected]
     assert warm.names_needed_by([recipe], True)[-len(expected) :] == expected
     assert warm.names_needed_by([], False) == [RESIZE]

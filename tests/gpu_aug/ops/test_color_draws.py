@@ -7,6 +7,7 @@ import albumentations as A
 import numpy as np
 import pytest
 import torch
+from albumentations.augmentations.pixel.functional import generate_plasma_pattern
 from torchvision.transforms import v2
 
 from gpu_aug import (
@@ -23,6 +24,7 @@ from gpu_aug.ops.operation import Operation
 from tests.support.engines import render
 from tests.support.laws import albumentations_draws, apart, imported
 from tests.support.laws import draw as draw_some
+from tests.support.rows.colour import Replay
 
 NUM_DRAWS = 2000
 SIZE = (61, 64)  # OpenCV's 8-bit HSV rounds otherwise behind the last whole 32 columns
@@ -312,6 +314,19 @@ def test_plasma_draws_as_albumentations(image):
     for name in ("brightness", "contrast"):
         values = np.array([sample[f"{name}_factor"] for sample in samples])
         assert apart(drawn[name], values) < 1
+
+
+@pytest.mark.parametrize("roughness", [0.5, 3.0])
+@pytest.mark.parametrize("size", [(2, 3), (3, 3), (4, 5), (33, 20), (34, 66), (61, 64), (130, 37)])
+def test_plasma_is_the_pattern_of_albumentations(size, roughness):
+    """The clouds are those that Albumentations makes of our numbers, for images of all shapes."""
+    keys = np.array([[7, 1], [8, 2]], np.uint32)
+    clouds = plasma(keys, size, roughness, torch.device("cpu"))[:, 0].numpy()
+    theirs, other = (generate_plasma_pattern(size, roughness, Replay(key)) for key in keys)
+
+    np.testing.assert_allclose(clouds[0], theirs, atol=2e-6)
+    np.testing.assert_allclose(clouds[1], other, atol=2e-6)
+    assert np.abs(clouds[0] - other).max() > 1e-2
 
 
 def test_photometric_distort_draws_as_torchvision():

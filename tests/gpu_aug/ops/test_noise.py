@@ -15,7 +15,15 @@ from gpu_aug import (
     ShotNoise,
 )
 from gpu_aug.draws import philox4x32, uniforms
-from gpu_aug.random_fields import _philox_torch, keys, normal_field, poisson, uniform_field
+from gpu_aug.ops.imported.noise import _smallest
+from gpu_aug.random_fields import (
+    _make_normal,
+    _philox_torch,
+    keys,
+    normal_field,
+    poisson,
+    uniform_field,
+)
 from tests.support.laws import draw
 
 CPU = torch.device("cpu")
@@ -38,14 +46,16 @@ def normal_cumulated(values: torch.Tensor) -> np.ndarray:
     return torch.special.ndtr(values.flatten().double().sort().values).numpy()
 
 
-def test_uniform_fields_are_philox():
-    """The numbers are the upper 24 bits of Philox's words for counters (i, 0, 0, stream)."""
-    field = uniform_field(KEYS, SHAPE, CPU, stream=7)
+@pytest.mark.parametrize("shape", [SHAPE, (5, 7), (3, 200, 201)])
+def test_uniform_fields_are_philox(shape):
+    """The numbers are the upper 24 bits of Philox's words for counters (i, 0, 0, stream), also in fields of several chunks."""
+    field = uniform_field(KEYS, shape, CPU, stream=7)
 
-    counter = np.zeros((4, NUM // 4), np.uint32)
-    counter[0], counter[3] = np.arange(NUM // 4), 7
+    num = math.prod(shape)
+    counter = np.zeros((4, -(-num // 4)), np.uint32)
+    counter[0], counter[3] = np.arange(counter.shape[1]), 7
     for row, key in zip(field, KEYS, strict=True):
-        words = philox4x32(counter, key).T.reshape(SHAPE)
+        words = philox4x32(counter, key).T.ravel()[:num].reshape(shape)
         np.testing.assert_array_equal(row.numpy(), (words >> 8) * 2.0**-24)
 
 
@@ -78,6 +88,29 @@ def test_a_field_does_not_depend_on_the_batch(field, shape):
     for row in range(len(KEYS)):
         assert torch.equal(field(KEYS[row : row + 1], shape, CPU)[0], together[row])
     assert torch.equal(field(KEYS[::-1], shape, CPU), together.flip(0))
+
+
+def polar(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The normal numbers that the method of Box and Muller makes of uniform numbers, interleaved, in float64."""
+    radius, angle = np.sqrt(-2 * np.log(u + 2.0**-24)), 2 * np.pi * v
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1).ravel()
+
+
+def test_normal_numbers_are_those_of_the_formula():
+    """They are rounded from float64, also at both ends of the logarithm and at each eighth of a turn."""
+    step = 2.0**-24
+    ends = [0, step, 0.25 - step, 0.5 - step, 0.5, 0.70710678 - step, 0.75, 1 - 2 * step, 1 - step]
+    turns = [max(eighth / 8 + away * step, 0) for eighth in range(8) for away in (-1, 0, 1)]
+    u, v = (grid.ravel() for grid in np.meshgrid(ends, [*turns, 1 - step]))
+    u, v = np.floor(u / step) * step, v.astype(np.float64)
+    numbers = np.stack([u, v], axis=-1).astype(np.float32).ravel()
+    _make_normal(numbers)
+    field, pairs = (make(KEYS, (3, 100, 101), CPU) for make in (normal_field, uniform_field))
+
+    np.testing.assert_allclose(numbers, polar(u, v), rtol=1e-7, atol=1e-14)
+    pairs = pairs.flatten().double().numpy().reshape(-1, 2).T
+    np.testing.assert_allclose(field.flatten().numpy(), polar(*pairs), rtol=1e-7, atol=1e-14)
+    assert not np.allclose(numbers, polar(u, v + step), rtol=1e-7, atol=1e-14)
 
 
 def test_normal_numbers_are_normal():
@@ -172,3 +205,17 @@ def test_salt_and_pepper_is_a_random_order():
     assert torch.equal(ranks.sort(dim=1).values, torch.arange(3000).expand(40, 3000))
     first = ranks.argmin(dim=1)
     assert len(first.unique()) > 35
+
+
+@pytest.mark.parametrize("count", [0, 1, 40, 299, 300])
+def test_salt_and_pepper_takes_the_first_pixels_of_the_order(count):
+    """The first pixels are those of a stable sort of the numbers, also if numbers are equal."""
+    operation = SaltAndPepper()
+    drawn = draw(operation, (15, 20), 3)
+    numbers = uniform_field(drawn["key"], (300,), CPU).numpy()
+    equal = np.floor(numbers[0] * 8) / 8
+
+    order = operation.order(drawn, (15, 20), CPU, count).numpy()
+    np.testing.assert_array_equal(order, numbers.argsort(axis=1, kind="stable")[:, :count])
+    expected = equal.argsort(kind="stable")[:count]
+    np.testing.assert_array_equal(_smallest(equal.astype(np.float32), count), expected)
