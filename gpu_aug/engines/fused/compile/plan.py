@@ -17,8 +17,10 @@ from gpu_aug.engines.fused.compile.other_engines import (
     prepare_step,
 )
 from gpu_aug.engines.fused.compile.pending import Pending
+from gpu_aug.engines.fused.compile.program import Stage
 from gpu_aug.engines.fused.compile.stages import NO_STAGES, Columns, Stages, stages
 from gpu_aug.ops import Operation
+from gpu_aug.ops.color.lookup_tables import HistogramTable
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp
 from gpu_aug.recipe import Recipe
 
@@ -117,6 +119,37 @@ class OtherStep:
 
 
 @dataclass(frozen=True, slots=True)
+class HistogramStage:
+    """An operation on the CPU whose table needs the histogram of the image: only that is counted before the next pass.
+
+    Attributes:
+        operation: The operation.
+        stage: Index of its stage, a TABLE.
+    """
+
+    operation: HistogramTable
+    stage: int
+    by: str = ""
+
+    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
+        """Add the operation to the programs of a batch; see Part."""
+        from gpu_aug.engines.backends.step import as_bytes
+        from gpu_aug.engines.backends.tables import histograms_numpy
+
+        rows = params["apply"]
+        reasons = {"{name} counts the values of all pixels": rows}
+        pending.split(self.operation, rows, reasons, torch.uint8 if is_whole else None)
+        counts = np.zeros((len(rows), 3, 256), np.int64)
+        for row in np.flatnonzero(rows):
+            counts[row] = histograms_numpy(as_bytes(pending.images[row].numpy()))
+        tables = self.operation.tables(torch.from_numpy(counts)).numpy()
+        pending.program.codes[rows, self.stage] = Stage.TABLE
+        number = pending.add_tables(tables.astype(np.float32) / np.float32(255))
+        pending.program.values[rows, self.stage, 0] = number
+        pending.staged |= rows
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """How each operation of the batch stage is carried out.
 
@@ -124,13 +157,13 @@ class Plan:
         parts: The operations in order, each with what carries it out.
         num_uint8: How many leading operations map 8-bit integers to 8-bit integers.
         num_stages: Number of stages of all parts.
-        asks_others: Whether some part is a step of another engine.
+        reads_images: Whether some part reads images before the last pass: a step of another engine, or a histogram.
     """
 
     parts: tuple[Part, ...]
     num_uint8: int
     num_stages: int
-    asks_others: bool
+    reads_images: bool
 
 
 def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
@@ -147,13 +180,16 @@ def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
             made = made or NO_STAGES
             parts.append(Fused(operation, made, first, exact, moves))
             first += made.num
+        elif isinstance(operation, HistogramTable) and device.type == "cpu":
+            parts.append(HistogramStage(operation, first))
+            first += 1
         elif isinstance(operation, MixUp | CutMix):
             parts.append(Mixed(operation))
         else:
             prepare = prepare_mixing if isinstance(operation, Mixing) else prepare_step
             parts.append(OtherStep(operation, *prepare(operation, device)))
-    asks_others = any(part.by for part in parts)
-    return Plan(tuple(parts), num_uint8(recipe.batch_leaves), first, asks_others)
+    reads_images = any(part.by or isinstance(part, HistogramStage) for part in parts)
+    return Plan(tuple(parts), num_uint8(recipe.batch_leaves), first, reads_images)
 
 
 def add_parts(plan: Plan, pending: Pending, draws: Draws, *, is_uint8: bool) -> None:
