@@ -89,12 +89,10 @@ class PreparedPrograms:
             fields["back"] = back = fields["back"].copy()
             back[0, 2] *= width
             back[0, 5] *= height
-            fields["view"] = np.empty((1, 4), np.int32)
-            fields["view"][0] = 0, 0, height, width
-            fields["size"] = np.empty((1, 2), np.int32)
-            fields["size"][0] = out.shape[:2]
-        program, dtype = Program(**fields), self._dtypes[_TORCH[out.dtype]]
-        self._run_single(program, image, out, dtype, self._needs[row])
+            fields["view"] = np.array([[0, 0, height, width]], np.int32)
+            fields["size"] = np.array([out.shape[:2]], np.int32)
+        dtype = self._dtypes[_TORCH[out.dtype]]
+        self._run_single(Program(**fields), image, out, dtype, self._needs[row])
 
 
 def prepare(plan: Plan, draws: Draws, *, fit_all: bool = False) -> PreparedPrograms | None:

@@ -17,7 +17,6 @@ from gpu_aug.engines.fused.compile.other_engines import (
     prepare_step,
 )
 from gpu_aug.engines.fused.compile.pending import Pending
-from gpu_aug.engines.fused.compile.program import Stage
 from gpu_aug.engines.fused.compile.stages import NO_STAGES, Columns, Stages, stages
 from gpu_aug.ops import Operation
 from gpu_aug.ops.color.lookup_tables import HistogramTable
@@ -65,11 +64,14 @@ class Fused:
     moves: bool
     by: str = ""
 
-    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:  # noqa: ARG002
+    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
         """Add the operation to the programs of a batch; see Part."""
+        rows = params["apply"]
+        if isinstance(self.operation, HistogramTable):
+            reasons = {"{name} counts the values of all pixels": rows}
+            pending.split(self.operation, rows, reasons, torch.uint8 if is_whole else None)
         if self.moves:
             move(self.operation, pending, params, exact=self.exact)
-        rows = params["apply"]
         if not self.stages.num or not rows.any():
             return
         own = slice(self.first, self.first + self.stages.num)
@@ -119,37 +121,6 @@ class OtherStep:
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramStage:
-    """An operation on the CPU whose table needs the histogram of the image: only that is counted before the next pass.
-
-    Attributes:
-        operation: The operation.
-        stage: Index of its stage, a TABLE.
-    """
-
-    operation: HistogramTable
-    stage: int
-    by: str = ""
-
-    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
-        """Add the operation to the programs of a batch; see Part."""
-        from gpu_aug.engines.backends.step import as_bytes
-        from gpu_aug.engines.backends.tables import histograms_numpy
-
-        rows = params["apply"]
-        reasons = {"{name} counts the values of all pixels": rows}
-        pending.split(self.operation, rows, reasons, torch.uint8 if is_whole else None)
-        counts = np.zeros((len(rows), 3, 256), np.int64)
-        for row in np.flatnonzero(rows):
-            counts[row] = histograms_numpy(as_bytes(pending.images[row].numpy()))
-        tables = self.operation.tables(torch.from_numpy(counts)).numpy()
-        pending.program.codes[rows, self.stage] = Stage.TABLE
-        number = pending.add_tables(tables.astype(np.float32) / np.float32(255))
-        pending.program.values[rows, self.stage, 0] = number
-        pending.staged |= rows
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """How each operation of the batch stage is carried out.
 
@@ -176,19 +147,18 @@ def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
     first = 0
     for operation in recipe.batch_leaves:
         made, moves = stages(operation), can_move(operation)
+        if isinstance(operation, HistogramTable) and device.type != "cpu":
+            made = None  # counting there would wait for the device
         if made is not None or moves:
             made = made or NO_STAGES
             parts.append(Fused(operation, made, first, exact, moves))
             first += made.num
-        elif isinstance(operation, HistogramTable) and device.type == "cpu":
-            parts.append(HistogramStage(operation, first))
-            first += 1
         elif isinstance(operation, MixUp | CutMix):
             parts.append(Mixed(operation))
         else:
             prepare = prepare_mixing if isinstance(operation, Mixing) else prepare_step
             parts.append(OtherStep(operation, *prepare(operation, device)))
-    reads_images = any(part.by or isinstance(part, HistogramStage) for part in parts)
+    reads_images = any(part.by or isinstance(part.operation, HistogramTable) for part in parts)
     return Plan(tuple(parts), num_uint8(recipe.batch_leaves), first, reads_images)
 
 

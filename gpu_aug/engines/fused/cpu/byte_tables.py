@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.cgutils import get_or_insert_function
@@ -25,8 +24,8 @@ _BYTES, _FLAGS, _LONG = (
 def _map_blocks() -> Any:
     """Return a compiled function that maps bytes in registers.
 
-    That function takes the addresses of the bytes and of the results, the count of bytes, at least _BLOCK, and the address of the
-    tables; see `map_bytes`. It returns how many bytes it has mapped: all, or none if the processor lacks AVX-512 VBMI, whose
+    That function takes the addresses of the bytes and of the results, the count of bytes, a multiple of _BLOCK, and the
+    address of the tables; see `map_bytes`. It returns how many bytes it has mapped: all, or none if the processor lacks AVX-512 VBMI, whose
     permutation finds 64 bytes at once in a table of 128.
     """
 
@@ -43,12 +42,9 @@ def _map_blocks() -> Any:
                 builder.load(_pointer(builder, tables, _LONG(first)), align=1)
                 for first in range(0, 3 * NUM_BYTES, _REGISTER)
             ]
-            last = builder.sub(count, _LONG(_BLOCK))
             with cgutils.for_range_slice(builder, _LONG(0), count, _LONG(_BLOCK), _LONG) as (at, _):
-                # The last block may map some bytes again.
-                first = builder.select(builder.icmp_signed("<", at, last), at, last)
                 for offset in range(0, _BLOCK, _REGISTER):
-                    place = builder.add(first, _LONG(offset))
+                    place = builder.add(at, _LONG(offset))
                     values = builder.load(_pointer(builder, source, place), align=1)
                     is_upper = builder.icmp_signed("<", values, ir.Constant(_BYTES, None))
                     mapped = values
@@ -89,9 +85,8 @@ def map_bytes(source: Integer, target: Integer, count: Integer, tables: Integer)
         bytes_at(source, 3 * count),
         bytes_at(target, 3 * count),
     )
-    done = np.int64(0)
-    if 3 * count >= _BLOCK:
-        done = _map_in_registers(source, target, 3 * count, tables)
+    blocks = 3 * count - 3 * count % _BLOCK
+    done = _map_in_registers(source, target, blocks, tables)
     for x in range(done // 3, count):
         out[3 * x] = levels[pixels[3 * x]]
         out[3 * x + 1] = levels[NUM_BYTES + pixels[3 * x + 1]]
