@@ -58,15 +58,16 @@ def _histogram_table_torch(operation: HistogramTable, x: Tensor, _params: Params
 def _histogram_table_numpy(
     operation: HistogramTable, image: Image, _params: Params, _row: int
 ) -> Image:
-    tables = operation.tables(torch.from_numpy(histogram(image)[None]))
-    return look_up_numpy(image, as_bytes(image), tables[0].numpy())
+    levels = as_bytes(image)
+    tables = operation.tables(torch.from_numpy(histogram(levels)[None]))
+    return look_up_numpy(image, levels, tables[0].numpy())
 
 
 def histogram(image: Image) -> NDArray[np.int64]:
     """Return how often each 8-bit value occurs in each channel of an image [H, W, 3], int64 [3, 256]."""
     levels, num = as_bytes(image), np.zeros((3, 256), np.int64)
     # OpenCV counts in a fifth of NumPy's time, but returns float32, which holds only so many counts exactly.
-    part = (1 << 24) // levels.shape[1]
+    part = max((1 << 24) // levels.shape[1], 1)
     for first in range(0, len(levels), part):
         for channel in range(3):
             rows = [levels[first : first + part]]

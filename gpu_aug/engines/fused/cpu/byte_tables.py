@@ -25,8 +25,8 @@ def _map_blocks() -> Any:
     """Return a compiled function that maps bytes in registers.
 
     That function takes the addresses of the bytes and of the results, the count of bytes, a multiple of _BLOCK, and the
-    address of the tables; see `map_bytes`. It returns how many bytes it has mapped: all, or none if the processor lacks AVX-512 VBMI, whose
-    permutation finds 64 bytes at once in a table of 128.
+    address of the tables; see `map_bytes`. It returns how many bytes it has mapped: all, or none if the processor lacks
+    AVX-512 VBMI, whose permutation finds 64 bytes at once in a table of 128.
     """
 
     def map_(_context: Any, _source: Any, _target: Any, _count: Any, _tables: Any) -> Any:
