@@ -1,5 +1,6 @@
 """Draws that are made in advance, so that consecutive calls share the cost of drawing and of making programs."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from gpu_aug.resampling.crops import Cut, compose_crops, cuts_of
 from gpu_aug.transform.numbering import Run
 
 _BLOCK = 128  # calls that share the fixed cost of drawing
+# Calls of a block with one size after which the others are prepared for this size, too: that takes the time of about five calls.
+_MANY_CALLS = 4
 _MAX_KEPT = 4  # blocks, and in each block sizes of images; for threads that take blocks in turn
 
 Size = tuple[int, int]
@@ -38,8 +41,8 @@ class DrawnAhead:
 
     The draw of a call depends only on its run, its number and the image's size. Random numbers are made for a block of calls.
     So is the batch stage, whatever the sizes of the images, if the decode stage always gives one size, or if the programs
-    fit all sizes. What depends on the size is prepared for a block as soon as two consecutive images have one size, and for
-    single calls before.
+    fit all sizes. What depends on the size is prepared for a block as soon as two consecutive images, or _MANY_CALLS of the
+    block, had one size, and for single calls before.
 
     Args:
         recipe: The recipe, without temporal operations.
@@ -101,6 +104,7 @@ class _Block:
         self._numbers = [
             *slot_numbers(recipe.operations, run.seed, run.epoch, indices, groups, view=ahead.view)
         ]
+        self._num_calls: Counter[Size] = Counter()
         self._sized: dict[Size, tuple[PreparedPrograms | None, list[Cut]]] = {}
         self._shares_programs = ahead.fit_all or recipe.decode_size is not None
         self._programs: PreparedPrograms | None = None
@@ -119,9 +123,10 @@ class _Block:
         )
 
     def drawn(self, row: int, size: Size, *, all_rows: bool) -> Drawn | None:
-        """Return the prepared stages of a row; ``all_rows`` prepares all rows for this size, for later calls."""
+        """Return the prepared stages of a row; ``all_rows`` prepares all for this size, for later calls."""
         at, made = row, self._sized.get(size)
-        if made is None and all_rows:
+        self._num_calls[size] += 1
+        if made is None and (all_rows or self._num_calls[size] > _MANY_CALLS):
             made = self._made(slice(None), size)
             self._sized = {**dict([*self._sized.items()][1 - _MAX_KEPT :]), size: made}
         elif made is None:

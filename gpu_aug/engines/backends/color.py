@@ -263,7 +263,8 @@ def _shift_hsv_torch(_: HueSaturationValue, x: Tensor, params: Params) -> Tensor
         tables.gather(1, (channel + 256 * number).flatten(1).long()).view_as(channel)
         for number, channel in enumerate((hue, saturation, value))
     ]
-    return to_unit_(from_hsv(*moved))
+    levels = from_hsv(*moved)
+    return levels.to(torch.uint8) if x.dtype == torch.uint8 else to_unit_(levels)
 
 
 @prepare_numpy.register

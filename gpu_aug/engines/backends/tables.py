@@ -59,9 +59,21 @@ def _histogram_table_numpy(
     operation: HistogramTable, image: Image, _params: Params, _row: int
 ) -> Image:
     levels = as_bytes(image)
-    num = [np.bincount(levels[..., channel].ravel(), minlength=256) for channel in range(3)]
-    tables = operation.tables(torch.from_numpy(np.stack(num)[None]))
+    tables = operation.tables(torch.from_numpy(histogram(levels)[None]))
     return look_up_numpy(image, levels, tables[0].numpy())
+
+
+def histogram(image: Image) -> NDArray[np.int64]:
+    """Return how often each 8-bit value occurs in each channel of an image [H, W, 3], int64 [3, 256]."""
+    levels, num = as_bytes(image), np.zeros((3, 256), np.int64)
+    # OpenCV counts in a fifth of NumPy's time, but returns float32, which holds only so many counts exactly.
+    part = max((1 << 24) // levels.shape[1], 1)
+    for first in range(0, len(levels), part):
+        for channel in range(3):
+            rows = [levels[first : first + part]]
+            counts = cv2.calcHist(rows, [channel], None, [256], [0, 256])
+            num[channel] += counts.ravel().astype(np.int64)
+    return num
 
 
 @prepare_torch.register

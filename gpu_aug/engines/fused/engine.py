@@ -35,7 +35,7 @@ class FusedEngine:
         """Carry out the batch stage; see Engine.run."""
         if not len(images):
             return
-        if self.plan.asks_others:
+        if self.plan.reads_images:
             with torch.no_grad(), torch.autocast(self._device_type, enabled=False):
                 self._run(images, draws, out)
         else:  # gradients and autocast do not concern our kernels

@@ -47,7 +47,13 @@ class PreparedPrograms:
         from gpu_aug.engines.fused.cpu.run import DTYPES, needs_of, run_single
 
         self._dtypes, self._run_single = DTYPES, run_single
-        self._fit_all, self._program = fit_all, program
+        self._fit_all = fit_all
+        # Slicing all fields would take longer than the pass over a small image; most are equal for all rows.
+        fields = program._asdict()
+        self._first = {name: field[:1] for name, field in fields.items()}
+        self._varying = {
+            name: field for name, field in fields.items() if (field != field[:1]).any()
+        }
         self._sizes: list[tuple[int, int]] = [tuple(size) for size in program.size.tolist()]
         self._turned: list[bool] = (program.back[:, 0] == 0).tolist()
         self._moves = _moves(program)
@@ -74,17 +80,19 @@ class PreparedPrograms:
             image: The image, uint8 [h, w, 3] of the row's decode size, contiguous within each row.
             out: The result [h', w', 3] with the size that `size` returns, uint8 or float32, with any strides; all of it is written.
         """
-        fields: list[Any] = [field[row : row + 1] for field in self._program]
-        program = Program(*fields)
+        fields: dict[str, Any] = self._first.copy()
+        for name, field in self._varying.items():
+            fields[name] = field[row : row + 1]
         if self._fit_all:
             height, width = image.shape[:2]
-            program = program._replace(
-                # Mirrored axes of an image of 1x1 begin at 1, in the matrices' elements 2 and 5.
-                back=program.back * (1, 1, width, 1, 1, height, 1, 1, 1),
-                view=np.array([[0, 0, height, width]], np.int32),
-                size=np.array([out.shape[:2]], np.int32),
-            )
-        self._run_single(program, image, out, self._dtypes[_TORCH[out.dtype]], self._needs[row])
+            # Mirrored axes of an image of 1x1 begin at 1, in the matrices' elements 2 and 5.
+            fields["back"] = back = fields["back"].copy()
+            back[0, 2] *= width
+            back[0, 5] *= height
+            fields["view"] = np.array([[0, 0, height, width]], np.int32)
+            fields["size"] = np.array([out.shape[:2]], np.int32)
+        dtype = self._dtypes[_TORCH[out.dtype]]
+        self._run_single(Program(**fields), image, out, dtype, self._needs[row])
 
 
 def prepare(plan: Plan, draws: Draws, *, fit_all: bool = False) -> PreparedPrograms | None:
@@ -103,7 +111,7 @@ def prepare(plan: Plan, draws: Draws, *, fit_all: bool = False) -> PreparedProgr
         if others is not None:
             found.append(program)
 
-    if plan.asks_others:
+    if plan.reads_images:
         return None
     pending = Pending(_images_of(draws.crops.canvas), plan.num_stages, note)
     add_parts(plan, pending, draws, is_uint8=True)

@@ -19,6 +19,7 @@ from gpu_aug.engines.fused.compile.other_engines import (
 from gpu_aug.engines.fused.compile.pending import Pending
 from gpu_aug.engines.fused.compile.stages import NO_STAGES, Columns, Stages, stages
 from gpu_aug.ops import Operation
+from gpu_aug.ops.color.lookup_tables import HistogramTable
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp
 from gpu_aug.recipe import Recipe
 
@@ -63,11 +64,14 @@ class Fused:
     moves: bool
     by: str = ""
 
-    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:  # noqa: ARG002
+    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
         """Add the operation to the programs of a batch; see Part."""
+        rows = params["apply"]
+        if isinstance(self.operation, HistogramTable):
+            reasons = {"{name} counts the values of all pixels": rows}
+            pending.split(self.operation, rows, reasons, torch.uint8 if is_whole else None)
         if self.moves:
             move(self.operation, pending, params, exact=self.exact)
-        rows = params["apply"]
         if not self.stages.num or not rows.any():
             return
         own = slice(self.first, self.first + self.stages.num)
@@ -124,13 +128,13 @@ class Plan:
         parts: The operations in order, each with what carries it out.
         num_uint8: How many leading operations map 8-bit integers to 8-bit integers.
         num_stages: Number of stages of all parts.
-        asks_others: Whether some part is a step of another engine.
+        reads_images: Whether some part reads images before the last pass: a step of another engine, or a histogram.
     """
 
     parts: tuple[Part, ...]
     num_uint8: int
     num_stages: int
-    asks_others: bool
+    reads_images: bool
 
 
 def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
@@ -143,6 +147,8 @@ def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
     first = 0
     for operation in recipe.batch_leaves:
         made, moves = stages(operation), can_move(operation)
+        if isinstance(operation, HistogramTable) and device.type != "cpu":
+            made = None  # counting there would wait for the device
         if made is not None or moves:
             made = made or NO_STAGES
             parts.append(Fused(operation, made, first, exact, moves))
@@ -152,8 +158,8 @@ def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
         else:
             prepare = prepare_mixing if isinstance(operation, Mixing) else prepare_step
             parts.append(OtherStep(operation, *prepare(operation, device)))
-    asks_others = any(part.by for part in parts)
-    return Plan(tuple(parts), num_uint8(recipe.batch_leaves), first, asks_others)
+    reads_images = any(part.by or isinstance(part.operation, HistogramTable) for part in parts)
+    return Plan(tuple(parts), num_uint8(recipe.batch_leaves), first, reads_images)
 
 
 def add_parts(plan: Plan, pending: Pending, draws: Draws, *, is_uint8: bool) -> None:

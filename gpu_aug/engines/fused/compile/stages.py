@@ -5,6 +5,7 @@ from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from gpu_aug.compiled.first_call import CompiledAtFirstCall
@@ -23,7 +24,7 @@ from gpu_aug.ops import (
 )
 from gpu_aug.ops.boxes import OnTargets
 from gpu_aug.ops.color.jitter import FACTORS, JitterStep
-from gpu_aug.ops.color.lookup_tables import Table
+from gpu_aug.ops.color.lookup_tables import HistogramTable, Table
 from gpu_aug.ops.color.matrices import ColorMatrix
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.ops.policy.space import ROUND_UP, PolicyWarp
@@ -222,12 +223,28 @@ def _to_dtype(operation: ToDtype) -> Stages:
 
 @stages.register
 def _table(operation: Table) -> Stages:
+    return Stages(1, lambda params, columns: _write_tables(columns, operation.tables(params)))
+
+
+@stages.register
+def _histogram_table(operation: HistogramTable) -> Stages:
+    """Return the stage of images on the CPU: only their histograms are counted before the next pass."""
+
     def write(params: Params, columns: Columns) -> None:
-        columns.codes[:, 0] = Stage.TABLE
-        tables = operation.tables(params).astype(np.float32) / np.float32(255)
-        columns.values[:, 0, 0] = columns.pending.add_tables(tables)
+        from gpu_aug.engines.backends.tables import histogram
+
+        images, counts = columns.pending.images, np.zeros((len(columns.codes), 3, 256), np.int64)
+        for row in np.flatnonzero(params["apply"]):
+            counts[row] = histogram(images[row].numpy())
+        _write_tables(columns, operation.tables(torch.from_numpy(counts)).numpy())
 
     return Stages(1, write)
+
+
+def _write_tables(columns: Columns, tables: NDArray[np.uint8]) -> None:
+    columns.codes[:, 0] = Stage.TABLE
+    unit = tables.astype(np.float32) / np.float32(255)
+    columns.values[:, 0, 0] = columns.pending.add_tables(unit)
 
 
 @stages.register

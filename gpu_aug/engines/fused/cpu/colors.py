@@ -42,6 +42,14 @@ def matrix(line: Integer, width: Integer, v: Integer) -> None:
     br, bg, bb, b0 = m[8], m[9], m[10], m[11]
     low_r, low_g, low_b = m[12], m[13], m[14]
     high_r, high_g, high_b = m[15], m[16], m[17]
+    is_gray = low_r == low_g == low_b and high_r == high_g == high_b
+    for index in range(8):
+        is_gray = is_gray and m[index] == m[index + 4]
+    if is_gray:  # computed once
+        for x in range(width):
+            value = r0 + rr * red[x] + rg * green[x] + rb * blue[x]
+            red[x] = green[x] = blue[x] = min(max(value, low_r), high_r)
+        return
     for x in range(width):
         r, g, b = red[x], green[x], blue[x]
         red[x] = min(max(r0 + rr * r + rg * g + rb * b, low_r), high_r)

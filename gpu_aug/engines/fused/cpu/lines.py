@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gpu_aug.compiled.jit import inner
+from gpu_aug.compiled.jit import inlined, inner
 from gpu_aug.engines.fused.cpu.memory import (
     Integer,
+    Real,
     bytes_at,
     floats_at,
     half_bits,
@@ -22,6 +23,16 @@ UINT8, FLOAT16, BFLOAT16, FLOAT32 = range(4)
 """Types of memory."""
 
 _LARGEST = np.float32(255)  # of uint8; float32, as a plain number would make the quotients float64
+_PER_256, _REST = np.float32(1 / 256), np.float32(1 / 255 - 1 / 256)  # of `unit`
+
+
+@inlined
+def unit(byte: Real) -> Real:
+    """Return the quotient of a byte, given as float32, and 255, correctly rounded as that of a division, in a third of its time.
+
+    The quotient is byte / 256 + byte * (1 / 255 - 1 / 256): the first summand is exact.
+    """
+    return byte * _PER_256 + byte * _REST
 
 
 @inner
@@ -53,9 +64,7 @@ def read_bytes(
             green[x] = values[3 * x + 1]
             blue[x] = values[3 * x + 2]
     for x in range(count):
-        red[x] /= _LARGEST
-        green[x] /= _LARGEST
-        blue[x] /= _LARGEST
+        red[x], green[x], blue[x] = unit(red[x]), unit(green[x]), unit(blue[x])
 
 
 @inner

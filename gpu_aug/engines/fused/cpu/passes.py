@@ -7,6 +7,7 @@ import numpy as np
 from gpu_aug.compiled.jit import inlined, inner, kernel
 from gpu_aug.engines.fused.compile.program import NUM_VALUES, VIEW_FIELD, Mix, Program, Stage
 from gpu_aug.engines.fused.cpu import colors
+from gpu_aug.engines.fused.cpu.byte_tables import NUM_BYTES
 from gpu_aug.engines.fused.cpu.fold import fold
 from gpu_aug.engines.fused.cpu.holes import paint
 from gpu_aug.engines.fused.cpu.lines import UINT8, write
@@ -15,10 +16,10 @@ from gpu_aug.engines.fused.cpu.points import Between
 from gpu_aug.engines.fused.cpu.sampling import (
     EDGE,
     NEAREST,
-    NUM_BYTES,
     WHOLE,
     View,
     load_between,
+    load_mapped,
     load_sampled,
     load_whole,
     look_up,
@@ -45,8 +46,8 @@ NO_MIX, BLEND, CUT = (int(mix) for mix in Mix)
 SPARE_BYTES = 52
 """Scratch for each pixel of a line: 36 bytes for ``sampling``, 12 for a second line, 4 for sums."""
 
-# Scratch for a table of bytes: float32, uint8 and scratch of `write`, each [3, NUM_BYTES].
-_TABLE_BYTES = 3 * NUM_BYTES * (4 + 1 + 1)
+TABLES_BYTES = 3 * NUM_BYTES * (4 + 1 + 1)
+"""Scratch for tables of bytes: float32, uint8 and scratch of `write`, each [3, NUM_BYTES]."""
 
 # The map of a second image; see "2. Blend" in `program`.
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
@@ -70,8 +71,8 @@ def run(
         others: Second source images, int64 [B, 5]; read only for images with a ``mix``.
         outs: Results, int64 [B, 4]; see ``describe_outs``.
         dtype: Dtype of the results: UINT8, FLOAT16, BFLOAT16 or FLOAT32 of ``lines``.
-        memory: Scratch memory, uint8: SPARE_BYTES + 12 for each pixel of a line, and 12 more for each pixel of
-            an image that has a CONTRAST.
+        memory: Scratch memory, uint8: TABLES_BYTES, SPARE_BYTES + 12 for each pixel of a line, and 12 more for each pixel
+            of an image that has a CONTRAST.
         is_streamed: Whether the results are written past the cache; see ``stream`` of ``memory``.
     """
     _run(program, sources, others, outs, dtype, memory, is_streamed, True)
@@ -156,7 +157,7 @@ def _between(program: Any, image: Integer) -> Between:
 
 @inlined
 def _run_image(
-    program: Any, image: Integer, view: View, other: View, out: Any, dtype: Integer, codes: Any, values: Any, num: Integer, spare: Integer, is_streamed: bool, is_full: bool,
+    program: Any, image: Integer, view: View, other: View, out: Any, dtype: Integer, codes: Any, values: Any, num: Integer, tables: Integer, is_streamed: bool, is_full: bool,
 ) -> None:  # fmt: skip
     """Carry out the program of one image, line by line, up to each CONTRAST, which needs the mean of all lines.
 
@@ -165,6 +166,7 @@ def _run_image(
     height, width = np.int64(program.size[image, 0]), np.int64(program.size[image, 1])
     address, across, down, along = out[0], out[1], out[2], out[3]
     item = 1 if dtype == UINT8 else (4 if dtype == 3 else 2)
+    spare = tables + TABLES_BYTES
     second, total = spare + 36 * width, spare + 48 * width
     lines = spare + SPARE_BYTES * width
     pitch = np.int64(0)
@@ -178,25 +180,35 @@ def _run_image(
     mix = program.mix[image]
     window, share = program.window[image], program.share[image]
     first, is_loaded = np.int64(0), False  # a plain 0 would have `fold` compiled twice
+    is_mapped = False
     low, high = _range(view, mix)
-    if dtype == UINT8 and _maps_bytes(program, image, view, codes, num, height, width):
-        fold(codes, values, first, num, low, high)
-        table = _fill_table(codes, values, num, program.tables[image], spare)
-        for y in range(height):
-            look_up(view, map_, y, table, address + y * down, across, along, width)
-        return
     while True:
         last = first
         while last < num and codes[last] != CONTRAST:
             last += 1
         low, high = fold(codes, values, first, last, low, high)
+        if not is_loaded and _keeps_bytes(program, image, view, height, width):
+            num_mapped, is_mapped = _count_mapped(codes, num)
+            if dtype == UINT8 and num_mapped == num:
+                levels = _fill_tables(codes, values, num, program.tables[image], tables)
+                if back[0] == 1.0 and back[4] == 1.0 and view.stride == 3 * width == down:
+                    width, height = width * height, np.int64(1)
+                for y in range(height):
+                    start = address + y * down
+                    look_up(view, map_, y, levels, start, across, along, width, lines)
+                return
+            if is_mapped:
+                _fill_tables(codes, values, num_mapped, program.tables[image], tables)
+                first = num_mapped
         sums = floats_at(total, width)
         for x in range(width):
             sums[x] = 0
         for y in range(height):
             line = lines + pitch * y
             if not is_loaded:
-                if not is_full or kind == WHOLE:
+                if is_mapped:
+                    load_mapped(view, map_, y, tables, line, width)
+                elif not is_full or kind == WHOLE:
                     load_whole(view, map_, y, line, width)
                 elif between.height:
                     load_between(view, map_, between, y, line, width, spare)
@@ -235,29 +247,16 @@ def _run_image(
 
 
 @inner
-def _maps_bytes(
-    program: Any,
-    image: Integer,
-    view: View,
-    codes: Any,
-    num: Integer,
-    height: Integer,
-    width: Integer,
-) -> Any:
-    """Return whether each byte of an image depends on one byte of the source alone, so that a table can give it.
+def _keeps_bytes(program: Any, image: Integer, view: View, height: Integer, width: Integer) -> Any:
+    """Return whether all values are bytes of the source when they are loaded, so that tables can map them.
 
-    The map may only crop and flip, all pixels must lie in the view, and all stages must change each channel by itself.
+    The map may only crop and flip, and all pixels must lie in the view.
     """
     if program.kind[image] != WHOLE or program.mix[image] != NO_MIX or view.is_float:
         return False
-    # The table is computed in the scratch memory, in the time of about as many pixels.
-    if num == 0 or width * SPARE_BYTES < _TABLE_BYTES or height * width < 4 * NUM_BYTES:
-        return False
-    for stage in range(num):
-        if codes[stage] not in (SCALE, GAMMA, SOLARIZE, TABLE, ROUND, FLOOR):
-            return False
     back = program.back[image]
-    if back[1] != 0.0:
+    # The tables are computed in the time of about as many pixels.
+    if back[1] != 0.0 or height * width < 4 * NUM_BYTES:
         return False
     for y in (0, height - 1):
         for x in (0, width - 1):
@@ -269,20 +268,36 @@ def _maps_bytes(
 
 
 @inner
-def _fill_table(codes: Any, values: Any, num: Integer, tables: Any, spare: Integer) -> Any:
-    """Carry out the stages on all values of a byte.
+def _count_mapped(codes: Any, num: Integer) -> Any:
+    """Return how many of the first stages change each channel by itself, and whether tables are faster for floating results.
+
+    Of these stages a power, and a look-up itself, take more time than looking up a float32.
+    """
+    count, is_faster = np.int64(0), False
+    while count < num:
+        code = codes[count]
+        if code not in (NOTHING, SCALE, GAMMA, SOLARIZE, TABLE, ROUND, FLOOR):
+            break
+        is_faster |= code in (GAMMA, TABLE)
+        count += 1
+    return count, is_faster
+
+
+@inner
+def _fill_tables(codes: Any, values: Any, num: Integer, given: Any, tables: Integer) -> Any:
+    """Carry out stages on all values of a byte.
 
     Args:
         codes: Codes of the stages.
         values: Arguments of the stages.
         num: Number of stages.
-        tables: Lookup tables of the image.
-        spare: Address of _TABLE_BYTES of scratch memory.
+        given: Lookup tables of the image.
+        tables: Address of TABLES_BYTES; the results for each byte, float32 [3, NUM_BYTES], come first.
 
     Returns:
-        Address of the results for each byte, uint8 [3, NUM_BYTES], in the scratch memory.
+        Address of the results for each byte as uint8 [3, NUM_BYTES], which follow.
     """
-    numbers = floats_at(spare, 3 * NUM_BYTES)
+    numbers = floats_at(tables, 3 * NUM_BYTES)
     for channel in range(3):
         for byte in range(NUM_BYTES):
             numbers[channel * NUM_BYTES + byte] = np.float32(byte) / np.float32(255)
@@ -290,12 +305,12 @@ def _fill_table(codes: Any, values: Any, num: Integer, tables: Any, spare: Integ
     for stage in range(num):
         code, v = codes[stage], np.int64(values[stage].ctypes.data)
         if code == SCALE:
-            colors.scale(spare, width, v)
+            colors.scale(tables, width, v)
         elif code != NOTHING:
-            _change_channels(spare, width, code, v, tables)
-    table = spare + 12 * width
-    write(table, UINT8, width, one, spare, width, table + 3 * width, False)
-    return table
+            _change_channels(tables, width, code, v, given)
+    levels = tables + 12 * width
+    write(levels, UINT8, width, one, tables, width, levels + 3 * width, False)
+    return levels
 
 
 @inlined

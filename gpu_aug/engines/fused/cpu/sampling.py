@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_aug.compiled.jit import inner, load_i32
+from gpu_aug.compiled.jit import inlined, inner, load_i32
 from gpu_aug.engines.fused.compile.program import Border, Kind
-from gpu_aug.engines.fused.cpu.lines import read_bytes, read_floats
+from gpu_aug.engines.fused.cpu.byte_tables import NUM_BYTES, map_bytes
+from gpu_aug.engines.fused.cpu.lines import read_bytes, read_floats, unit
 from gpu_aug.engines.fused.cpu.memory import Integer, Real, bytes_at, floats_at, ints_at
 from gpu_aug.engines.fused.cpu.points import (
     Between,
@@ -23,12 +24,8 @@ CONSTANT, EDGE, REFLECT, SYMMETRIC, CONSTANT_TWICE = (int(border) for border in 
 
 _MASK = np.uint32(255)  # a byte of four
 # float32, as a plain number would make the results float64.
-_LARGEST, _ZERO, _ONE = np.float32(255), np.float32(0), np.float32(1)
+_ZERO, _ONE = np.float32(0), np.float32(1)
 _PER_BYTE = np.float32(1 / 255)
-
-
-NUM_BYTES = 256
-"""How many values a byte has."""
 
 
 class View(NamedTuple):
@@ -82,43 +79,65 @@ def look_up(
     view: View,
     back: Any,
     y: Integer,
-    table: Integer,
+    tables: Integer,
     address: Integer,
     across: Integer,
     along: Integer,
     width: Integer,
+    spare: Integer,
 ) -> None:
-    """Write line ``y`` of a uint8 result whose bytes a table gives, by a map that crops and flips.
+    """Write line ``y`` of a uint8 result whose bytes tables give, by a map that crops and flips.
 
     Args:
         view: The part of the source that is read, uint8; it holds all pixels of the line.
         back: Matrix from the result to the view, nine float64.
         y: Index of the line in the result.
-        table: Address of the results for each byte of the source, uint8 [3, NUM_BYTES].
+        tables: Address of the results for each byte of the source, uint8 [3, NUM_BYTES].
         address: Address of the line's first byte in the result.
         across: Stride of channels in the result, in bytes.
         along: Stride of pixels in the result, in bytes.
         width: Width of the result, in pixels.
+        spare: Address of 3 * width bytes of scratch memory.
     """
-    first = np.int64(np.floor(back[0] * 0.5 + back[2]))
-    row = np.int64(np.floor(back[4] * (y + 0.5) + back[5]))
-    is_backwards = back[0] < 0
-    leftmost = first - width + 1 if is_backwards else first
-    pixels = bytes_at(view.address + row * view.stride + 3 * leftmost, 3 * width)
-    levels = bytes_at(table, 3 * NUM_BYTES)
+    source, is_backwards = _first_pixel(view, back, y, width)
     if along == 3 and across == 1 and not is_backwards:
-        out = bytes_at(address, 3 * width)
-        for x in range(width):
-            out[3 * x] = levels[pixels[3 * x]]
-            out[3 * x + 1] = levels[NUM_BYTES + pixels[3 * x + 1]]
-            out[3 * x + 2] = levels[2 * NUM_BYTES + pixels[3 * x + 2]]
+        map_bytes(source, address, width, tables)
         return
+    map_bytes(source, spare, width, tables)
+    levels = bytes_at(spare, 3 * width)
     start, step = (width - 1, -1) if is_backwards else (0, 1)
     for channel in range(3):
         out = bytes_at(address + channel * across, width * along)
         for x in range(width):
-            place = np.uint64((start + step * x) * along)
-            out[place] = levels[channel * NUM_BYTES + pixels[3 * x + channel]]
+            out[np.uint64((start + step * x) * along)] = levels[3 * x + channel]
+
+
+@inner
+def load_mapped(
+    view: View, back: Any, y: Integer, tables: Integer, line: Integer, width: Integer
+) -> None:
+    """Compute line ``y`` of the result, float32 [3, width] at ``line``, from bytes that tables map.
+
+    ``tables`` is the address of float32 [3, NUM_BYTES]; see ``look_up`` for the other arguments.
+    """
+    source, is_backwards = _first_pixel(view, back, y, width)
+    pixels, levels = bytes_at(source, 3 * width), floats_at(tables, 3 * NUM_BYTES)
+    values = floats_at(line, 3 * width)
+    start, step = (width - 1, -1) if is_backwards else (0, 1)
+    for channel in range(3):
+        for x in range(width):
+            place = np.uint64(channel * width + start + step * x)
+            values[place] = levels[channel * NUM_BYTES + pixels[3 * x + channel]]
+
+
+@inlined
+def _first_pixel(view: View, back: Any, y: Integer, width: Integer) -> Any:
+    """Return the address of the leftmost pixel of the view that line ``y`` shows, and whether the line is mirrored."""
+    first = np.int64(np.floor(back[0] * 0.5 + back[2]))
+    row = np.int64(np.floor(back[4] * (y + 0.5) + back[5]))
+    is_backwards = back[0] < 0
+    leftmost = first - width + 1 if is_backwards else first
+    return view.address + row * view.stride + 3 * leftmost, is_backwards
 
 
 @inner
@@ -250,11 +269,7 @@ def _pixel(view: View, x: Integer, y: Integer) -> Any:
         values = floats_at(view.address + y * view.stride + 12 * x, 3)
         return values[0], values[1], values[2]
     levels = bytes_at(view.address + y * view.stride + 3 * x, 3)
-    return (
-        np.float32(levels[0]) / _LARGEST,
-        np.float32(levels[1]) / _LARGEST,
-        np.float32(levels[2]) / _LARGEST,
-    )
+    return unit(np.float32(levels[0])), unit(np.float32(levels[1])), unit(np.float32(levels[2]))
 
 
 @inner
@@ -320,7 +335,7 @@ def _take(
         values = floats_at(line + 4 * channel * width, count)
         shift = np.uint32(8 * channel)
         for x in range(count):
-            values[x] = np.float32(np.int32((np.uint32(taps[x]) >> shift) & _MASK)) / _LARGEST
+            values[x] = unit(np.float32(np.int32((np.uint32(taps[x]) >> shift) & _MASK)))
 
 
 @inner

@@ -119,22 +119,33 @@ BY_CHANNEL: dict[str, tuple[Stage, list[float]]] = {
     "round": (Stage.ROUND, []),
     "floor": (Stage.FLOOR, [0.3]),
 }
+ACROSS_CHANNELS: dict[str, tuple[Stage, list[float]]] = {
+    "matrix": (Stage.MATRIX, [0.5, 0.3, 0.1, 0, 0.2, 0.6, 0.1, 0.1, 0.1, 0.2, 0.7, -0.1, *UNIT]),
+    "gray": (Stage.MATRIX, [0.3, 0.6, 0.2, 0.1] * 3 + UNIT),
+    "contrast": (Stage.CONTRAST, [0.6]),
+}
+CHAINS = (
+    *([], ["gamma", "scale", "table"], ["gray"], ["table", "matrix"], ["gamma", "contrast"]),
+    ["gamma", "contrast", "solarize", "gamma"],
+)
 
 
-@pytest.mark.parametrize("stages", [[name] for name in BY_CHANNEL] + [["gamma", "scale", "table"]])
+@pytest.mark.parametrize("stages", [*([name] for name in BY_CHANNEL), *CHAINS], ids="-".join)
 @pytest.mark.parametrize(
     ("back", "size"),
     [
+        ([1, 0, 0, 0, 1, 0], (48, 97)),
         ([1, 0, 3, 0, 1, 2], (40, 90)),
+        ([1, 0, 9, 0, 1, 2], (40, 50)),  # a line is shorter than what registers map at once
         ([-1, 0, 95, 0, -1, 46], (40, 90)),
         ([1, 0, 5, 0, 1, 8], (40, 94)),  # columns beside the view
         ([1, 0, 0, 0, 1, 0], (11, 90)),  # fewer pixels than a table is made for
     ],
-    ids=["crop", "turned by 180 degrees", "padded", "small"],
+    ids=["full", "crop", "narrow", "turned by 180 degrees", "padded", "small"],
 )
 @pytest.mark.parametrize("is_planar", [False, True])
 def test_bytes_that_a_table_gives_are_the_rounded_values(stages, back, size, is_planar):
-    """A uint8 result holds the float32 result, rounded, whether each byte is computed or looked up."""
+    """A uint8 source gives what the same values as float32 give, whose bytes no table can map."""
     rng = np.random.default_rng(0)
     source = torch.from_numpy(rng.integers(0, 256, (1, 48, 97, 3), dtype=np.uint8))
     tables = rng.random((1, 1, 3, 256), dtype=np.float32)
@@ -142,18 +153,20 @@ def test_bytes_that_a_table_gives_are_the_rounded_values(stages, back, size, is_
         1,
         size,
         (48, 97),
-        stages=[BY_CHANNEL[name] for name in stages],
+        stages=[(BY_CHANNEL | ACROSS_CHANNELS)[name] for name in stages],
         back=[*back, 0, 0, 1],
         tables=tables,
     )
-    values = torch.empty(1, 3, *size)
+    values, mapped = torch.empty(1, 3, *size), torch.empty(1, 3, *size)
     levels = torch.empty(1, 3, *size, dtype=torch.uint8)
     levels = levels if is_planar else levels.to(memory_format=torch.channels_last)
 
-    run_program(program, source, None, values)
+    run_program(program, source.float() / 255, None, values)
+    run_program(program, source, None, mapped)
     run_program(program, source, None, levels)
 
-    assert torch.equal(levels, (values * 255).round().clamp(0, 255).byte())
+    torch.testing.assert_close(mapped, values, atol=1e-6, rtol=0)  # linear stages are merged
+    assert torch.equal(levels, (mapped * 255).round().clamp(0, 255).byte())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
