@@ -200,6 +200,7 @@ class CLAHE(Operation):
     tolerance: ClassVar[float] = 0.001  # Measured 0: both call OpenCV.
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
+    moves_pixels_only: ClassVar[bool] = True
 
     random: ClassVar[Random] = {"clip_limit": Uniform()}
 
