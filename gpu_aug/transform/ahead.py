@@ -74,7 +74,7 @@ class DrawnAhead:
         if block is None:
             block = _Block(self, *key, _BLOCK, size)
             self._blocks = {**dict([*self._blocks.items()][1 - _MAX_KEPT :]), key: block}
-        return block.drawn(row, size, all_rows=size == last)
+        return None if self.plan.reads_images else block.drawn(row, size, all_rows=size == last)
 
     def draws(self, run: Run, number: int, size: Size) -> Draws:
         """Return the draws of a call."""

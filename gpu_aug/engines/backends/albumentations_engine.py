@@ -1,5 +1,7 @@
 """The engine "albumentations": transforms of Albumentations, run on the CPU with parameters that gpu_aug drew."""
 
+from typing import Any
+
 import albumentations  # noqa: F401 - a missing package is reported when an engine is made
 import numpy as np
 import torch
@@ -10,6 +12,7 @@ from gpu_aug.engines.backends.step import Image, as_float, prepare_numpy
 from gpu_aug.engines.engine import Images, prepare_steps
 from gpu_aug.engines.layout import write
 from gpu_aug.errors import EngineError
+from gpu_aug.ops import Filter
 from gpu_aug.ops.foreign.function import BatchFunction
 from gpu_aug.recipe import Recipe
 
@@ -17,7 +20,8 @@ from gpu_aug.recipe import Recipe
 class AlbumentationsEngine:
     """An engine that carries out the batch stage of a recipe with Albumentations; see Engine for the contract.
 
-    uint8 images stay uint8 until the first operation that would have to round; from there on they are float32 in [0, 1].
+    uint8 images stay uint8 until the first operation that would have to round; from there on they are float32 in [0, 1]. A filter
+    takes both, and as the last operation it writes uint8 or float32 results itself.
     """
 
     name = "albumentations"
@@ -29,6 +33,7 @@ class AlbumentationsEngine:
                 "use engine 'kornia' or device 'cpu'"
             )
         leaves = recipe.batch_leaves
+        self._is_filter = [isinstance(leaf, Filter) for leaf in leaves]
         self._steps, self._num_uint8, self._divide = prepare_steps(
             recipe, prepare_numpy, normalize_numpy
         )
@@ -44,13 +49,19 @@ class AlbumentationsEngine:
     def run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:
         """Carry out the batch stage; see Engine.run."""
         arrays = [image.numpy() for image in images]
+        # Memory of the results that a filter can write: packed pixels of these types.
+        fits = out.dtype in (torch.uint8, torch.float32) and out.stride()[1::2] == (1, 3)
+        rooms: Any = out.permute(0, 2, 3, 1).numpy() if fits else [None] * len(out)
         for first, last in self._segments:
             if first:
                 arrays = self._run_together(arrays, draws, first - 1)
             for row, image in enumerate(arrays):
-                arrays[row] = self._run(image, draws, row, first, last)
-        for row, image in enumerate(arrays):
-            write(torch.from_numpy(image).permute(2, 0, 1)[None], out[row : row + 1])
+                room = rooms[row]
+                changed = self._run(image, draws, row, first, last, room)
+                if last < len(self._steps):
+                    arrays[row] = changed
+                elif changed is not room:
+                    write(torch.from_numpy(changed).permute(2, 0, 1)[None], out[row : row + 1])
 
     def _run_together(self, arrays: list[Image], draws: Draws, number: int) -> list[Image]:
         arrays = [self._as_float(image, number) for image in arrays]
@@ -59,12 +70,16 @@ class AlbumentationsEngine:
         )
         return changed
 
-    def _run(self, image: Image, draws: Draws, row: int, first: int, last: int) -> Image:
+    def _run(
+        self, image: Image, draws: Draws, row: int, first: int, last: int, room: Image | None
+    ) -> Image:
         for number in range(first, last):
             image = self._as_float(image, number)
             drawn = draws.params[number]
             if drawn["apply"][row]:
-                image = self._steps[number](image, drawn, row)
+                # A filter that is the last operation writes the result itself.
+                memory = (room,) if self._is_filter[number:] == [True] else ()
+                image = self._steps[number](image, drawn, row, *memory)
         return image
 
     def _as_float(self, image: Image, number: int) -> Image:
@@ -72,6 +87,6 @@ class AlbumentationsEngine:
         if image.dtype != np.uint8 and number == self._num_uint8 and not self._divide:
             return image * np.float32(255)  # float32 came in
         stays_uint8 = number < self._num_uint8 or (number == self._num_uint8 and not self._divide)
-        if stays_uint8 or image.dtype != np.uint8:
+        if stays_uint8 or self._is_filter[number] or image.dtype != np.uint8:
             return image
         return as_float(image)

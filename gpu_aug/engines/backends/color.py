@@ -28,7 +28,6 @@ from gpu_aug.engines.backends.step import (
 )
 from gpu_aug.engines.layout import to_levels, to_unit_
 from gpu_aug.ops import (
-    CLAHE,
     ColorJitter,
     Gamma,
     Grayscale,
@@ -218,25 +217,6 @@ def _sharpness_numpy(_: Sharpness, image: Image, params: Params, row: int) -> Im
     factor = float(params["factor"][row])
     blended: Image = np.clip(cv2.addWeighted(image, factor, smooth, 1 - factor, 0), 0, 1)
     return blended
-
-
-@prepare_torch.register
-def _clahe_torch(operation: CLAHE, _device: torch.device) -> TorchStep:
-    from gpu_aug.engines.opencv import clahe
-
-    return host_step_torch(
-        lambda image, params, row: clahe(
-            image, params["clip_limit"][row], operation.tile_grid_size
-        ),
-        "uint8",
-    )
-
-
-@prepare_numpy.register
-def _clahe_numpy(operation: CLAHE) -> NumpyStep:
-    import albumentations as A
-
-    return transform(A.CLAHE(tile_grid_size=operation.tile_grid_size), "clip_limit")
 
 
 @torch_step

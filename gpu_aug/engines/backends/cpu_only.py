@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params
 from gpu_aug.errors import EngineError
 from gpu_aug.ops import (
+    CLAHE,
     JPEG,
     ChromaticAberration,
     Downscale,
@@ -96,6 +97,13 @@ def _median(_: MedianBlur, image: Image, params: Params, row: int) -> Image:
 
     result: Image = cv2.medianBlur(image, int(params["size"][row]))
     return result
+
+
+@_runs_on("uint8")
+def _clahe(operation: CLAHE, image: Image, params: Params, row: int) -> Image:
+    from gpu_aug.engines.opencv import clahe
+
+    return clahe(image, params["clip_limit"][row], operation.tile_grid_size)
 
 
 @_runs_on("uint8")

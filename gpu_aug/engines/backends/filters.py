@@ -4,8 +4,6 @@ Kornia allows one kernel size per batch and pads differently, so batches are fil
 with OpenCV, as in Albumentations.
 """
 
-from functools import partial
-
 import cv2
 import numpy as np
 import torch
@@ -31,6 +29,7 @@ from gpu_aug.engines.backends.step import (
 from gpu_aug.engines.layout import to_levels, to_unit_
 from gpu_aug.engines.sources import fold
 from gpu_aug.ops import (
+    CLAHE,
     JPEG,
     ChromaticAberration,
     Downscale,
@@ -49,6 +48,10 @@ from gpu_aug.ops.blur.kernels import Kernels
 from gpu_aug.ops.imported.filters import zoom_window, zooms
 from gpu_aug.upload import upload
 
+# Images are filtered in strips of about this size: the two buffers of 0.75 MB fit in the cache of a core. With strips of 16,000
+# pixels, filters take 1.2 times as long; on a full image of 3 million pixels 1.4 times.
+_STRIP_PIXELS = 64_000
+
 
 @torch_step
 def _filter_torch(operation: Filter, x: Tensor, params: Params) -> Tensor:
@@ -57,10 +60,35 @@ def _filter_torch(operation: Filter, x: Tensor, params: Params) -> Tensor:
 
 
 @numpy_step
-def _filter_numpy(operation: Filter, image: Image, params: Params, row: int) -> Image:
+def _filter_numpy(
+    operation: Filter, image: Image, params: Params, row: int, out: Image | None = None
+) -> Image:
     [kernel] = operation.kernel(row_of(params, row))
-    filtered = convolve_numpy(image, kernel)
-    return np.clip(filtered, 0, 1, out=filtered) if operation.clamps else filtered
+    if len(kernel) == 2:  # without the zeros that make all kernels of a batch equally large
+        used = kernel.any(axis=0)
+        margin = min(used.argmax(), used[::-1].argmax())
+        kernel = kernel[:, margin : kernel.shape[1] - margin]
+    result: Image = np.empty(image.shape, np.float32) if out is None else out
+    rounds, was_bytes = result.dtype == np.uint8, image.dtype == np.uint8
+    size = kernel.shape[1]
+    if rounds and was_bytes and len(kernel) == 2 and (kernel == 1 / size).all():
+        # A mean of an odd number of bytes never lies half-way between two bytes, so it rounds alike in whole numbers.
+        cv2.blur(image, (size, size), result, borderType=cv2.BORDER_REFLECT_101)
+        return result
+    (height, width), radius = image.shape[:2], size // 2
+    num = max(_STRIP_PIXELS // width, 8 * radius, 1)
+    room = np.empty((2, min(num + 2 * radius, height), width, 3), np.float32)
+    for top in range(0, height, num):
+        first = max(top - radius, 0)
+        filtered = convolve_numpy(image[first : top + num + radius], kernel, room)
+        strip, target = filtered[top - first : top - first + num], result[top : top + num]
+        if operation.clamps or (rounds and not was_bytes):
+            np.clip(strip, 0, 1, out=strip)
+        if rounds:
+            cv2.convertScaleAbs(strip, target, alpha=255)
+        else:
+            target[...] = strip
+    return result
 
 
 @torch_step
@@ -139,21 +167,16 @@ def _interpolate(
 
 @prepare_torch.register
 def _median_torch(operation: MedianBlur, device: torch.device) -> TorchStep:
-    sizes = operation.kernel_size
-    low, high = (sizes, sizes) if isinstance(sizes, int) else sizes
     if device.type == "cpu":
         return host_step_torch(*cpu_only_function(operation))
 
     def apply(x: Tensor, params: Params) -> Tensor:
-        for size in range(low, high + 1, 2):
-            x = on_rows(partial(_median_step, size), x, {"apply": params["size"] == size})
+        for size in np.unique(params["size"]).tolist():
+            chosen = {"apply": params["size"] == size, "size": params["size"]}
+            x = on_rows(lambda images, drawn: median(images, int(drawn["size"][0])), x, chosen)
         return x
 
     return apply
-
-
-def _median_step(size: int, x: Tensor, _: Params) -> Tensor:
-    return median(x, size)
 
 
 def median(x: Tensor, size: int) -> Tensor:
@@ -188,6 +211,7 @@ def _downscale(operation: Downscale, _device: torch.device) -> TorchStep:
     return apply
 
 
+@prepare_torch.register(CLAHE)
 @prepare_torch.register(JPEG)
 @prepare_torch.register(WebP)
 @prepare_torch.register(ChromaticAberration)
@@ -195,7 +219,7 @@ def _downscale(operation: Downscale, _device: torch.device) -> TorchStep:
 @prepare_torch.register(Spatter)
 @prepare_torch.register(Superpixels)
 def _on_host(
-    operation: JPEG | WebP | ChromaticAberration | GlassBlur | Spatter | Superpixels,
+    operation: CLAHE | JPEG | WebP | ChromaticAberration | GlassBlur | Spatter | Superpixels,
     _device: torch.device,
 ) -> TorchStep:
     return host_step_torch(*cpu_only_function(operation))
@@ -228,16 +252,30 @@ def convolve_torch(x: Tensor, kernel: Kernels) -> Tensor:
     return x
 
 
-def convolve_numpy(image: Image, kernel: Kernels) -> Image:
+def convolve_numpy(image: Image, kernel: Kernels, room: Image | None = None) -> Image:
     """Convolve an image with a kernel [k, k], or [2, k] for a column and a row that are applied in turn.
 
     Borders are mirrored without the edge pixel.
+
+    Args:
+        image: The image, float32, or uint8, which is divided by 255.
+        kernel: The kernel, float64.
+        room: Memory for two images, float32 [2, H, W, 3], whose end the result is in; H may be larger than that of the image.
+
+    Returns:
+        The result, float32.
     """
+    spare, out = (None, None) if room is None else room[:, : len(image)]
+    border, is_bytes = cv2.BORDER_REFLECT_101, image.dtype == np.uint8
     if kernel.shape[0] == kernel.shape[1]:
-        result: Image = cv2.filter2D(image, -1, kernel, borderType=cv2.BORDER_REFLECT_101)
+        if is_bytes:
+            # A product with 3 / 765 is the correctly rounded quotient for all bytes, in 0.7 of the time of NumPy's division.
+            image = cv2.sepFilter2D(image, cv2.CV_32F, np.array([3.0]), np.array([1 / 765]), spare)
+        result: Image = cv2.filter2D(image, cv2.CV_32F, kernel, out, borderType=border)
     else:
         column, row = kernel
-        result = cv2.sepFilter2D(image, -1, row, column, borderType=cv2.BORDER_REFLECT_101)
+        row = row / 255 if is_bytes else row
+        result = cv2.sepFilter2D(image, cv2.CV_32F, row, column, out, borderType=border)
     return result
 
 
@@ -252,6 +290,7 @@ def mirrored(x: Tensor, tall: int, wide: int) -> Tensor:
     return x
 
 
+@prepare_numpy.register(CLAHE)
 @prepare_numpy.register(JPEG)
 @prepare_numpy.register(MedianBlur)
 @prepare_numpy.register(WebP)

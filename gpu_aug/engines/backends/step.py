@@ -41,7 +41,11 @@ Image = NDArray[Any]
 """[H, W, 3], float32, or uint8 where only operations that move pixels came before."""
 
 NumpyStep = Callable[[Image, Params, int], Image]
-"""One image [H, W, 3], the parameters of the batch and the image's row in, a new image out."""
+"""One image [H, W, 3], the parameters of the batch and the image's row in, a new image out.
+
+That of a Filter takes uint8 images, too, although it returns float32. Its fourth argument may be memory for the result, uint8 or
+float32 [H, W, 3], contiguous within each row; this is what it returns then.
+"""
 
 BatchStep = Callable[[list[Image], Params], list[Image]]
 """All images and the parameters of the batch, ``partners`` among them, in; new images out: where images are mixed, or
@@ -213,7 +217,7 @@ def as_bytes(image: Image) -> NDArray[np.uint8]:
 
 def as_float(image: NDArray[np.uint8]) -> Image:
     """Return a uint8 image as float32 in [0, 1]."""
-    return image.astype(np.float32) / np.float32(255)
+    return np.divide(image, np.float32(255), dtype=np.float32)
 
 
 def host_step_numpy(function: NumpyStep, dtype: Literal["uint8", "float32"]) -> NumpyStep:
@@ -224,9 +228,7 @@ def host_step_numpy(function: NumpyStep, dtype: Literal["uint8", "float32"]) -> 
     """
 
     def apply(image: Image, params: Params, row: int) -> Image:
-        given = image
-        if dtype == "uint8" and image.dtype != np.uint8:
-            given = as_bytes(image)
+        given = as_bytes(image) if dtype == "uint8" else image
         result = function(given, params, row)
         return as_float(result) if result.dtype == np.uint8 != image.dtype else result
 

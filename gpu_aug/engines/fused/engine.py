@@ -3,7 +3,7 @@
 import torch
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.engine import Images
+from gpu_aug.engines.engine import Engine, Images
 from gpu_aug.engines.fused.compile.pending import Pending, RunProgram
 from gpu_aug.engines.fused.compile.plan import add_parts, make_plan
 from gpu_aug.recipe import Recipe
@@ -21,7 +21,7 @@ class FusedEngine:
         exact: Whether each warp interpolates by itself. If False, two consecutive warps become one interpolation.
 
     Attributes:
-        plan: How each operation is carried out.
+        plan: How each operation is carried out. If Albumentations does it all, its engine does it: it keeps each image in the cache.
     """
 
     name = "fused"
@@ -30,6 +30,11 @@ class FusedEngine:
         self.plan = make_plan(recipe, device=device, exact=exact)
         self._run_program = _kernels(device)
         self._device_type = device.type
+        self._steps: Engine | None = None
+        if self.plan.is_step_by_step:
+            from gpu_aug.engines.backends.albumentations_engine import AlbumentationsEngine
+
+            self._steps = AlbumentationsEngine(recipe, device=device)
 
     def run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:
         """Carry out the batch stage; see Engine.run."""
@@ -37,7 +42,8 @@ class FusedEngine:
             return
         if self.plan.reads_images:
             with torch.no_grad(), torch.autocast(self._device_type, enabled=False):
-                self._run(images, draws, out)
+                run = self._run if self._steps is None else self._steps.run
+                run(images, draws, out)
         else:  # gradients and autocast do not concern our kernels
             self._run(images, draws, out)
 

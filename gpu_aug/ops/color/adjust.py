@@ -203,6 +203,7 @@ class CLAHE(Operation):
     tolerance: ClassVar[float] = 0.001  # Measured 0: both call OpenCV.
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
+    moves_pixels_only: ClassVar[bool] = True
 
     moves_pixels_only: ClassVar[bool] = True
     """8-bit values stay 8-bit values."""

@@ -12,6 +12,7 @@ from gpu_aug import (
     Blur,
     Defocus,
     Downscale,
+    Emboss,
     GaussianBlur,
     GaussianNoise,
     GaussNoise,
@@ -31,9 +32,11 @@ from gpu_aug import (
     ZoomBlur,
 )
 from gpu_aug.draws import uniforms
+from gpu_aug.engines.backends import filters
 from gpu_aug.engines.backends.cpu_only import cpu_only_function
-from gpu_aug.engines.backends.filters import convolve_torch, median, zoom_blur
+from gpu_aug.engines.backends.filters import convolve_numpy, convolve_torch, median, zoom_blur
 from gpu_aug.engines.backends.step import host_step_torch
+from gpu_aug.engines.choose import compile_engine
 from tests.support.engines import noise, render
 
 
@@ -103,6 +106,75 @@ def test_engines_agree_on_tiny_images(operation, size):
     assert np.isfinite(ours).all()
     gap = np.abs(ours - run("albumentations", operation, images)).max() * 255
     assert gap <= max(operation.tolerance, 0.001)
+
+
+FILTERS = [
+    GaussianBlur((5, 9)),
+    RandomGaussianBlur(p=1),
+    Blur((3, 9), p=1),
+    Blur(1, p=1),
+    MotionBlur((3, 9), p=1),
+    AdvancedBlur(p=1),
+    Sharpen(p=1),
+    Emboss(p=1),
+]
+
+
+def results(engine: str, operation: Operation, images: np.ndarray) -> dict[str, torch.Tensor]:
+    """Return the results [B, 3, H, W] in all types and layouts that filters write, or that their result is converted to."""
+    recipe, images = Recipe([operation]), torch.from_numpy(images)
+    draws = recipe.draw(0, 0, np.arange(len(images)), np.full((len(images), 2), images.shape[1:3]))
+    made = {}
+    for dtype in (torch.uint8, torch.float32):
+        for layout in (torch.contiguous_format, torch.channels_last):
+            out = torch.zeros(len(images), 3, *images.shape[1:3], dtype=dtype)
+            out = out.contiguous(memory_format=layout)
+            compile_engine(engine, recipe, device=torch.device("cpu")).run(images, draws, out)
+            made[f"{dtype} {layout}"] = out
+    return made
+
+
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    return x if x.dtype == torch.uint8 else (x * 255).round().clamp(0, 255).to(torch.uint8)
+
+
+@pytest.mark.parametrize("engine", ["fused", "albumentations"])
+@pytest.mark.parametrize("operation", FILTERS, ids=repr)
+def test_filters_write_what_they_return_rounded(operation, engine):
+    """Each type and layout of the result has the same pixels."""
+    first, *others = results(engine, operation, pixels((64, 41))).values()
+
+    assert all(torch.equal(first, rounded(other)) for other in others)
+
+
+def test_another_draw_is_noticed():
+    """The negative control of the comparison."""
+    small, large = (results("fused", Blur(size, p=1), pixels((64, 41))) for size in (3, 5))
+
+    assert not torch.equal(*(rounded(next(iter(made.values()))) for made in (small, large)))
+
+
+@pytest.mark.parametrize("operation", FILTERS, ids=repr)
+@pytest.mark.parametrize("as_float", [False, True])
+def test_strips_are_parts_of_the_filtered_image(operation, as_float, monkeypatch):
+    """Each strip is filtered with the rows around it, also the last one, which may be shorter."""
+    images = pixels((67, 41))
+    images = images.astype(np.float32) / 255 if as_float else images
+    at_once = results("fused", operation, images)
+    monkeypatch.setattr(filters, "_STRIP_PIXELS", 1)  # as low as the kernels allow
+    in_strips = results("fused", operation, images)
+
+    assert all(torch.equal(at_once[name], in_strips[name]) for name in at_once)
+
+
+def test_bytes_are_divided_as_by_numpy():
+    """Products with 3 and 1 / 765 are the rounded quotients by 255, for every byte."""
+    image = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
+
+    unchanged = convolve_numpy(image, np.diag([0.0, 1, 0]))
+
+    assert np.array_equal(unchanged, image / np.float32(255))
+    assert not np.array_equal(image * np.float32(1 / 255), image / np.float32(255))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (40, 61), (64, 9)])

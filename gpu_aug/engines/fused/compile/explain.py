@@ -98,6 +98,11 @@ def find_passes(plan: Plan, recipe: Recipe) -> list[Pass]:
     Returns:
         The passes of the image with the most of them, out of a few drawn images.
     """
+    if plan.is_step_by_step:
+        return [
+            Pass(part.by, _filled(NO_KERNEL, part.operation, []), [part.operation])
+            for part in plan.parts
+        ]
     size = recipe.decode_size or _ANY_SIZE
     draws = recipe.draw(0, 0, np.arange(_NUM_IMAGES), np.full((_NUM_IMAGES, 2), size))
     sizes = draws.crops.canvas.tolist()

@@ -18,7 +18,7 @@ from gpu_aug.engines.fused.compile.other_engines import (
 )
 from gpu_aug.engines.fused.compile.pending import Pending
 from gpu_aug.engines.fused.compile.stages import NO_STAGES, Columns, Stages, stages
-from gpu_aug.ops import Operation
+from gpu_aug.ops import Filter, Operation
 from gpu_aug.ops.color.lookup_tables import HistogramTable
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp
 from gpu_aug.recipe import Recipe
@@ -111,7 +111,9 @@ class OtherStep:
         rows = params["apply"]
         if not rows.any():
             return
-        dtype = torch.uint8 if is_whole else torch.float32
+        dtype: torch.dtype | None = torch.uint8 if is_whole else torch.float32
+        if isinstance(self.operation, Filter) and self.by == "albumentations":
+            dtype = None  # reads both
         pending.split(self.operation, rows, {NO_KERNEL: rows}, dtype)
         row_numbers = np.flatnonzero(rows)
         drawn = {name: values[row_numbers] for name, values in params.items()}
@@ -135,6 +137,13 @@ class Plan:
     num_uint8: int
     num_stages: int
     reads_images: bool
+
+    @property
+    def is_step_by_step(self) -> bool:
+        """Whether Albumentations carries out all operations, on one image after the other, so that no pass is needed."""
+        return self.reads_images and all(
+            part.by == "albumentations" and part.operation.group == 1 for part in self.parts
+        )
 
 
 def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
