@@ -15,6 +15,9 @@ from gpu_aug.transform.numbering import Run
 
 _BLOCK = 128  # calls that share the fixed cost of drawing
 _MAX_KEPT = 4  # blocks, and in each block sizes of images; for threads that take blocks in turn
+# Calls after which a size is forgotten. Preparing all calls of a block takes as long as preparing 3 to 7 of them one by one, and a
+# size that comes back after 8 calls or fewer is likely to come back that often.
+_RECENT = 8
 
 Size = tuple[int, int]
 
@@ -38,7 +41,7 @@ class DrawnAhead:
 
     The draw of a call depends only on its run, its number and the image's size. Random numbers are made for a block of calls.
     So is the batch stage, whatever the sizes of the images, if the decode stage always gives one size, or if the programs
-    fit all sizes. What depends on the size is prepared for a block as soon as two consecutive images have one size, and for
+    fit all sizes. What depends on the size is prepared for a block as soon as a size comes back within a few calls, and for
     single calls before.
 
     Args:
@@ -51,7 +54,7 @@ class DrawnAhead:
         self.recipe, self.plan, self.view = recipe, plan, view
         self.fit_all = recipe.decode_size is None and fits_all_sizes(plan)
         self._blocks: dict[tuple[Run, int], _Block] = {}
-        self._last: Size | None = None
+        self._recent: tuple[Size, ...] = ()
 
     def get(self, run: Run, number: int, size: Size, *, alone: bool = False) -> Drawn | None:
         """Return the prepared stages of a call, or None if the fused engine needs several passes for it.
@@ -62,7 +65,8 @@ class DrawnAhead:
             size: Height and width of the image.
             alone: Whether calls with the next numbers are not expected to follow.
         """
-        last, self._last = self._last, size
+        comes_back = size in self._recent
+        self._recent = (*self._recent[1 - _RECENT :], size)
         if alone:
             return _Block(self, run, number, 1, size).drawn(0, size, all_rows=False)
         row = number % _BLOCK
@@ -71,7 +75,7 @@ class DrawnAhead:
         if block is None:
             block = _Block(self, *key, _BLOCK, size)
             self._blocks = {**dict([*self._blocks.items()][1 - _MAX_KEPT :]), key: block}
-        return block.drawn(row, size, all_rows=size == last)
+        return block.drawn(row, size, all_rows=comes_back)
 
     def draws(self, run: Run, number: int, size: Size) -> Draws:
         """Return the draws of a call."""
@@ -104,7 +108,7 @@ class _Block:
         self._sized: dict[Size, tuple[PreparedPrograms | None, list[Cut]]] = {}
         self._shares_programs = ahead.fit_all or recipe.decode_size is not None
         self._programs: PreparedPrograms | None = None
-        if self._shares_programs:
+        if self._shares_programs and not self._plan.asks_others:
             draws = self.draws(slice(None), size)
             if ahead.fit_all:
                 canvas = np.ones((count, 2), np.int32)
@@ -133,6 +137,8 @@ class _Block:
 
     def _made(self, rows: slice, size: Size) -> tuple[PreparedPrograms | None, list[Cut]]:
         """Return the programs of the batch stage, of all rows if they are shared, and the crops of some rows."""
+        if self._plan.asks_others:
+            return None, []
         if not self._shares_programs:
             draws = self.draws(rows, size)
             return prepare(self._plan, draws), cuts_of(draws.crops)
