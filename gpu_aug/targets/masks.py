@@ -6,6 +6,7 @@ pixel into which its centre falls, computed in float64.
 
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -58,7 +59,12 @@ def resample(
 def reorient(masks: Masks, transpose: bool, top_bottom: bool, left_right: bool) -> Masks:
     """Return masks transposed, then flipped; see spatial.Reorient."""
     masks = masks.transpose(0, 2, 1) if transpose else masks
-    return masks[:, :: -1 if top_bottom else 1, :: -1 if left_right else 1]
+    masks = masks[:, ::-1] if top_bottom else masks
+    if left_right and masks.size and masks.itemsize == 1:
+        # OpenCV mirrors lines of bytes in a tenth of the time in which NumPy copies a reversed view.
+        mirrored = [cv2.flip(layer.view(np.uint8), 1) for layer in masks]
+        return np.stack(mirrored).view(masks.dtype)
+    return masks[:, :, :: -1 if left_right else 1]
 
 
 def warp(

@@ -1,7 +1,7 @@
 """Draws that are made in advance, so that consecutive calls share the cost of drawing and of making programs."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,16 +74,16 @@ class DrawnAhead:
         block = self._blocks.get(key)
         if block is None:
             block = _Block(self, *key, _BLOCK, size)
-            self._blocks = {**dict([*self._blocks.items()][1 - _MAX_KEPT :]), key: block}
+            self._blocks = _with(self._blocks, key, block)
         return block.drawn(row, size, all_rows=comes_back)
 
     def draws(self, run: Run, number: int, size: Size) -> Draws:
-        """Return the draws of a call."""
+        """Return the draws of a call that `get` was called for."""
         row = number % _BLOCK
         block = self._blocks.get((run, number - row))
         if block is None:
-            block, row = _Block(self, run, number, 1, size), 0
-        return block.draws(slice(row, row + 1), size)
+            return _Block(self, run, number, 1, size).draws(slice(None), size)
+        return block.drawn_row(row, size, all_rows=self._recent.count(size) > 1)
 
 
 class _Block:
@@ -105,6 +105,7 @@ class _Block:
         self._numbers = [
             *slot_numbers(recipe.operations, run.seed, run.epoch, indices, groups, view=ahead.view)
         ]
+        self._draws: dict[Size, Draws] = {}
         self._sized: dict[Size, tuple[PreparedPrograms | None, list[Cut]]] = {}
         self._shares_programs = ahead.fit_all or recipe.decode_size is not None
         self._programs: PreparedPrograms | None = None
@@ -122,12 +123,22 @@ class _Block:
             iter([each[rows] for each in self._numbers]), np.full((count, 2), size)
         )
 
+    def drawn_row(self, row: int, size: Size, *, all_rows: bool) -> Draws:
+        """Return the draws of a row; ``all_rows`` makes those of all rows for this size, for later calls."""
+        made = self._draws.get(size)
+        if made is None and not all_rows:
+            return self.draws(slice(row, row + 1), size)
+        if made is None:
+            made = self.draws(slice(None), size)
+            self._draws = _with(self._draws, size, made)
+        return made.rows(row, row + 1)
+
     def drawn(self, row: int, size: Size, *, all_rows: bool) -> Drawn | None:
         """Return the prepared stages of a row; ``all_rows`` prepares all rows for this size, for later calls."""
         at, made = row, self._sized.get(size)
         if made is None and all_rows:
             made = self._made(slice(None), size)
-            self._sized = {**dict([*self._sized.items()][1 - _MAX_KEPT :]), size: made}
+            self._sized = _with(self._sized, size, made)
         elif made is None:
             at, made = 0, self._made(slice(row, row + 1), size)
         programs, cuts = made
@@ -151,3 +162,8 @@ class _Block:
         numbers = iter([each[rows] for each in self._numbers])
         params, _ = draw_operations(recipe.decode_operations, numbers, sizes)
         return self._programs, cuts_of(compose_crops(params, sizes, antialias=recipe.antialias))
+
+
+def _with(kept: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
+    """Return a dictionary of the last _MAX_KEPT entries and a new one; other threads may read the old dictionary."""
+    return {**dict([*kept.items()][1 - _MAX_KEPT :]), key: value}
