@@ -1,7 +1,7 @@
 """The decode stage on images that are already decoded: crop, resize, paste."""
 
 import threading
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from gpu_aug.resampling.crops import Crops, Cut, cuts_of
-
-Pixels = TypeVar("Pixels", torch.Tensor, NDArray[np.uint8])
 
 # Scratch of each thread: the system would clear new memory each time.
 _KEPT = threading.local()
@@ -117,14 +115,14 @@ def render_bytes(
     return canvas
 
 
-def paste(image: Pixels, top: int, left: int, out: Pixels) -> None:
+def paste(image: Any, top: int, left: int, out: Any) -> None:
     """Paste images on black canvases; what extends beyond a canvas is cut off.
 
     Args:
         image: The images [..., height, width, channels], tensors or arrays.
         top: Row of the canvas at which the image starts; may be negative.
         left: Column of the canvas at which the image starts; may be negative.
-        out: The canvases [..., canvas height, canvas width, channels]; every pixel of them is written.
+        out: The canvases [..., canvas height, canvas width, channels], of the same kind; every pixel of them is written.
     """
     rows = _common(top, image.shape[-3], out.shape[-3])
     columns = _common(left, image.shape[-2], out.shape[-2])
