@@ -1,6 +1,7 @@
 """The decode stage on images that are already decoded: crop, resize, paste."""
 
 import threading
+from typing import Any
 
 import numpy as np
 import torch
@@ -107,23 +108,25 @@ def render_bytes(
     canvas = np.empty((*cut.canvas, 3), np.uint8) if canvas is None else canvas
     if cut.is_plain:
         canvas[...] = part
+    elif cut.resize == cut.shape:
+        paste(part, *cut.paste, canvas)
     else:
         resize_on_canvas(part, cut.resize, cut.paste, canvas, antialias=cut.antialias)
     return canvas
 
 
-def paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
+def paste(image: Any, top: int, left: int, out: Any) -> None:
     """Paste images on black canvases; what extends beyond a canvas is cut off.
 
     Args:
-        image: The images [..., height, width, channels].
+        image: The images [..., height, width, channels], tensors or arrays.
         top: Row of the canvas at which the image starts; may be negative.
         left: Column of the canvas at which the image starts; may be negative.
-        out: The canvases [..., canvas height, canvas width, channels]; every pixel of them is written.
+        out: The canvases [..., canvas height, canvas width, channels], of the same kind; every pixel of them is written.
     """
     rows = _common(top, image.shape[-3], out.shape[-3])
     columns = _common(left, image.shape[-2], out.shape[-2])
-    out.zero_()
+    out[...] = 0
     own_rows = slice(rows.start - top, rows.stop - top)
     own_columns = slice(columns.start - left, columns.stop - left)
     out[..., rows, columns, :] = image[..., own_rows, own_columns, :]

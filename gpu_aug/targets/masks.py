@@ -6,6 +6,7 @@ pixel into which its centre falls, computed in float64.
 
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -57,6 +58,12 @@ def resample(
 
 def reorient(masks: Masks, transpose: bool, top_bottom: bool, left_right: bool) -> Masks:
     """Return masks transposed, then flipped; see spatial.Reorient."""
+    if masks.size and masks.itemsize == 1 and (transpose or left_right):
+        # OpenCV moves bytes in a tenth of the time in which NumPy copies such a view.
+        layers = [*masks.view(np.uint8)]
+        layers = [cv2.transpose(layer) for layer in layers] if transpose else layers
+        layers = [cv2.flip(layer, 1) for layer in layers] if left_right else layers
+        return np.stack(layers)[:, :: -1 if top_bottom else 1].view(masks.dtype)
     masks = masks.transpose(0, 2, 1) if transpose else masks
     return masks[:, :: -1 if top_bottom else 1, :: -1 if left_right else 1]
 
@@ -109,12 +116,17 @@ def _gather(
     masks: Masks, x: NDArray[np.float64], y: NDArray[np.float64], padding_mode: str, fill: int
 ) -> Masks:
     """Return the pixels into which the points (x, y), [H, W] each, fall; NaN counts as outside the image."""
-    _, height, width = masks.shape
+    num, height, width = masks.shape
     known = np.isfinite(x) & np.isfinite(y)
+    if padding_mode == "constant":
+        known &= (x >= 0) & (x < width) & (y >= 0) & (y < height)
     limit = 2.0**40  # larger coordinates would not fit into int64
-    column = np.floor(np.clip(np.where(known, x, -1), -limit, limit)).astype(np.int64)
-    row = np.floor(np.clip(np.where(known, y, -1), -limit, limit)).astype(np.int64)
-    taken: Masks = masks[:, fold(row, height, padding_mode), fold(column, width, padding_mode)]
-    beside = (row < 0) | (row >= height) | (column < 0) | (column >= width)
-    taken[:, beside if padding_mode == "constant" else ~known] = fill
+    column, row = (
+        np.floor(np.where(known, np.clip(points, -limit, limit), 0)).astype(np.int64)
+        for points in (x, y)
+    )
+    if padding_mode != "constant":
+        column, row = fold(column, width, padding_mode), fold(row, height, padding_mode)
+    taken: Masks = masks.reshape(num, height * width).take(row * width + column, axis=1)
+    np.copyto(taken, fill, where=~known, casting="unsafe")
     return taken

@@ -90,8 +90,7 @@ def _(operation: Moving, one: Moved, params: Params, row: int) -> None:
 
 @move.register
 def _(operation: Reorient, one: Moved, params: Params, row: int) -> None:
-    matrix = _matrix(operation, one, params, row)
-    follow_matrix(one, matrix, to_continuous=0.5 * bool(one.keypoint_params.pixel_index))
+    _follow(operation, one, params, row, to_continuous=0.5 * bool(one.keypoint_params.pixel_index))
     if one.masks is not None:
         names = ("transpose", "top_bottom", "left_right")
         one.masks = mask_math.reorient(one.masks, *(bool(params[name][row]) for name in names))
@@ -99,7 +98,7 @@ def _(operation: Reorient, one: Moved, params: Params, row: int) -> None:
 
 @move.register
 def _(operation: Crop, one: Moved, params: Params, row: int) -> None:
-    follow_matrix(one, _matrix(operation, one, params, row))
+    _follow(operation, one, params, row)
     if one.masks is not None:
         start, shape = params["start"][row], params["shape"][row]
         fill = _fill(one, operation)
@@ -108,8 +107,7 @@ def _(operation: Crop, one: Moved, params: Params, row: int) -> None:
 
 @move.register
 def _(operation: Resample, one: Moved, params: Params, row: int) -> None:
-    matrix = _matrix(operation, one, params, row)
-    follow_matrix(one, matrix)  # of pixel indices too: (0, 0) stays (0, 0)
+    _follow(operation, one, params, row)  # of pixel indices too: (0, 0) stays (0, 0)
     if one.masks is not None:
         start, shape, resize = (params[name][row] for name in ("start", "shape", "resize"))
         fill = _fill(one, operation)
@@ -178,6 +176,15 @@ def _(operation: SanitizeBoundingBoxes, one: Moved, _params: Params, _row: int) 
 def _matrix(operation: Moving, one: Moved, params: Params, row: int) -> NDArray[np.float64]:
     matrix: NDArray[np.float64] = operation.forward(row_of(params, row), np.array([one.size]))[0]
     return matrix
+
+
+def _follow(
+    operation: Moving, one: Moved, params: Params, row: int, *, to_continuous: float = 0.0
+) -> None:
+    """Move boxes and keypoints, in place, by the matrix of an operation, which is computed only if there are some."""
+    if one.boxes is not None or one.keypoints is not None:
+        matrix = _matrix(operation, one, params, row)
+        follow_matrix(one, matrix, to_continuous=to_continuous)
 
 
 def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: float = 0.0) -> None:

@@ -1,8 +1,7 @@
 """Draws that are made in advance, so that consecutive calls share the cost of drawing and of making programs."""
 
-from collections import Counter
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +14,10 @@ from gpu_aug.resampling.crops import Cut, compose_crops, cuts_of
 from gpu_aug.transform.numbering import Run
 
 _BLOCK = 128  # calls that share the fixed cost of drawing
-# Calls of a block with one size after which the others are prepared for this size, too: that takes the time of about five calls.
-_MANY_CALLS = 4
 _MAX_KEPT = 4  # blocks, and in each block sizes of images; for threads that take blocks in turn
+# Calls after which a size is forgotten. Preparing all calls of a block takes as long as preparing 3 to 7 of them one by one, and a
+# size that comes back after 8 calls or fewer is likely to come back that often.
+_RECENT = 8
 
 Size = tuple[int, int]
 
@@ -41,8 +41,8 @@ class DrawnAhead:
 
     The draw of a call depends only on its run, its number and the image's size. Random numbers are made for a block of calls.
     So is the batch stage, whatever the sizes of the images, if the decode stage always gives one size, or if the programs
-    fit all sizes. What depends on the size is prepared for a block as soon as two consecutive images, or _MANY_CALLS of the
-    block, had one size, and for single calls before.
+    fit all sizes. What depends on the size is prepared for a block as soon as a size comes back within a few calls, and for
+    single calls before.
 
     Args:
         recipe: The recipe, without temporal operations.
@@ -54,7 +54,7 @@ class DrawnAhead:
         self.recipe, self.plan, self.view = recipe, plan, view
         self.fit_all = recipe.decode_size is None and fits_all_sizes(plan)
         self._blocks: dict[tuple[Run, int], _Block] = {}
-        self._last: Size | None = None
+        self._recent: tuple[Size, ...] = ()
 
     def get(self, run: Run, number: int, size: Size, *, alone: bool = False) -> Drawn | None:
         """Return the prepared stages of a call, or None if the fused engine needs several passes for it.
@@ -65,7 +65,8 @@ class DrawnAhead:
             size: Height and width of the image.
             alone: Whether calls with the next numbers are not expected to follow.
         """
-        last, self._last = self._last, size
+        comes_back = size in self._recent
+        self._recent = (*self._recent[1 - _RECENT :], size)
         if alone:
             return _Block(self, run, number, 1, size).drawn(0, size, all_rows=False)
         row = number % _BLOCK
@@ -73,16 +74,16 @@ class DrawnAhead:
         block = self._blocks.get(key)
         if block is None:
             block = _Block(self, *key, _BLOCK, size)
-            self._blocks = {**dict([*self._blocks.items()][1 - _MAX_KEPT :]), key: block}
-        return None if self.plan.reads_images else block.drawn(row, size, all_rows=size == last)
+            self._blocks = _with(self._blocks, key, block)
+        return block.drawn(row, size, all_rows=comes_back)
 
     def draws(self, run: Run, number: int, size: Size) -> Draws:
-        """Return the draws of a call."""
+        """Return the draws of a call that `get` was called for."""
         row = number % _BLOCK
         block = self._blocks.get((run, number - row))
         if block is None:
-            block, row = _Block(self, run, number, 1, size), 0
-        return block.draws(slice(row, row + 1), size)
+            return _Block(self, run, number, 1, size).draws(slice(None), size)
+        return block.drawn_row(row, size, all_rows=self._recent.count(size) > 1)
 
 
 class _Block:
@@ -104,11 +105,11 @@ class _Block:
         self._numbers = [
             *slot_numbers(recipe.operations, run.seed, run.epoch, indices, groups, view=ahead.view)
         ]
-        self._num_calls: Counter[Size] = Counter()
+        self._draws: dict[Size, Draws] = {}
         self._sized: dict[Size, tuple[PreparedPrograms | None, list[Cut]]] = {}
         self._shares_programs = ahead.fit_all or recipe.decode_size is not None
         self._programs: PreparedPrograms | None = None
-        if self._shares_programs:
+        if self._shares_programs and not self._plan.reads_images:
             draws = self.draws(slice(None), size)
             if ahead.fit_all:
                 canvas = np.ones((count, 2), np.int32)
@@ -122,13 +123,22 @@ class _Block:
             iter([each[rows] for each in self._numbers]), np.full((count, 2), size)
         )
 
+    def drawn_row(self, row: int, size: Size, *, all_rows: bool) -> Draws:
+        """Return the draws of a row; ``all_rows`` makes those of all rows for this size, for later calls."""
+        made = self._draws.get(size)
+        if made is None and not all_rows:
+            return self.draws(slice(row, row + 1), size)
+        if made is None:
+            made = self.draws(slice(None), size)
+            self._draws = _with(self._draws, size, made)
+        return made.rows(row, row + 1)
+
     def drawn(self, row: int, size: Size, *, all_rows: bool) -> Drawn | None:
-        """Return the prepared stages of a row; ``all_rows`` prepares all for this size, for later calls."""
+        """Return the prepared stages of a row; ``all_rows`` prepares all rows for this size, for later calls."""
         at, made = row, self._sized.get(size)
-        self._num_calls[size] += 1
-        if made is None and (all_rows or self._num_calls[size] > _MANY_CALLS):
+        if made is None and all_rows:
             made = self._made(slice(None), size)
-            self._sized = {**dict([*self._sized.items()][1 - _MAX_KEPT :]), size: made}
+            self._sized = _with(self._sized, size, made)
         elif made is None:
             at, made = 0, self._made(slice(row, row + 1), size)
         programs, cuts = made
@@ -138,6 +148,8 @@ class _Block:
 
     def _made(self, rows: slice, size: Size) -> tuple[PreparedPrograms | None, list[Cut]]:
         """Return the programs of the batch stage, of all rows if they are shared, and the crops of some rows."""
+        if self._plan.reads_images:
+            return None, []
         if not self._shares_programs:
             draws = self.draws(rows, size)
             return prepare(self._plan, draws), cuts_of(draws.crops)
@@ -150,3 +162,8 @@ class _Block:
         numbers = iter([each[rows] for each in self._numbers])
         params, _ = draw_operations(recipe.decode_operations, numbers, sizes)
         return self._programs, cuts_of(compose_crops(params, sizes, antialias=recipe.antialias))
+
+
+def _with(kept: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
+    """Return a dictionary of the last _MAX_KEPT entries and a new one; other threads may read the old dictionary."""
+    return {**dict([*kept.items()][1 - _MAX_KEPT :]), key: value}

@@ -85,12 +85,13 @@ def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
             part = part.transpose(turn) if wanted else part
         return part
     part = image[top : top + height, left : left + width]
-    if rows or columns:
-        import cv2
+    if not (rows or columns or transposed):
+        return part.copy()
+    import cv2
 
+    if rows or columns:
         part = cv2.flip(part, -1 if rows and columns else int(columns))
-        return part.transpose(1, 0, 2).copy() if transposed else part
-    return (part.transpose(1, 0, 2) if transposed else part).copy()
+    return cv2.transpose(part) if transposed else part  # NumPy's copy takes 18 times as long
 
 
 def room_for(kind: Kind, size: tuple[int, int], dtype: str) -> tuple[Any, NDArray[Any]]:

@@ -205,13 +205,12 @@ class Transform:
         (cut, programs, row), given = drawn, kind_of(image)
         kind, dtype = self._form(given, "uint8")
         move = programs.move(row, cut.canvas)
-        if (
-            move is not None
-            and (kind, dtype) == (given, "uint8")
-            and not self._gray
-            and cut.is_plain
-        ):
-            return moved(image, kind, cut.start, move)
+        if move is not None and (kind, dtype) == (given, "uint8") and not self._gray:
+            if cut.is_plain:
+                return moved(image, kind, cut.start, move)
+            if kind in ("array", "pillow"):
+                canvas = moved(render_bytes(as_pixels(image), cut), "array", (0, 0), move)
+                return finished(canvas, kind, dtype, gray=False)
         result, out = room_for(kind, programs.size(row, cut.canvas), dtype)
         programs.run(row, render_bytes(as_pixels(image), cut), out)
         return finished(result, kind, dtype, gray=self._gray)

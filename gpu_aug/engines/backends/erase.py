@@ -91,7 +91,7 @@ def _shuffle_torch(operation: RandomGridShuffle, x: Tensor, params: Params) -> T
 @numpy_step
 def _shuffle_numpy(_: RandomGridShuffle, image: Image, params: Params, row: int) -> Image:
     shuffled = np.empty_like(image)
-    pairs = zip(params["tiles"][row], params["sources"][row], strict=True)
+    pairs = zip(params["tiles"][row].tolist(), params["sources"][row].tolist(), strict=True)
     for (top, left, bottom, right), (above, before, below, beside) in pairs:
         shuffled[top:bottom, left:right] = image[above:below, before:beside]
     return shuffled

@@ -92,7 +92,7 @@ class GridDropout(Dropout):
         rows, columns = grid.tolist()
         numbers = keyed_uniforms(key, rows + columns + 2 * rows * columns)
         along, down = np.split(numbers[: rows + columns], [columns])
-        edges = [split_sides(size[0], down), split_sides(size[1], along)]
+        edges = [split_sides(size[:1], down[None])[0], split_sides(size[1:], along[None])[0]]
         cells = np.stack(np.meshgrid(*(edge[:-1] for edge in edges), indexing="ij"), axis=-1)
         shape = np.stack(np.meshgrid(*map(np.diff, edges), indexing="ij"), axis=-1)
         shape, cells = shape.reshape(-1, 2), cells.reshape(-1, 2)
@@ -138,28 +138,26 @@ class RandomGridShuffle(Operation):
         Each is top, left, bottom, right; a tile and its source have equal sizes.
         """
         rows, columns = self.grid
-        tiles = np.zeros((len(sizes), rows * columns, 4), np.int64)
-        sources = np.zeros_like(tiles)
-        for row, numbers in enumerate(drawn["order"]):
-            down, along, dice = np.split(numbers, [rows, rows + columns])
-            top, left = split_sides(sizes[row, 0], down), split_sides(sizes[row, 1], along)
-            cut = np.meshgrid(top[:-1], left[:-1], indexing="ij")
-            stop = np.meshgrid(top[1:], left[1:], indexing="ij")
-            tile = np.stack([side.ravel() for side in (*cut, *stop)], axis=1)
-            shape = tile[:, 2:] - tile[:, :2]
-            # Within each shape, the tiles in the order of their numbers.
-            old = np.lexsort((np.arange(len(tile)), shape[:, 1], shape[:, 0]))
-            new = np.lexsort((dice, shape[:, 1], shape[:, 0]))
-            tiles[row, old], sources[row, old] = tile[old], tile[new]
+        down, along, dice = np.split(drawn["order"], [rows, rows + columns], axis=1)
+        top, left = split_sides(sizes[:, 0], down), split_sides(sizes[:, 1], along)
+        ends = top[:, :-1, None], left[:, None, :-1], top[:, 1:, None], left[:, None, 1:]
+        tiles = np.stack(np.broadcast_arrays(*ends), axis=-1).reshape(len(sizes), -1, 4)
+        height, width = np.moveaxis(tiles[..., 2:] - tiles[..., :2], -1, 0)
+        # Within each shape, the tiles in the order of their numbers.
+        old = np.lexsort((np.broadcast_to(np.arange(rows * columns), dice.shape), width, height))
+        new = np.lexsort((dice, width, height))
+        sources = np.empty_like(tiles)
+        chosen = np.take_along_axis(tiles, new[..., None], axis=1)
+        np.put_along_axis(sources, old[..., None], chosen, axis=1)
         return {"tiles": tiles, "sources": sources}
 
 
-def split_sides(size: int, u: Uniforms) -> Sizes:
-    """Return the edges, int64 [n + 1], of ``len(u)`` nearly equal parts of a side; ``u`` decides the order of the parts."""
-    parts = np.full(len(u), size // len(u))
-    parts[: size % len(u)] += 1
-    shuffled = parts[orders(u[None])[0]]
-    return np.concatenate([[0], np.cumsum(shuffled)])
+def split_sides(sizes: Sizes, u: Uniforms) -> Sizes:
+    """Return the edges, int64 [B, n + 1], of nearly equal parts of sides, int64 [B]; ``u``, [B, n], decides the order of the parts."""
+    num = u.shape[1]
+    parts = sizes[:, None] // num + (np.arange(num) < sizes[:, None] % num)
+    shuffled = np.take_along_axis(parts, orders(u), axis=1)
+    return np.cumsum(np.pad(shuffled, ((0, 0), (1, 0))), axis=1)
 
 
 @dataclass(frozen=True)

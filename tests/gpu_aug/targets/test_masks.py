@@ -47,11 +47,25 @@ def test_one_pixel_mirrors_to_itself(mode):
 @pytest.mark.parametrize(
     ("transpose", "top_bottom", "left_right"), list(product((False, True), repeat=3))
 )
-def test_turns_and_mirrors_are_exact(masks, transpose, top_bottom, left_right):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda masks: masks,
+        lambda masks: masks > 99,
+        lambda masks: masks.astype(np.int64),
+        lambda masks: masks[:, ::-1, ::2],
+        lambda masks: masks[:0],
+    ],
+    ids=["bytes", "bool", "int64", "reversed view", "no masks"],
+)
+def test_turns_and_mirrors_are_exact(masks, change, transpose, top_bottom, left_right):
     """All eight are numpy's."""
+    masks = change(masks)
     expected = masks.transpose(0, 2, 1) if transpose else masks
     expected = expected[:, :: -1 if top_bottom else 1, :: -1 if left_right else 1]
-    assert (m.reorient(masks, transpose, top_bottom, left_right) == expected).all()
+    result = m.reorient(masks, transpose, top_bottom, left_right)
+    assert result.dtype == masks.dtype
+    assert np.array_equal(result, expected)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -18,6 +18,7 @@ from gpu_aug import (
     Invert,
     MixUp,
     Normalize,
+    Pad,
     RandomCrop,
     RandomErasing,
     RandomResizedCrop,
@@ -39,6 +40,9 @@ RECIPES = {
     "moves": Recipe([RandomCrop((20, 24)), HorizontalFlip(), VerticalFlip()]),
     "turns": Recipe([HorizontalFlip(), Transpose(), RandomRotate90()]),
     "pads": Recipe([RandomCrop((34, 46), padding=4), HorizontalFlip()]),
+    "pads alone": Recipe([Pad((3, 1, 2, 5))]),
+    "resizes": Recipe([RandomResizedCrop(24)]),
+    "resizes and turns": Recipe([RandomResizedCrop(24), Transpose(), HorizontalFlip()]),
     "warps": Recipe(
         [RandomResizedCrop(24), Affine(rotate=(-20, 20)), ColorJitter(0.4, 0.4, 0.4, 0.1)]
     ),

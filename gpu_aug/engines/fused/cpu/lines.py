@@ -134,7 +134,7 @@ def write(
         if is_streamed:
             stream(source, target, size)
         elif along == 1:
-            _copy(bytes_at(source, size), size, bytes_at(target, size))
+            copy_values(bytes_at(source, size), size, bytes_at(target, size))
         elif item == 4:
             _spread(floats_at(source, width), width, floats_at(target, width * along), along)
         elif item == 2:
@@ -152,7 +152,8 @@ def _interleave(values: Any, width: Integer, out: Any) -> None:
 
 
 @inner
-def _copy(values: Any, size: Integer, out: Any) -> None:
+def copy_values(values: Any, size: Integer, out: Any) -> None:
+    """Copy ``size`` numbers from one array to another."""
     for x in range(size):
         out[x] = values[x]
 

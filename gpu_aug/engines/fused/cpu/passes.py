@@ -8,6 +8,7 @@ from gpu_aug.compiled.jit import inlined, inner, kernel
 from gpu_aug.engines.fused.compile.program import NUM_VALUES, VIEW_FIELD, Mix, Program, Stage
 from gpu_aug.engines.fused.cpu import colors
 from gpu_aug.engines.fused.cpu.byte_tables import NUM_BYTES
+from gpu_aug.engines.fused.cpu.copies import copies_bytes, copy_image
 from gpu_aug.engines.fused.cpu.fold import fold
 from gpu_aug.engines.fused.cpu.holes import paint
 from gpu_aug.engines.fused.cpu.lines import UINT8, write
@@ -163,6 +164,9 @@ def _run_image(
 
     Numba leaves out the code behind ``if is_full`` if that is a constant False.
     """
+    if dtype == UINT8 and copies_bytes(program, image, view, out, codes, values, num):
+        copy_image(program, image, view, out, values, num)
+        return
     height, width = np.int64(program.size[image, 0]), np.int64(program.size[image, 1])
     address, across, down, along = out[0], out[1], out[2], out[3]
     item = 1 if dtype == UINT8 else (4 if dtype == 3 else 2)

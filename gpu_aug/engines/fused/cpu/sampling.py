@@ -207,14 +207,7 @@ def _load_line(
 ) -> None:
     """Copy one line of the view, from column ``first`` on, forwards (``step`` 1) or backwards (``step`` -1)."""
     none = np.int64(0)
-    if not 0 <= y < view.height and (_is_constant(view) or view.height * view.width == 0):
-        start = stop = width
-    else:
-        y = _fold(y, view.height, view.border)
-        start = -first if step > 0 else first - view.width + 1
-        stop = view.width - first if step > 0 else first + 1
-        start = min(max(start, 0), width)
-        stop = min(max(stop, start), width)
+    y, start, stop = columns_inside(view, first, step, y, width)
     if stop > start:
         leftmost = first + start if step > 0 else first - stop + 1
         count, target = stop - start, line + 4 * start
@@ -228,6 +221,30 @@ def _load_line(
         _load_pixels(view, first, step, y, none, none, start, line, width)
     if stop < width:
         _load_pixels(view, first, step, y, none, stop, width, line, width)
+
+
+@inner
+def columns_inside(view: View, first: Integer, step: Integer, y: Integer, width: Integer) -> Any:
+    """Return which columns of a line of the result show the view, for a map that moves whole pixels along lines.
+
+    Args:
+        view: The part of the source that is read.
+        first: Column of the view at column 0 of the result.
+        step: 1, or -1 if the line is read backwards.
+        y: Row of the view; may lie outside it.
+        width: Width of the result, in pixels.
+
+    Returns:
+        The row that is read, the first of these columns, and the column after the last; both are ``width`` if a constant
+        border takes the place of the row.
+    """
+    if not 0 <= y < view.height and is_constant(view):
+        return y, width, width
+    y = fold_index(y, view.height, view.border)
+    start = -first if step > 0 else first - view.width + 1
+    stop = view.width - first if step > 0 else first + 1
+    start = min(max(start, 0), width)
+    return y, start, min(max(stop, start), width)
 
 
 @inner
@@ -253,11 +270,11 @@ def _load_pixel(
 ) -> None:
     values = floats_at(line, 3 * width)
     if not (0 <= y < view.height and 0 <= x < view.width):
-        if _is_constant(view) or view.height * view.width == 0:
+        if is_constant(view):
             values[pixel], values[pixel + width] = view.red, view.green
             values[pixel + 2 * width] = view.blue
             return
-        x, y = _fold(x, view.width, view.border), _fold(y, view.height, view.border)
+        x, y = fold_index(x, view.width, view.border), fold_index(y, view.height, view.border)
     red, green, blue = _pixel(view, x, y)
     values[pixel], values[pixel + width], values[pixel + 2 * width] = red, green, blue
 
@@ -273,12 +290,14 @@ def _pixel(view: View, x: Integer, y: Integer) -> Any:
 
 
 @inner
-def _is_constant(view: View) -> Any:
-    return view.border == CONSTANT or view.border == CONSTANT_TWICE
+def is_constant(view: View) -> Any:
+    """Return whether pixels outside the view have the fill; an empty view has no pixels that another border could repeat."""
+    is_filled = view.border == CONSTANT or view.border == CONSTANT_TWICE
+    return is_filled or view.height * view.width == 0
 
 
 @inner
-def _fold(pixel: Integer, length: Integer, border: Integer) -> Integer:
+def fold_index(pixel: Integer, length: Integer, border: Integer) -> Integer:
     """Return the index, in a line of ``length`` pixels, of the pixel that the border shows at index ``pixel``."""
     if 0 <= pixel < length:
         return pixel
@@ -412,7 +431,7 @@ def _load_slowly(
     """Sample columns ``start`` to ``stop`` (exclusive), whose taps may lie outside the view."""
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
     values = floats_at(line, 3 * width)
-    constant = _is_constant(view) or view.height * view.width == 0
+    constant = is_constant(view)
     for pixel in range(start, stop):
         x, y = np.int64(columns[pixel]), np.int64(lines[pixel])
         if constant and not (-1 <= y < view.height and -1 <= x < view.width):
@@ -447,8 +466,8 @@ def _blend_pixel(
             if not (0 <= tap_y < view.height and 0 <= tap_x < view.width):
                 if constant:
                     continue
-                tap_x = _fold(tap_x, view.width, view.border)
-                tap_y = _fold(tap_y, view.height, view.border)
+                tap_x = fold_index(tap_x, view.width, view.border)
+                tap_y = fold_index(tap_y, view.height, view.border)
             r, g, b = _pixel(view, tap_x, tap_y)
             covered += weight
             red += weight * r

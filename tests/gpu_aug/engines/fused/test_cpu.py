@@ -129,6 +129,41 @@ CHAINS = (
     ["gamma", "contrast", "solarize", "gamma"],
 )
 
+# Rectangles of (top, left, bottom, right) that overlap, are empty, and extend beyond the image.
+HOLES = [(3, 4, 9, 30), (5, 20, 12, 95), (7, 7, 7, 9), (-4, -6, 4, 5), (30, 80, 55, 120)]
+
+
+@pytest.mark.parametrize("num_holes", [0, len(HOLES)])
+@pytest.mark.parametrize("border", list(Border))
+@pytest.mark.parametrize(
+    "back",
+    [[1, 0, 3, 0, 1, 2], [1, 0, -5, 0, 1, -8], [1, 0, 9, 0, -1, 60], [-1, 0, 95, 0, 1, 2]],
+    ids=["crop", "padded", "upside down", "mirrored"],
+)
+def test_copied_bytes_are_the_rounded_values(num_holes, border, back):
+    """A uint8 result holds the float32 result, rounded, where bytes are copied and painted; colours beyond 0 and 1 are clamped."""
+    rng = np.random.default_rng(0)
+    source = torch.from_numpy(rng.integers(0, 256, (1, 48, 97, 3), dtype=np.uint8))
+    program = make_program(
+        1,
+        (40, 94),
+        (48, 97),
+        stages=[(Stage.HOLES, [0, num_holes, 0, 0])] if num_holes else [],
+        back=[*back, 0, 0, 1],
+        border=border,
+        fill=(0.3, 0.501, 0.7),
+        holes=np.array([HOLES], np.int32),
+        colours=rng.uniform(-0.2, 1.2, (1, len(HOLES), 3)).astype(np.float32),
+        keys=np.zeros((1, 1, 2), np.uint32),
+    )
+    values = torch.empty(1, 3, 40, 94)
+    levels = torch.empty(1, 3, 40, 94, dtype=torch.uint8).to(memory_format=torch.channels_last)
+
+    run_program(program, source, None, values)
+    run_program(program, source, None, levels)
+
+    assert torch.equal(levels, (values * 255).round().clamp(0, 255).byte())
+
 
 @pytest.mark.parametrize("stages", [*([name] for name in BY_CHANNEL), *CHAINS], ids="-".join)
 @pytest.mark.parametrize(
