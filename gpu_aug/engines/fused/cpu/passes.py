@@ -9,7 +9,7 @@ from gpu_aug.engines.fused.compile.program import NUM_VALUES, VIEW_FIELD, Mix, P
 from gpu_aug.engines.fused.cpu import colors
 from gpu_aug.engines.fused.cpu.fold import fold
 from gpu_aug.engines.fused.cpu.holes import paint
-from gpu_aug.engines.fused.cpu.lines import UINT8, write
+from gpu_aug.engines.fused.cpu.lines import UINT8, to_bytes, write
 from gpu_aug.engines.fused.cpu.memory import Integer, Real, fence, floats_at
 from gpu_aug.engines.fused.cpu.points import Between
 from gpu_aug.engines.fused.cpu.sampling import (
@@ -286,7 +286,7 @@ def _fill_table(codes: Any, values: Any, num: Integer, tables: Any, spare: Integ
     for channel in range(3):
         for byte in range(NUM_BYTES):
             numbers[channel * NUM_BYTES + byte] = np.float32(byte) / np.float32(255)
-    width, one = np.int64(NUM_BYTES), np.int64(1)
+    width = np.int64(NUM_BYTES)
     for stage in range(num):
         code, v = codes[stage], np.int64(values[stage].ctypes.data)
         if code == SCALE:
@@ -294,7 +294,7 @@ def _fill_table(codes: Any, values: Any, num: Integer, tables: Any, spare: Integ
         elif code != NOTHING:
             _change_channels(spare, width, code, v, tables)
     table = spare + 12 * width
-    write(table, UINT8, width, one, spare, width, table + 3 * width, False)
+    to_bytes(spare, 3 * width, table)  # `write` would be compiled again for these types
     return table
 
 
