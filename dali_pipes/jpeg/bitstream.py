@@ -12,7 +12,7 @@ from dali_pipes.jpeg.progressive.bits import count
 from gpu_aug.compiled.jit import (
     has_ff,
     inlined,
-    kernel,
+    inner,
     load_be64,
     load_u8,
     signed,
@@ -40,7 +40,7 @@ def set_buffer(feed: Any, buffer: Any) -> None:
     feed.clean = signed(buffer.ctypes.data) + _KEPT_BYTES
 
 
-@kernel
+@inner
 def start_feed(feed: Any, source: int) -> None:
     """Start reading at an address: nothing is read ahead, and all DC predictions are zero."""
     feed.source = source
@@ -50,7 +50,7 @@ def start_feed(feed: Any, source: int) -> None:
     feed.prediction[:] = 0
 
 
-@kernel
+@inner
 def top_up(feed: Any) -> None:
     """Move the unread bytes to the start of the buffer, and fill the rest with the bytes that follow."""
     rest = feed.filled - feed.position
@@ -85,7 +85,7 @@ def top_up(feed: Any) -> None:
             store_be64(target + offset, np.uint64(0))
 
 
-@kernel
+@inner
 def count_ff(start: int, stop: int) -> int:
     """Return how many bytes between two addresses are 0xFF; up to seven bytes behind them are read, too."""
     found = signed(0)

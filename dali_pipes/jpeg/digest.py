@@ -12,7 +12,16 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
-from gpu_aug.compiled.jit import inlined, intrinsic_of, kernel, load_i32, load_i64, load_u8, signed
+from gpu_aug.compiled.jit import (
+    inlined,
+    inner,
+    intrinsic_of,
+    kernel,
+    load_i32,
+    load_i64,
+    load_u8,
+    signed,
+)
 
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)
@@ -109,10 +118,11 @@ def digest_all(files: NDArray[np.int64], digests: NDArray[np.uint64]) -> None:
             digests[number] = _digest_short(address, length)
 
 
-@kernel
+@inner
 def _digest_long(address: int, length: int, sums: Any) -> np.uint64:
     """Return the XXH3 of more than 240 bytes; `sums`, uint64 [8], is scratch."""
-    sums[:] = _BEGIN
+    for index in range(8):  # two slices would take Numba 1.5 s more, see `store_table`
+        sums[index] = _BEGIN[index]
     place, secret = signed(sums.ctypes.data), signed(_SECRET.ctypes.data)
     position, end = address, address + length
     while position + _BLOCK < end:
@@ -152,7 +162,7 @@ def _read_word(address: int) -> np.uint64:
     return np.uint64(load_i64(address))
 
 
-@kernel
+@inner
 def _digest_short(address: int, length: int) -> np.uint64:
     end = address + length
     if length >= 32:

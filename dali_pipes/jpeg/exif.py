@@ -1,6 +1,6 @@
 """Read the EXIF orientation of a JPEG in compiled code, by the same rules as ``readers/image/header.py``."""
 
-from gpu_aug.compiled.jit import inlined, kernel, load_u8, signed
+from gpu_aug.compiled.jit import inlined, inner, load_u8, signed
 
 _TWO, _FOUR = signed(2), signed(4)
 BAD = -1
@@ -10,7 +10,7 @@ _ORIENTATION_TAG = 274
 """Tag 0x0112 of Exif."""
 
 
-@kernel
+@inner
 def read_orientation(body: int, size: int) -> int:
     """Return the orientation in a JPEG's APP1 segment.
 
@@ -70,7 +70,7 @@ def _is_exif(body: int) -> bool:
     return word == 0x457869660000  # "Exif", 0, 0
 
 
-@kernel
+@inner
 def _read_number(address: int, width: int, little: bool) -> int:
     number = 0
     for offset in range(width):

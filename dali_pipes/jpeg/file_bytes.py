@@ -10,8 +10,8 @@ from gpu_aug.compiled.jit import (
     c_function,
     has_ff,
     inlined,
+    inner,
     intrinsic_of,
-    kernel,
     load_be64,
     load_u8,
     signed,
@@ -52,7 +52,7 @@ def be16(address: int) -> int:
     return signed(load_u8(address)) << 8 | signed(load_u8(address + 1))
 
 
-@kernel
+@inner
 def find_marker(source: int, stop: int) -> int:
     """Return the address of the next marker, or of the last two bytes before `stop`."""
     while source + 2 < stop:

@@ -21,7 +21,7 @@ from dali_pipes.jpeg.status import (
     NOT_YCBCR,
     SEVERAL_SCANS,
 )
-from gpu_aug.compiled.jit import inlined, inner, kernel, load_u8, signed
+from gpu_aug.compiled.jit import inlined, inner, load_u8, signed
 
 MISSING = 255
 """First count of a table that does not exist; a real table has at most two codes of one bit."""
@@ -35,7 +35,7 @@ _SOI, EOI, SOS, _DQT, _DHT, _DRI, _COM = 0xD8, 0xD9, 0xDA, 0xDB, 0xC4, 0xDD, 0xF
 _SOF0, _SOF1, SOF2, _APP0, _APP1, _APP14, _APP15 = 0xC0, 0xC1, 0xC2, 0xE0, 0xE1, 0xEE, 0xEF
 
 
-@kernel
+@inner
 def read_header(memory: Any) -> int:
     """Read all segments before the first scan into `header`, `quant` and `huffman` of the memory.
 

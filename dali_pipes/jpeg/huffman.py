@@ -8,7 +8,7 @@ from dali_pipes.jpeg.huffman_tables import END, ENTRIES_AHEAD, FAST_BITS, HOP_BI
 from dali_pipes.jpeg.idct import OVERFLOW
 from gpu_aug.compiled.jit import (
     inlined,
-    kernel,
+    inner,
     load_be64,
     load_i32,
     load_i64,
@@ -181,7 +181,7 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
     return buffer, bits, position, coefficient
 
 
-@kernel
+@inner
 def _read_slowly(
     buffer: Any,
     bits: Any,
@@ -219,7 +219,7 @@ def _read_slowly(
     return buffer, bits, coefficient + run + 1, number, 0
 
 
-@kernel
+@inner
 def _note_range(number: int, coefficient: int, steps: int, coefficients: int) -> None:
     """Note behind the block if a coefficient of its first row is out of the transform's range."""
     place = signed(BYTE_OFFSETS[np.uint64(coefficient)])
@@ -229,7 +229,7 @@ def _note_range(number: int, coefficient: int, steps: int, coefficients: int) ->
             store_i16(coefficients + OVERFLOW, 1)
 
 
-@kernel
+@inner
 def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[int, int]:
     """Return the symbol of the next code (-1 if no table has it) and the code's length; the length is 0 if the symbol is given."""
     if symbol >= 0:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dali_pipes.jpeg.status import BAD_TABLE, GOOD
-from gpu_aug.compiled.jit import inlined, kernel, record_at, separate, signed
+from gpu_aug.compiled.jit import inlined, inner, record_at, separate, signed
 
 FAST_BITS = 10
 """9 and 11 bits were slower; see DECISIONS.md, "The CPU JPEG decoder"."""
@@ -206,7 +206,7 @@ build_table = separate(_build_table)
 """`_build_table` for kernels."""
 
 
-@kernel
+@inner
 def build_tables(memory: Any) -> int:
     """Build all lookup arrays of the tables of a single sequential scan that are not ready yet; return a status."""
     header = memory.header
@@ -226,7 +226,7 @@ def _make_ready(memory: Any, number: int) -> int:
     table, stored = memory.tables[number], memory.huffman[number]
     if table.is_ready == 0 or not _are_equal(stored, table.stored):
         table.is_ready, table.harmless = 0, -1
-        table.stored[:] = stored
+        store_table(table, stored)
         kind = DC_FIRST if number < 4 else SEQUENTIAL
         status = signed(build_table(signed(table.pairs.ctypes.data), kind, 0))
         if status != GOOD:
@@ -238,6 +238,14 @@ def _make_ready(memory: Any, number: int) -> int:
             _join(table.codes, table.hops, harmless)
             table.harmless = harmless
     return GOOD
+
+
+@inlined
+def store_table(table: Any, stored: Any) -> None:
+    """Copy a table as stored in the file to a TABLE."""
+    # No assignment of slices: Numba would compile an error for different lengths, with its text, for 1.5 s.
+    for index in range(TABLE_BYTES):
+        table.stored[index] = stored[index]
 
 
 @inlined

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
-from gpu_aug.compiled.jit import inlined, kernel
+from gpu_aug.compiled.jit import inlined, inner
 
 OVERFLOW = 144
 """Offset in bytes from the start of a block to 16 bytes that stay zero unless coefficients were out of range."""
@@ -192,7 +192,7 @@ pass_over = written_out(_pass, 2)
 """Zero a block without transforming it; note behind it if coefficients are out of range."""
 
 
-@kernel
+@inner
 def _invert_small(side: int, block: int, quant: int, out: int, stride: int) -> None:
     """Dequantise a block, transform it to side x side pixels, and zero it.
 

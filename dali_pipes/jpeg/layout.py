@@ -10,7 +10,7 @@ from dali_pipes.jpeg.color import STEP
 from dali_pipes.jpeg.header import upright_size
 from dali_pipes.jpeg.memory import MARGIN, MEMORY_BYTES, NUM_LINES
 from dali_pipes.jpeg.status import GOOD, WRONG_CROP, WRONG_SIZE
-from gpu_aug.compiled.jit import inlined, kernel, signed
+from gpu_aug.compiled.jit import inlined, inner, signed
 
 ALONG_ROWS, ALONG_COLUMNS = 1, 2
 """Bits of a plane's `fancy`: the directions in which its pixels are interpolated."""
@@ -32,7 +32,7 @@ def check_crop(job: Any, header: Any) -> int:
     return GOOD if shrink == 1 or shrink == 2 or shrink == 4 or shrink == 8 else WRONG_CROP
 
 
-@kernel
+@inner
 def count_mcus(header: Any) -> int:
     """Return the number of MCUs of an image."""
     across = 8 * max(header.across[0], header.across[1], header.across[2])
@@ -65,7 +65,7 @@ def find_crop(memory: Any) -> None:
     target.row_step, target.pixel_step = row_step, pixel_step
 
 
-@kernel
+@inner
 def find_blocks(memory: Any) -> None:
     """Find the blocks that the crop needs."""
     header, shrink, grid = memory.header, memory.job.shrink, memory.grid

@@ -10,7 +10,7 @@ from dali_pipes.jpeg.huffman_tables import END, MOST
 from dali_pipes.jpeg.idct import invert
 from dali_pipes.jpeg.memory import MARGIN, Record, memory_at
 from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
-from gpu_aug.compiled.jit import inlined, kernel, separate, signed, store_i16
+from gpu_aug.compiled.jit import inlined, inner, separate, signed, store_i16
 
 _U63 = np.uint64(63)
 # `before`, `last` and `low` of read_band for all AC coefficients of a block.
@@ -41,7 +41,7 @@ def set_ac_table(block: Any, table: Any, is_refinement: bool) -> None:
     block.ac_symbols = signed(table.stored.ctypes.data) + 16
 
 
-@kernel
+@inner
 def list_blocks(memory: Record) -> None:
     """Write the record of each block of an MCU; `aim_blocks` marks later which blocks are needed."""
     header, count = memory.header, 0
@@ -60,7 +60,7 @@ def list_blocks(memory: Record) -> None:
     memory.grid.num_blocks = count
 
 
-@kernel
+@inner
 def aim_blocks(memory: Record, mcu_row: int) -> None:
     """Set which blocks of a row of MCUs are needed, and the output addresses of their pixels."""
     for number in range(memory.grid.num_blocks):

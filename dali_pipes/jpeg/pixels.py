@@ -13,7 +13,7 @@ from dali_pipes.jpeg.layout import ALONG_COLUMNS, ALONG_ROWS
 from dali_pipes.jpeg.memory import MARGIN, Record, memory_at
 from gpu_aug.compiled.jit import (
     inlined,
-    kernel,
+    inner,
     load_i64,
     load_u8,
     separate,
@@ -68,7 +68,7 @@ def _plane_rows(plane: Record, mcu_height: int) -> int:
     return signed(mcu_height // plane.grow_down)
 
 
-@kernel
+@inner
 def _pad_rows(plane: Record, mcu_height: int) -> None:
     """Repeat the outermost pixels of the image once, because interpolation reads one pixel beyond them."""
     if not plane.fancy & ALONG_ROWS:
@@ -84,14 +84,14 @@ def _pad_rows(plane: Record, mcu_height: int) -> None:
             store_u8(end, load_u8(end - 1))
 
 
-@kernel
+@inner
 def _copy_last_row(plane: Record, mcu_height: int) -> None:
     source = plane.pixels + _plane_rows(plane, mcu_height) * plane.row_bytes
     for offset in range(0, plane.row_bytes, 8):
         store_i64(plane.pixels + offset, load_i64(source + offset))
 
 
-@kernel
+@inner
 def _make_line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -> int:
     """Return the address of a component's pixels for an image row, as wide as the crop."""
     rows = _plane_rows(plane, grid.mcu_height)
@@ -111,7 +111,7 @@ def _make_line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -
     return signed(line + phase)
 
 
-@kernel
+@inner
 def _fill_line(plane: Record, near: int, far: int, count: int, lower: int, line: int) -> None:
     fancy, grow = plane.fancy, plane.grow_across
     if fancy == ALONG_ROWS | ALONG_COLUMNS:
@@ -133,7 +133,7 @@ def _fill_line(plane: Record, near: int, far: int, count: int, lower: int, line:
                 store_u8(line + x * grow + copy, pixel)
 
 
-@kernel
+@inner
 def _convert_row(first: int, second: int, third: int, out: int, width: int) -> None:
     """Convert a row of at least STEP pixels to RGB, STEP at a time; the last step overlaps to end with the row."""
     gray = first == second
@@ -145,7 +145,7 @@ def _convert_row(first: int, second: int, third: int, out: int, width: int) -> N
             convert(first + here, second + here, third + here, out + 3 * here)
 
 
-@kernel
+@inner
 def _scatter(line: int, out: int, width: int, pixel_step: int) -> None:
     for x in range(width):
         for channel in range(3):

@@ -19,15 +19,7 @@ from dali_pipes.jpeg.status import (
     WRONG_RESTART,
     WRONG_SEEK_POINT,
 )
-from gpu_aug.compiled.jit import (
-    inlined,
-    kernel,
-    load_be64,
-    load_i64,
-    record_at,
-    signed,
-    view_i64,
-)
+from gpu_aug.compiled.jit import inlined, inner, load_be64, load_i64, record_at, signed, view_i64
 
 NOWHERE = signed(1 << 40)
 """A column right of any image, where no block is needed."""
@@ -57,7 +49,7 @@ def start_intervals(memory: Record) -> None:
     intervals.until = job.every if job.judge and job.every else NEVER
 
 
-@kernel
+@inner
 def _note_seek_point(memory: Record) -> int:
     """Write the seek point before the next MCU, whose index is a multiple of the job's `every`; return a status.
 
@@ -85,7 +77,7 @@ def _note_seek_point(memory: Record) -> int:
     return GOOD
 
 
-@kernel
+@inner
 def read_on(address: int, column: int, count: int) -> int:
     """Read MCUs that lie in one row, or skip any number of MCUs with a column of NOWHERE or more.
 
@@ -121,7 +113,7 @@ def read_on(address: int, column: int, count: int) -> int:
     return GOOD
 
 
-@kernel
+@inner
 def _seek(memory: Record, number: int, last: int) -> int:
     """Continue at a seek point, as if everything before it had been read.
 
@@ -166,7 +158,7 @@ def _bytes_until(job: Any, bit: int, last: int) -> int:
     return signed(min(max(wanted, _LEAST_BYTES) + MCU_BYTES, CLEAN_BYTES))
 
 
-@kernel
+@inner
 def skip_mcus(address: int, count: int, then: int) -> int:
     """Skip MCUs of a scan, and return a status.
 
@@ -240,7 +232,7 @@ def _start_interval(feed: Record, intervals: Record, number: int) -> int:
     return GOOD
 
 
-@kernel
+@inner
 def end_interval(feed: Record) -> int:
     """Return GOOD if all bits before a marker are read, except fill bits of the last byte; else another status."""
     unread = feed.filled - (feed.position - (feed.bits >> 3))
@@ -253,7 +245,7 @@ def end_interval(feed: Record) -> int:
     return GOOD if unread == 0 else LEFT_OVER
 
 
-@kernel
+@inner
 def _jump(feed: Record, intervals: Record, count: int, file: int, offsets: Any) -> int:
     target = intervals.number + count
     if offsets.size > 0:

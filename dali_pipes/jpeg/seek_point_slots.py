@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.jpeg.file_bytes import read_bytes
 from dali_pipes.jpeg.seek_points import SEEK_POINT, UNREAD
-from gpu_aug.compiled.jit import inlined, kernel, load_i64, load_u8, record_at, signed
+from gpu_aug.compiled.jit import inlined, inner, kernel, load_i64, load_u8, record_at, signed
 from readers.jpeg_seek_points.layout import HEAD_BYTES, SLOT, SLOT_BYTES
 
 _slot_at = record_at(SLOT)
@@ -77,7 +77,7 @@ def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
     return bool(_extend_crc(base, signed(_CHECKED_BYTES), seeded) == np.uint64(slot.check))
 
 
-@kernel
+@inner
 def _extend_crc(address: int, length: int, crc: np.uint64) -> np.uint64:
     """Extend a CRC-32, as zlib computes it, by the bytes at an address."""
     end = address + length

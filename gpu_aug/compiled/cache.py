@@ -114,6 +114,9 @@ class CompiledFunctionCache(_Cache):  # type: ignore[misc, unused-ignore]
         seconds = time.perf_counter() - self._began
         level = logging.INFO if _depth == 1 else logging.DEBUG  # those within are part of its time
         _log.log(level, "compiled %s in %.2f s", self._function.__qualname__, seconds)
+        data.library._ensure_finalized()  # Numba makes a unit's machine code later
+        for environment in data._find_referenced_environments():  # those of `inner` functions
+            data.codegen.set_env(environment.env_name, environment)
         path = self._path(sig, data.codegen)
         if path is not None and not data.library.has_dynamic_globals:
             with suppress(OSError):  # read-only, or full

@@ -1,8 +1,7 @@
 """Decorators for functions that Numba compiles to machine code at their first call.
 
-They run without the GIL. The code is stored (see ``cache.py``), so that later processes load it. `inlined` functions
-and those that
-read or write an address are stored as parts of the functions that use them; `separate` functions are units of their own.
+They run without the GIL. The code of a `kernel` is stored (see ``cache.py``), so that later processes load it, with that of the
+`inner` and `inlined` functions that it calls; `separate` functions are units of their own.
 """
 
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic
 
 from gpu_aug.compiled.cache import CompiledFunctionCache
+from gpu_aug.compiled.linking import LinkedCompiler
 from gpu_aug.compiled.units import Unit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -27,22 +27,24 @@ def kernel(function: Function) -> Function:
 
     Indices are not checked, and a division by zero is not an error.
     """
-    return _compiled(function)
+    compiled = _compiled(function)
+    compiled._cache = CompiledFunctionCache(function)
+    return cast(Function, compiled)
 
 
 def inner(function: Function) -> Function:
-    """Compile a function that only kernels call.
+    """Compile a function that only kernels call, as a part of each of them; see `gpu_aug.compiled.linking`.
 
-    It cannot be called from Python, which makes compiling it faster than with `kernel`.
+    It cannot be called from Python.
     """
-    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    inner_function = _compiled(function, no_cpython_wrapper=True, pipeline_class=LinkedCompiler)
+    return cast(Function, inner_function)
 
 
-def _compiled(function: Function, **options: bool) -> Function:
-    compile_: Any = numba.njit(nogil=True, error_model="numpy", **options)
-    compiled = compile_(function)
-    compiled._cache = CompiledFunctionCache(function)
-    return cast(Function, compiled)
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    # No "cfunc", a wrapper for calls from C.
+    compile_: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
+    return compile_(function)
 
 
 def separate(function: Callable[..., int], deferred: int | None = None) -> Any:
@@ -87,8 +89,7 @@ def intrinsic_of(typed: Callable[..., Any], num_arguments: int) -> Any:
 
 def inlined(function: Function) -> Function:
     """Compile a small function into each of its callers."""
-    compile_: Any = numba.njit(nogil=True, error_model="numpy", inline="always")
-    return cast(Function, compile_(function))
+    return cast(Function, _compiled(function, inline="always"))
 
 
 def _load(kind: Any, *, swapped: bool = False) -> Any:

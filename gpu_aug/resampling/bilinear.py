@@ -39,8 +39,8 @@ def scratch_bytes(height: int, width: int, resize_h: int, resize_w: int) -> int:
     return table_bytes(height, resize_h) + table_bytes(width, resize_w) + lines + blocks + _LANES
 
 
-@kernel
-def resize_into(
+@inner
+def resize_view(
     source: Bytes,
     span: tuple[float, float, float, float],
     canvas: Bytes,
@@ -90,6 +90,22 @@ def resize_into(
         antialias,
         scratch,
     )
+
+
+@kernel
+def resize_into(
+    source: Bytes,
+    span: tuple[float, float, float, float],
+    canvas: Bytes,
+    resize_h: int,
+    resize_w: int,
+    paste_top: int,
+    paste_left: int,
+    antialias: bool,
+    scratch: Bytes,
+) -> None:
+    """Do the same as `resize_view` for Python."""
+    resize_view(source, span, canvas, resize_h, resize_w, paste_top, paste_left, antialias, scratch)
 
 
 @inner

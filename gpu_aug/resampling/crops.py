@@ -165,4 +165,5 @@ def _compose(steps: Any, resampled: int, sizes: Any, made: Any) -> None:
             made[3, row, axis], made[4, row, axis] = paste, canvas
         if not is_seen:  # wholly beside the source: one pixel, pasted beside the canvas
             made[1:3, row] = 1
-            made[3, row] = made[4, row]
+            for axis in range(2):  # two slices would take Numba 1.5 s more to compile
+                made[3, row, axis] = made[4, row, axis]

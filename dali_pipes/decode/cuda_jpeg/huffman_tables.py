@@ -4,15 +4,22 @@ from typing import Any
 
 from dali_pipes.decode.cuda_jpeg.records import TABLES
 from dali_pipes.jpeg.huffman import ZIGZAG
-from dali_pipes.jpeg.huffman_tables import AC_LOOK, DC_LOOK, FAST_LENGTH, TABLE_BYTES, build_table
+from dali_pipes.jpeg.huffman_tables import (
+    AC_LOOK,
+    DC_LOOK,
+    FAST_LENGTH,
+    TABLE_BYTES,
+    build_table,
+    store_table,
+)
 from dali_pipes.jpeg.status import GOOD, NOT_SUPPORTED
-from gpu_aug.compiled.jit import kernel, load_i64, record_at, signed
+from gpu_aug.compiled.jit import inner, load_i64, record_at, signed
 
 _tables_at = record_at(TABLES)
 _WORDS = TABLE_BYTES // 8
 
 
-@kernel
+@inner
 def choose_tables(header: Any, chosen: Any) -> int:
     """Select the Huffman tables of a scan: at most two for DC and two for AC.
 
@@ -39,7 +46,7 @@ def choose_tables(header: Any, chosen: Any) -> int:
     return GOOD
 
 
-@kernel
+@inner
 def find_tables(memory: Any, chosen: Any, known: Any, num_known: int) -> int:
     """Return the index of the set of known tables that equals the tables of a scan, or -1 if none does.
 
@@ -65,13 +72,13 @@ def find_tables(memory: Any, chosen: Any, known: Any, num_known: int) -> int:
     return -1
 
 
-@kernel
+@inner
 def write_tables(memory: Any, chosen: Any, target: int) -> int:
     """Write the tables of a scan in the kernels' format to an address and return a status."""
     tables = _tables_at(target)
     for place in range(4):
         table, stored = memory.tables[place], memory.huffman[chosen[place]]
-        table.stored[:] = stored
+        store_table(table, stored)
         kind = DC_LOOK if place < 2 else AC_LOOK
         status = signed(build_table(signed(table.pairs.ctypes.data), kind, 0))
         if status != GOOD:

@@ -9,7 +9,7 @@ from dali_pipes.decode.cuda_jpeg.records import ANY_REST, INTERVAL
 from dali_pipes.jpeg.file_bytes import find_marker
 from dali_pipes.jpeg.seek_points import SEEK_POINT
 from dali_pipes.jpeg.status import CUT_SHORT, GOOD, WRONG_RESTART
-from gpu_aug.compiled.jit import inlined, kernel, load_u8, record_at, signed
+from gpu_aug.compiled.jit import inlined, inner, load_u8, record_at, signed
 
 _interval_at, _seek_point_at = record_at(INTERVAL), record_at(SEEK_POINT)
 _ROW_BYTES = SEEK_POINT.itemsize
@@ -17,7 +17,7 @@ _RESTART, _END = 0xD0, 0xD9
 """Second bytes of the markers RST0 and EOI; ITU-T T.81, table B.1."""
 
 
-@kernel
+@inner
 def find_next_needed(mcu: int, grid: Any) -> int:
     """Return the first MCU from `mcu` on that the crop needs; the count of all MCUs if it needs no further one."""
     row, column = mcu // grid.mcus_across, mcu % grid.mcus_across
@@ -32,7 +32,7 @@ def find_next_needed(mcu: int, grid: Any) -> int:
     return signed(row * grid.mcus_across + column)
 
 
-@kernel
+@inner
 def find_restarts(data: int, scan: int, length: int, starts: Any) -> int:
     """Find the start of each restart interval of a scan, store the starts in `starts`, and return a status.
 

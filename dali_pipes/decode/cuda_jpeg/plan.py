@@ -34,7 +34,7 @@ from dali_pipes.jpeg.header import read_header
 from dali_pipes.jpeg.layout import check_crop, find_blocks, find_crop
 from dali_pipes.jpeg.memory import memory_at, numbers
 from dali_pipes.jpeg.status import GOOD
-from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
+from gpu_aug.compiled.jit import inlined, inner, kernel, record_at, signed
 
 UNKNOWN_STARTS = 100
 """Status of a file without restart markers and without known seek points; larger than all of
@@ -182,7 +182,7 @@ def _choose_place(file: Any, start: int) -> int:
     return FRESH if file.keep else UPLOADED
 
 
-@kernel
+@inner
 def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total: Any) -> int:
     """Add the tables and intervals of an image; return a status. Intervals are removed again if it is not GOOD."""
     arena, records, stored, starts = memories
@@ -235,7 +235,7 @@ def _find_limit(arena: Any, total: Any) -> int:
     return signed(len(arena) - total.fresh)
 
 
-@kernel
+@inner
 def _add_intervals(
     memory: Any, file: Any, offsets: Any, memories: Any, how: Any, total: Any
 ) -> int:
@@ -316,13 +316,13 @@ def _next_interval(records: Any, total: Any, tables: int) -> int:
     return signed(at if at + INTERVAL_BYTES + (total.num_groups + 2) * GROUP_BYTES <= end else _NOWHERE)  # fmt: skip
 
 
-@kernel
+@inner
 def _intervals_at(records: Any) -> int:
     """Return the address of the first interval: after the half of the records for tables. Groups fill the end, backwards."""
     return signed(signed(records.ctypes.data) + len(records) // 32 * 16)
 
 
-@kernel
+@inner
 def _close_group(records: Any, total: Any) -> None:
     if total.open_group:
         total.num_groups += 1
@@ -343,7 +343,7 @@ def _copy_run(arena: Any, room: int, data: int, begin: int, end: int, target: in
     return signed(target + end - begin)
 
 
-@kernel
+@inner
 def _append_records(arena: Any, records: Any, total: Any) -> int:
     """Copy tables, groups and intervals behind the bytes of the intervals, and return a status."""
     total.tables_at = _round_up(total.used)

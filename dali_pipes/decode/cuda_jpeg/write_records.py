@@ -3,13 +3,13 @@
 from typing import Any
 
 from dali_pipes.decode.cuda_jpeg.records import FRESH, IMAGE, KEPT, VIEW
-from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
+from gpu_aug.compiled.jit import inlined, inner, record_at, signed
 from gpu_aug.resampling.weights import most_taps
 
 _image_at, _view_at = record_at(IMAGE), record_at(VIEW)
 
 
-@kernel
+@inner
 def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
     """Write the IMAGE record of a file whose header and crop are in the decoder's memory.
 
@@ -45,7 +45,7 @@ def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
     total.blocks += image.mcu_columns * image.mcu_rows * num_blocks
 
 
-@kernel
+@inner
 def write_place(at: int, place: int, file: Any, start: int, total: Any) -> None:
     """Write where the kernels read an image's bytes.
 
@@ -85,7 +85,7 @@ def _write_plane(memory: Any, component: int, first_block: int, plane: Any, tota
         plane.steps[index] = steps[index]
 
 
-@kernel
+@inner
 def write_view(
     at: int,
     image: int,

@@ -26,7 +26,7 @@ from dali_pipes.jpeg.progressive.read import read_columns
 from dali_pipes.jpeg.progressive.script import read_scans
 from dali_pipes.jpeg.scan import end_interval, next_interval
 from dali_pipes.jpeg.status import BAD_NUMBER, GOOD, LEFT_OVER, SCRATCH_SHORT, SEVERAL_SCANS
-from gpu_aug.compiled.jit import inlined, kernel, load_i64, separate, signed, store_i64
+from gpu_aug.compiled.jit import inlined, inner, load_i64, separate, signed, store_i64
 
 _NONE, _PAST_CORNER = np.uint64(0), np.uint64(1 << CORNER)
 
@@ -121,7 +121,7 @@ def _clear_masks(header: Any, scans: Any) -> None:
             store_i64(part.masks + at, 0)
 
 
-@kernel
+@inner
 def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
     """Read the codes of a scan that belong to an MCU row of the image and return a status."""
     scan = scan_at(address)
@@ -159,7 +159,7 @@ def _aim(unit: Any, mcu_row: int, line: int, memory: Any, scans: Any) -> None:
     unit.masks = part.masks + line * part.mask_row_bytes
 
 
-@kernel
+@inner
 def _invert_row(mcu_row: int, memory: Any, scans: Any) -> bool:
     """Transform the needed blocks of an MCU row and check the others; return whether all coefficients were in range."""
     wide = signed(0)

@@ -10,7 +10,7 @@ from dali_pipes.jpeg.progressive.bits import ONE, ZERO, choose, count, deposit, 
 from dali_pipes.jpeg.progressive.memory import MASK_BYTES
 from gpu_aug.compiled.jit import (
     inlined,
-    kernel,
+    inner,
     load_i16,
     load_i32,
     load_i64,
@@ -132,7 +132,7 @@ def _grow(members: Any, out: int, low: int, offsets: Any) -> None:
         members &= members - ONE
 
 
-@kernel
+@inner
 def _finish_slowly(buffer: Any, bits: Any, position: int, found: int, unit: Any) -> Any:
     """Read a code that no table entry decodes completely; return buffer, bits, position, and a full entry or -1."""
     symbol, length = finish_code(buffer, found >> 16, unit.ac_search, unit.ac_symbols)

@@ -19,6 +19,7 @@ from dali_pipes.jpeg.huffman_tables import (
     MOST,
     SEQUENTIAL,
     build_table,
+    store_table,
     table_at,
 )
 from dali_pipes.jpeg.mcus import place_block, set_ac_table, set_dc_table
@@ -199,7 +200,7 @@ def _make_table(scans: Any, stored: Any, kind: int, low: int) -> int:
         return -MANY_SCANS
     table = scans.tables[scans.num_tables]
     scans.num_tables += 1
-    table.stored[:] = stored
+    store_table(table, stored)
     address = signed(table.pairs.ctypes.data)
     status = signed(build_table(address, kind, low))
     return address if status == GOOD else -status

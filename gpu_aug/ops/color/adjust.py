@@ -204,8 +204,6 @@ class CLAHE(Operation):
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
     moves_pixels_only: ClassVar[bool] = True
-
-    moves_pixels_only: ClassVar[bool] = True
     """8-bit values stay 8-bit values."""
 
     random: ClassVar[Random] = {"clip_limit": Uniform()}

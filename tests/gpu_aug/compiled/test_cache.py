@@ -16,9 +16,9 @@ from gpu_aug.compiled.process_lock import ProcessLock
 from readers.storage.cache_folder import cache_folder
 
 _INNER = """
-from gpu_aug.compiled.jit import inlined
+from gpu_aug.compiled.jit import {kind}
 
-@inlined
+@{kind}
 def number():
     return {number}
 """
@@ -31,7 +31,7 @@ def answer():
     return number()
 """
 
-Import = Callable[[int], Any]
+Import = Callable[..., Any]
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def import_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Im
         for name in names:
             sys.modules.pop(name, None)
 
-    def import_(number: int) -> Any:
+    def import_(number: int, kind: str = "inlined") -> Any:
         forget()
-        (folder / "trial_inner.py").write_text(_INNER.format(number=number))
+        (folder / "trial_inner.py").write_text(_INNER.format(number=number, kind=kind))
         __import__(names[0])
         return sys.modules[names[0]]
 
@@ -70,14 +70,15 @@ def import_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Im
     forget()
 
 
-def test_changed_callee(place: Path, import_trial: Import) -> None:
-    """A function is compiled anew when one that it calls in another file has changed, and not else."""
-    assert import_trial(1).answer() == 1
+@pytest.mark.parametrize("kind", ["inlined", "inner"])
+def test_changed_callee(place: Path, import_trial: Import, kind: str) -> None:
+    """A function is compiled anew when one that it calls in another file has changed, and not else; both are one entry."""
+    assert import_trial(1, kind).answer() == 1
     compiled = kept.num_compiled()
-    assert import_trial(1).answer() == 1
+    assert import_trial(1, kind).answer() == 1
     assert kept.num_compiled() == compiled
-    assert import_trial(2).answer() == 2
-    assert import_trial(1).answer() == 1
+    assert import_trial(2, kind).answer() == 2
+    assert import_trial(1, kind).answer() == 1
     assert kept.num_compiled() == compiled + 1
     assert len(list(place.glob("*.code"))) == 2
 

@@ -112,7 +112,7 @@ def write(
         item, values = 4, line
     elif dtype == UINT8:
         item = 1
-        _to_bytes(line, 3 * width, spare)
+        to_bytes(line, 3 * width, spare)
     elif dtype == BFLOAT16:
         _to_bfloats(line, 3 * width, spare)
     else:
@@ -165,7 +165,8 @@ def _spread(values: Any, width: Integer, out: Any, along: Integer) -> None:
 
 
 @inner
-def _to_bytes(line: Integer, count: Integer, spare: Integer) -> None:
+def to_bytes(line: Integer, count: Integer, spare: Integer) -> None:
+    """Write the values at the address ``line`` as bytes to the address ``spare``."""
     values, out = floats_at(line, count), bytes_at(spare, count)
     for x in range(count):
         whole = np.rint(values[x] * _LARGEST)

@@ -11,7 +11,7 @@ from gpu_aug.engines.fused.cpu.byte_tables import NUM_BYTES
 from gpu_aug.engines.fused.cpu.copies import copies_bytes, copy_image
 from gpu_aug.engines.fused.cpu.fold import fold
 from gpu_aug.engines.fused.cpu.holes import paint
-from gpu_aug.engines.fused.cpu.lines import UINT8, write
+from gpu_aug.engines.fused.cpu.lines import UINT8, to_bytes, write
 from gpu_aug.engines.fused.cpu.memory import Integer, Real, fence, floats_at
 from gpu_aug.engines.fused.cpu.points import Between
 from gpu_aug.engines.fused.cpu.sampling import (
@@ -305,7 +305,7 @@ def _fill_tables(codes: Any, values: Any, num: Integer, given: Any, tables: Inte
     for channel in range(3):
         for byte in range(NUM_BYTES):
             numbers[channel * NUM_BYTES + byte] = np.float32(byte) / np.float32(255)
-    width, one = np.int64(NUM_BYTES), np.int64(1)
+    width = np.int64(NUM_BYTES)
     for stage in range(num):
         code, v = codes[stage], np.int64(values[stage].ctypes.data)
         if code == SCALE:
@@ -313,7 +313,7 @@ def _fill_tables(codes: Any, values: Any, num: Integer, given: Any, tables: Inte
         elif code != NOTHING:
             _change_channels(tables, width, code, v, given)
     levels = tables + 12 * width
-    write(levels, UINT8, width, one, tables, width, levels + 3 * width, False)
+    to_bytes(tables, 3 * width, levels)  # `write` would be compiled again for these types
     return levels
 
 
