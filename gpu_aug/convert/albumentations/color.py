@@ -50,6 +50,7 @@ ALBUMENTATIONS.update(
             sigma="sigma_range",
         ),
         "InvertImg": alike(Invert),
+        "PlanckianJitter": alike(PlanckianJitter, temperature="temperature_limit"),
         "PlasmaBrightnessContrast": alike(
             PlasmaBrightnessContrast, brightness="brightness_range", contrast="contrast_range"
         ),
@@ -132,17 +133,6 @@ def _auto_contrast(args: Args) -> Operation | None:
 @converts(ALBUMENTATIONS, "CLAHE")
 def _clahe(args: Args) -> Operation | None:
     return CLAHE(ascending(args["clip_limit"]), tuple(args["tile_grid_size"]), p=args["p"])
-
-
-@converts(ALBUMENTATIONS, "PlanckianJitter")
-def _planckian(args: Args) -> Operation | None:
-    limits = args["temperature_limit"]
-    return PlanckianJitter(
-        args["mode"],
-        None if limits is None else tuple(limits),
-        args["sampling_method"],
-        p=args["p"],
-    )
 
 
 @converts(ALBUMENTATIONS, "ChannelDropout")
