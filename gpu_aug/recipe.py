@@ -411,6 +411,16 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         return Transform(self, seed, **options)
 
 
+def find_misfit(operations: Sequence[Operation]) -> tuple[int, RecipeError] | None:
+    """Return the index of the first operation that does not fit those before it, and the error; None if all fit."""
+    for number in range(len(operations)):
+        try:
+            Recipe(operations[: number + 1])
+        except RecipeError as error:
+            return number, error
+    return None
+
+
 def _flat(steps: Sequence[Any]) -> list[Any]:
     """Return the steps, with lists and tuples among them replaced by their elements."""
     inner = [_flat(step) if isinstance(step, list | tuple) else [step] for step in steps]

@@ -1,4 +1,4 @@
-"""Helpers that the converters of all libraries share, for containers such as Compose and OneOf and for rounding to 8 bits."""
+"""Helpers that the converters of all libraries share, for containers such as Compose and OneOf, fills and rounding to 8 bits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.convert.registry import Refused
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.color.normalize import ToDtype
 from gpu_aug.ops.combine import OneOf, RandomApply
@@ -52,6 +53,17 @@ def times_255(value: Any) -> Any:
         return type(value)(times_255(item) for item in value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value * 255 if is_number else value
+
+
+def unit_fill(value: Any) -> Any:
+    """Return a fill in the units of uint8 images, one number or several, scaled to [0, 1]; None becomes 0."""
+    if value is None:
+        return 0.0
+    if not isinstance(value, list | tuple):
+        return float(value) / 255
+    if len(value) not in (1, 3):
+        raise Refused(f"fill {value!r} has not one value or three", "fill=0")
+    return unit_fill(value[0]) if len(value) == 1 else tuple(float(item) / 255 for item in value)
 
 
 def within_8_bits(operation: Operation) -> list[Operation]:

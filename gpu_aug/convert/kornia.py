@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.blur.blurs import GaussianBlur
 from gpu_aug.ops.color.adjust import Grayscale, Invert
@@ -31,7 +33,7 @@ def to_kornia(recipe: Recipe) -> Any:
     modules, refused = [], []
     for operation in recipe.operations:
         try:
-            modules += [] if isinstance(operation, Identity) else [export_leaf(operation)]
+            modules += [] if isinstance(operation, Identity) else [export_leaf(operation, K)]
         except RecipeError as error:
             refused.append(f"Recipe > {type(operation).__name__}: {error}")
     if recipe.boxes is not None or recipe.keypoints is not None:
@@ -45,55 +47,44 @@ def to_kornia(recipe: Recipe) -> Any:
     return K.AugmentationSequential(*modules, data_keys=["input"])
 
 
-def export_leaf(operation: Operation) -> Any:
-    """Return the Kornia module that is equivalent to one operation.
+def export_leaf(operation: Operation, library: Any) -> Any:
+    """Return the Kornia module that is equivalent to one operation; ``library`` is ``kornia.augmentation``.
 
     Raises:
         RecipeError: No module is equivalent; the error gives the reason and the nearest module.
     """
     make = _MODULES.get(type(operation))
     if make is not None:
-        return make(operation)
+        return make(operation, library)
     for family, reason in _REASONS.items():
         if isinstance(operation, family):
             raise RecipeError(reason)
     raise RecipeError("no module of Kornia is known to have this law and these pixels")
 
 
-def _jitter(operation: Any) -> Any:
-    import kornia.augmentation as K
-
+def _jitter(operation: Any, library: Any) -> Any:
     factors = (operation.brightness, operation.contrast, operation.saturation, operation.hue)
-    return K.ColorJitter(*factors, p=operation.p)
+    return library.ColorJitter(*factors, p=operation.p)
 
 
-def _blur(operation: Any) -> Any:
-    import kornia.augmentation as K
-
-    return K.RandomGaussianBlur(
+def _blur(operation: Any, library: Any) -> Any:
+    return library.RandomGaussianBlur(
         operation.kernel_size, operation.sigma, border_type="reflect", p=operation.p
     )
 
 
-def _normalize(operation: Any) -> Any:
-    import kornia.augmentation as K
-    import torch
-
-    return K.Normalize(torch.tensor(operation.mean), torch.tensor(operation.std), p=1.0)
+def _normalize(operation: Any, library: Any) -> Any:
+    return library.Normalize(torch.tensor(operation.mean), torch.tensor(operation.std), p=1.0)
 
 
-def _grayscale(operation: Any) -> Any:
-    import kornia.augmentation as K
-
+def _grayscale(operation: Any, library: Any) -> Any:
     method = getattr(operation, "method", "weighted_average")
     if method != "weighted_average":
         raise RecipeError(f"Kornia weighs the channels, got {method!r}; nearest: Grayscale()")
-    return K.RandomGrayscale(p=operation.p)
+    return library.RandomGrayscale(p=operation.p)
 
 
-def _resize(operation: Any) -> Any:
-    import kornia.augmentation as K
-
+def _resize(operation: Any, library: Any) -> Any:
     size = operation.size
     if (
         isinstance(size, int)
@@ -105,28 +96,24 @@ def _resize(operation: Any) -> Any:
             "Kornia filters in another way when it shrinks, and rounds the longer side in another way; "
             "nearest: Resize((height, width), antialias=False)"
         )
-    return K.Resize(size, resample="bilinear", align_corners=False, antialias=False, p=1.0)
+    return library.Resize(size, resample="bilinear", align_corners=False, antialias=False, p=1.0)
 
 
-def _gated(name: str) -> Callable[[Any], Any]:
-    def make(operation: Any) -> Any:
-        import kornia.augmentation as K
-
-        return getattr(K, name)(p=operation.p)
-
-    return make
+def _with_p(name: str) -> Callable[[Any, Any], Any]:
+    """Return the function that makes the module of this name, whose only argument is ``p``."""
+    return lambda operation, library: getattr(library, name)(p=operation.p)
 
 
-_MODULES: dict[type, Callable[[Any], Any]] = {
-    HorizontalFlip: _gated("RandomHorizontalFlip"),
-    VerticalFlip: _gated("RandomVerticalFlip"),
-    Invert: _gated("RandomInvert"),
+_MODULES: dict[type, Callable[[Any, Any], Any]] = {
+    HorizontalFlip: _with_p("RandomHorizontalFlip"),
+    VerticalFlip: _with_p("RandomVerticalFlip"),
+    Invert: _with_p("RandomInvert"),
     Grayscale: _grayscale,
     ColorJitter: _jitter,
     GaussianBlur: _blur,
     Normalize: _normalize,
     Resize: _resize,
-    KorniaModule: lambda operation: operation.module,
+    KorniaModule: lambda operation, _: operation.module,
 }
 
 _REASONS: dict[type, str] = {

@@ -68,10 +68,10 @@ def alike(make: type[Operation], **theirs: str) -> Converter:
         theirs: Names of Albumentations' arguments by field, for those that differ.
     """
     names = {field.name: theirs.get(field.name, field.name) for field in fields(make)}
-    return lambda args: make(**{ours: _ascending(args[name]) for ours, name in names.items()})
+    return lambda args: make(**{ours: ascending(args[name]) for ours, name in names.items()})
 
 
-def _ascending(value: Any) -> Any:
+def ascending(value: Any) -> Any:
     """Return a range with the smaller end first, because Albumentations accepts both orders; other values are unchanged."""
     return tuple(sorted(value)) if isinstance(value, list | tuple) else value
 

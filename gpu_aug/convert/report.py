@@ -9,7 +9,7 @@ from gpu_aug.convert.registry import Changed, Refused
 from gpu_aug.errors import RecipeError
 from gpu_aug.image_kind import problem_of_range
 from gpu_aug.ops.operation import Operation
-from gpu_aug.recipe import Recipe
+from gpu_aug.recipe import find_misfit
 
 Outcome = Literal["kept", "changed", "nothing to do", "refused", "foreign"]
 """Same meaning; a difference that the note names; no operation needed; no equivalent; called unchanged on the CPU."""
@@ -131,21 +131,13 @@ class Walk:
         text of the error.
         """
         path, source = self.lines[0].path.partition(" > ")[0] if self.lines else "pipeline", ""
-        for number, operation in enumerate(operations):
-            try:
-                Recipe(operations[: number + 1])
-            except RecipeError as first:
-                error = first
-                words = repr(operation)
-                kept = [
-                    line
-                    for line in self.lines
-                    if line.note == words or line.note.startswith(f"{words}: ")
-                ]
-                if kept:
-                    path, source = kept[0].path, kept[0].source
-                    self.lines.remove(kept[0])
-                break
+        if misfit := find_misfit(operations):
+            number, error = misfit
+            words = repr(operations[number])
+            noted = (line for line in self.lines if f"{line.note}: ".startswith(f"{words}: "))
+            if line := next(noted, None):
+                path, source = line.path, line.source
+                self.lines.remove(line)
         self.add(path, source, "refused", str(error))
 
     def finish(self, library: str) -> None:

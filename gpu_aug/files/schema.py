@@ -25,7 +25,7 @@ from gpu_aug.files.document import Document, read_document
 from gpu_aug.files.limits import MAX_PIXELS, Keys
 from gpu_aug.names import closest, hint
 from gpu_aug.ops.operation import Operation, limit_pixels
-from gpu_aug.recipe import FORMAT_VERSION, Recipe
+from gpu_aug.recipe import FORMAT_VERSION, Recipe, find_misfit
 from gpu_aug.schedule import Schedule
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 from gpu_aug.views import Views
@@ -233,18 +233,8 @@ def _recipe(
     try:
         return Recipe(operations, **extra, output=value.get("output", ()))
     except RecipeError as error:
-        number = _first_wrong(operations)
-        raise document.fault(at if number is None else (*at, number), str(error)) from error
-
-
-def _first_wrong(operations: list[Operation]) -> int | None:
-    """Return the index of the first operation that does not fit those before it, or None."""
-    for number in range(len(operations)):
-        try:
-            Recipe(operations[: number + 1])
-        except RecipeError:
-            return number
-    return None
+        misfit = find_misfit(operations)
+        raise document.fault((*at, misfit[0]) if misfit else at, str(error)) from error
 
 
 def _operation(document: Document, keys: Keys, value: Any, functions: Functions) -> Operation:

@@ -66,7 +66,30 @@ class Mixing(Operation, abstract=True):
 
 
 @dataclass(frozen=True)
-class MixUp(Mixing):
+class _MixingPairs(Mixing, abstract=True):
+    """Base of operations that mix each image with the other one of a pair of neighbouring positions of the epoch's order.
+
+    Args:
+        alpha: Parameter of the distribution Beta(alpha, alpha).
+        num_classes: Number of classes, for soft labels; None if labels are soft already, or if the
+            number is given elsewhere.
+        p: Share of the images that are mixed.
+    """
+
+    group: ClassVar[int] = 2
+
+    alpha: Annotated[float, validation.Number(low=0, above=True, example="0.2")] = 1.0
+    num_classes: int | None = None
+    _: KW_ONLY
+    p: float = 1.0
+
+    def shares(self, params: Params) -> NDArray[np.float64]:
+        """Return the parameter ``lam`` and 1 - ``lam``, float64 [B, 2]."""
+        return np.stack([params["lam"], 1 - params["lam"]], axis=1)
+
+
+@dataclass(frozen=True)
+class MixUp(_MixingPairs):
     """Blend each image with its partner: ``lam * image + (1 - lam) * partner``.
 
     The partner is the other one of a pair of neighbouring positions of the epoch's order. Both
@@ -88,26 +111,16 @@ class MixUp(Mixing):
 
     # Measured 0 on noise and photographs: the same float32 products and sum.
     tolerance: ClassVar[float] = 0.0001
-    group: ClassVar[int] = 2
 
     random: ClassVar[Random] = {"lam": Numbers(2)}
-
-    alpha: Annotated[float, validation.Number(low=0, above=True, example="0.2")] = 1.0
-    num_classes: int | None = None
-    _: KW_ONLY
-    p: float = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``lam``, float64 [B]."""
         return {"lam": beta(drawn["lam"], self.alpha)}
 
-    def shares(self, params: Params) -> NDArray[np.float64]:
-        """Return ``lam`` and 1 - ``lam``, float64 [B, 2]."""
-        return _two(params["lam"])
-
 
 @dataclass(frozen=True)
-class CutMix(Mixing):
+class CutMix(_MixingPairs):
     """Replace a rectangle of each image by the same rectangle of its partner.
 
     The partner is the other one of a pair of neighbouring positions of the epoch's order. Both
@@ -123,17 +136,10 @@ class CutMix(Mixing):
     Source: torchvision v2 CutMix, per image; Yun et al. 2019, https://arxiv.org/abs/1905.04899.
     """
 
-    group: ClassVar[int] = 2
-
     moves_pixels_only: ClassVar[bool] = True
     """Always."""
 
     random: ClassVar[Random] = {"lam": Numbers(2), "center": Numbers(2)}
-
-    alpha: Annotated[float, validation.Number(low=0, above=True, example="0.2")] = 1.0
-    num_classes: int | None = None
-    _: KW_ONLY
-    p: float = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2], of the rectangle, and ``lam``, float64 [B], the area outside as a share."""
@@ -143,10 +149,6 @@ class CutMix(Mixing):
         start, stop = np.maximum(center - half, 0), np.minimum(center + half, sizes)
         lam = 1 - (stop - start).prod(axis=1) / sizes.prod(axis=1)
         return {"start": start, "shape": stop - start, "lam": lam}
-
-    def shares(self, params: Params) -> NDArray[np.float64]:
-        """Return the shares of the area outside and inside the rectangle, float64 [B, 2]."""
-        return _two(params["lam"])
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,3 @@ class Mosaic(Mixing):
             tiles * params["size"][:, None] - params["start"][:, None]
         ).astype(np.int64)
         return corners
-
-
-def _two(lam: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.stack([lam, 1 - lam], axis=1)

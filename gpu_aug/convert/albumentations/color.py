@@ -8,6 +8,7 @@ from gpu_aug.convert.registry import (
     Changed,
     Refused,
     alike,
+    ascending,
     converts,
     refuses,
 )
@@ -49,6 +50,7 @@ ALBUMENTATIONS.update(
             sigma="sigma_range",
         ),
         "InvertImg": alike(Invert),
+        "PlanckianJitter": alike(PlanckianJitter, temperature="temperature_limit"),
         "PlasmaBrightnessContrast": alike(
             PlasmaBrightnessContrast, brightness="brightness_range", contrast="contrast_range"
         ),
@@ -61,15 +63,9 @@ ALBUMENTATIONS.update(
 )
 
 
-def _sorted(ends: Any) -> tuple[float, float]:
-    """Return a range as (smallest, largest), because Albumentations accepts the ends in any order."""
-    low, high = sorted(float(end) for end in ends)
-    return low, high
-
-
 @converts(ALBUMENTATIONS, "HueSaturationValue")
 def _shift_hsv(args: Args) -> Operation | None:
-    limits = [_sorted(args[f"{name}_shift_limit"]) for name in ("hue", "sat", "val")]
+    limits = [ascending(args[f"{name}_shift_limit"]) for name in ("hue", "sat", "val")]
     if not any(any(ends) for ends in limits):  # it rounds to 8 bits, and does not go through HSV
         return RandomApply([ToDtype("uint8")], args["p"])
     return HueSaturationValue(*limits, p=args["p"])
@@ -77,7 +73,7 @@ def _shift_hsv(args: Args) -> Operation | None:
 
 @converts(ALBUMENTATIONS, "RandomGamma")
 def _gamma(args: Args) -> Operation | None:
-    low, high = _sorted(args["gamma_limit"])
+    low, high = ascending(args["gamma_limit"])
     return Gamma((low / 100, high / 100), p=args["p"])
 
 
@@ -136,18 +132,7 @@ def _auto_contrast(args: Args) -> Operation | None:
 
 @converts(ALBUMENTATIONS, "CLAHE")
 def _clahe(args: Args) -> Operation | None:
-    return CLAHE(_sorted(args["clip_limit"]), tuple(args["tile_grid_size"]), p=args["p"])
-
-
-@converts(ALBUMENTATIONS, "PlanckianJitter")
-def _planckian(args: Args) -> Operation | None:
-    limits = args["temperature_limit"]
-    return PlanckianJitter(
-        args["mode"],
-        None if limits is None else tuple(limits),
-        args["sampling_method"],
-        p=args["p"],
-    )
+    return CLAHE(ascending(args["clip_limit"]), tuple(args["tile_grid_size"]), p=args["p"])
 
 
 @converts(ALBUMENTATIONS, "ChannelDropout")
@@ -168,7 +153,7 @@ def _channel_dropout(args: Args) -> Operation | None:
 def _rgb_shift(args: Args) -> Operation | None:
     shifts = []
     for channel in "rgb":
-        low, high = _sorted(args[f"{channel}_shift_limit"])
+        low, high = ascending(args[f"{channel}_shift_limit"])
         unit = 255 if max(abs(low), abs(high)) > 1 else 1  # Albumentations' own rule
         shifts.append((low / unit, high / unit))
     return RGBShift(*shifts, p=args["p"])
@@ -232,8 +217,8 @@ def _stain(args: Args) -> Operation | None:
         )
     return HEStain(
         args["preset"] or "standard" if method == "preset" else None,
-        intensity_scale=_sorted(args["intensity_scale_range"]),
-        intensity_shift=_sorted(args["intensity_shift_range"]),
+        intensity_scale=ascending(args["intensity_scale_range"]),
+        intensity_shift=ascending(args["intensity_shift_range"]),
         augment_background=bool(args["augment_background"]),
         p=args["p"],
     )

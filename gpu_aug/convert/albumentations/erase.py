@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from gpu_aug.convert.albumentations.geometry import mask_fill, unit_fill
+from gpu_aug.convert.albumentations.geometry import mask_fill
+from gpu_aug.convert.containers import unit_fill
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
 from gpu_aug.ops.dropout.dropout import CoarseDropout
 from gpu_aug.ops.dropout.erase import Erasing

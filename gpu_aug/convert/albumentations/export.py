@@ -72,14 +72,14 @@ def to_albumentations(recipe: Recipe) -> Any:
     """
     import albumentations as A
 
-    exporter = _Exporter()
+    exporter = _Exporter(A)
     steps = [exporter.step(operation, "Recipe") for operation in recipe.operations]
     targets: dict[str, Any] = {}
     try:
         if recipe.boxes is not None:
-            targets["bbox_params"] = _boxes(recipe.boxes)
+            targets["bbox_params"] = _boxes(recipe.boxes, A)
         if recipe.keypoints is not None:
-            targets["keypoint_params"] = _keypoints(recipe.keypoints)
+            targets["keypoint_params"] = _keypoints(recipe.keypoints, A)
     except RecipeError as error:
         exporter.refused.append(f"Recipe: {error}")
     if exporter.refused:
@@ -89,7 +89,10 @@ def to_albumentations(recipe: Recipe) -> Any:
 
 
 class _Exporter:
-    def __init__(self) -> None:
+    """Makes transforms of ``library``, the module ``albumentations``."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
         self.refused: list[str] = []
         self.containers: dict[type, Callable[[Any, str], Any]] = {
             RandomApply: self._random_apply,
@@ -101,8 +104,6 @@ class _Exporter:
 
     def step(self, operation: Operation, path: str) -> Any:
         """Return the equivalent transform; if there is none, record the refusal and return NoOp."""
-        import albumentations as A
-
         name = type(operation).__name__
         path = f"{path} > {name}"
         try:
@@ -111,19 +112,17 @@ class _Exporter:
             if isinstance(operation, AlbumentationsTransform):
                 return operation.transform
             if isinstance(operation, Identity):
-                return A.NoOp(p=1.0)
-            return export_leaf(operation)
+                return self._library.NoOp(p=1.0)
+            return export_leaf(operation, self._library)
         except RecipeError as error:
             self.refused.append(f"{path}: {error}")
-            return A.NoOp(p=1.0)
+            return self._library.NoOp(p=1.0)
 
     def _children(self, operation: Any, path: str) -> list[Any]:
         return [self.step(child, path) for child in operation.operations]
 
     def _random_apply(self, operation: RandomApply, path: str) -> Any:
-        import albumentations as A
-
-        return A.Sequential(self._children(operation, path), p=operation.p)
+        return self._library.Sequential(self._children(operation, path), p=operation.p)
 
     def _one_of(self, operation: OneOf, path: str) -> Any:
         """Return the ``A.OneOf`` of a choice.
@@ -131,23 +130,19 @@ class _Exporter:
         Albumentations always applies the chosen child and uses its p as weight, so a child with a p below 1 is wrapped
         in a container.
         """
-        import albumentations as A
-
         weights = list(operation.weights or [1.0] * len(operation.operations))
         most = max(*weights, 1.0)
         children = []
         for child, weight in zip(self._children(operation, path), weights, strict=True):
             if hasattr(child, "transforms") or child.p != 1:
-                child = A.Sequential([child], p=weight / most)
+                child = self._library.Sequential([child], p=weight / most)
             else:
                 child.p = weight / most
             children.append(child)
-        return A.OneOf(children, p=operation.p)
+        return self._library.OneOf(children, p=operation.p)
 
     def _some_of(self, operation: SomeOf | SomeOfRepeated, path: str) -> Any:
-        import albumentations as A
-
-        return A.SomeOf(
+        return self._library.SomeOf(
             self._children(operation, path),
             n=_exactly(operation.n),
             replace=isinstance(operation, SomeOfRepeated),
@@ -155,10 +150,8 @@ class _Exporter:
         )
 
     def _random_order(self, operation: RandomOrder, path: str) -> Any:
-        import albumentations as A
-
         n = len(operation.operations) if operation.n is None else _exactly(operation.n)
-        return A.RandomOrder(self._children(operation, path), n=n, p=operation.p)
+        return self._library.RandomOrder(self._children(operation, path), n=n, p=operation.p)
 
 
 def _exactly(n: int | tuple[int, int]) -> int:
@@ -167,17 +160,15 @@ def _exactly(n: int | tuple[int, int]) -> int:
     raise RecipeError(f"Albumentations does a fixed number of them, got n={n}; nearest: n={n[1]}")
 
 
-def export_leaf(operation: Operation) -> Any:
-    """Return the transform that is imported as ``operation``.
+def export_leaf(operation: Operation, library: Any) -> Any:
+    """Return the transform of ``library``, the module ``albumentations``, that is imported as ``operation``.
 
     Raises:
         RecipeError: No transform is equivalent; the error names the nearest one and the fields that differ.
     """
-    import albumentations as A
-
     name, nearest = type(operation).__name__, ""
     for candidate in dict.fromkeys((name, name.removeprefix("Random"), *ALIASES.get(name, ()))):
-        cls = getattr(A, candidate, None)
+        cls = getattr(library, candidate, None)
         converter = ALBUMENTATIONS.get(candidate)
         if cls is None or converter is None:
             continue
@@ -278,9 +269,7 @@ def _difference(operation: Operation, found: Operation, candidate: str) -> str:
     return f"{candidate}, where {', '.join(differing)}"
 
 
-def _boxes(params: BoxParams) -> Any:
-    import albumentations as A
-
+def _boxes(params: BoxParams, library: Any) -> Any:
     box_format = _FORMATS.get((params.format, params.normalized))
     if box_format is None or params.keep_empty or params.instance_masks:
         raise RecipeError(f"{params!r} has no equal in Albumentations; nearest: format 'xyxy'")
@@ -288,7 +277,7 @@ def _boxes(params: BoxParams) -> Any:
         raise RecipeError(
             "Albumentations shrinks boxes in holes; nearest: BoxParams(shrink_in_holes=True)"
         )
-    return A.BboxParams(
+    return library.BboxParams(
         format=box_format,
         min_area=params.min_area,
         min_visibility=params.min_visibility,
@@ -301,15 +290,13 @@ def _boxes(params: BoxParams) -> Any:
     )
 
 
-def _keypoints(params: KeypointParams) -> Any:
-    import albumentations as A
-
+def _keypoints(params: KeypointParams, library: Any) -> Any:
     if params.pixel_index is not True or params.drop_in_holes != params.remove_invisible:
         raise RecipeError(
             "Albumentations counts keypoints in pixels and drops those in holes; "
             "nearest: KeypointParams(pixel_index=True, drop_in_holes=True)"
         )
-    return A.KeypointParams(
+    return library.KeypointParams(
         format="xy",
         remove_invisible=params.remove_invisible,
         check_each_transform=params.check_each,

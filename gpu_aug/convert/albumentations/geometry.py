@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gpu_aug.convert.containers import unit_fill
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, alike, converts, refuses
 from gpu_aug.ops.combine import RandomApply
 from gpu_aug.ops.geometric import crops, pads, random_resizes, resized_crops, resizes
@@ -19,7 +20,7 @@ _INTERPOLATIONS = {
     6: "nearest",
 }
 # cv2's numbers of border modes.
-_BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
+BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
 
 
 def interpolation(value: Any) -> str:
@@ -55,22 +56,13 @@ def resampling(args: dict[str, Any]) -> dict[str, Any]:
 def padding(args: dict[str, Any]) -> dict[str, Any]:
     """Return the padding of images and masks, as keyword arguments of PaddedCrop."""
     border = args["border_mode"]
-    if border not in _BORDERS:
+    if border not in BORDERS:
         raise Refused(
             f"cv2 border_mode {border} (3 is BORDER_WRAP) has no equal", "cv2.BORDER_REFLECT_101"
         )
     if border != 0:
-        return {"padding_mode": _BORDERS[border]}
+        return {"padding_mode": BORDERS[border]}
     return {"fill": unit_fill(args["fill"]), "fill_mask": mask_fill(args["fill_mask"])}
-
-
-def unit_fill(value: Any) -> Any:
-    """Return a fill in the units of uint8 images, one number or several, scaled to [0, 1]."""
-    if not isinstance(value, list | tuple):
-        return float(value) / 255
-    if len(value) not in (1, 3):
-        raise Refused(f"fill {value!r} has not one value or three", "fill=0")
-    return unit_fill(value[0]) if len(value) == 1 else tuple(float(item) / 255 for item in value)
 
 
 def mask_fill(value: Any) -> int:

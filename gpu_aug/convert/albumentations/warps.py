@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gpu_aug.convert.albumentations.geometry import BORDERS, mask_fill
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
 from gpu_aug.ops.geometric.affine import Affine
 from gpu_aug.ops.geometric.elastic import ElasticDistortion
@@ -13,8 +14,6 @@ from gpu_aug.ops.operation import Operation
 
 # OpenCV warps with INTER_AREA as with INTER_LINEAR.
 _INTERPOLATIONS = {0: "nearest", 1: "bilinear", 2: "bicubic", 3: "bilinear"}
-# cv2's numbers of border modes.
-_BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
 # cv2's names of its numbers, for reasons of refusals.
 _NAMES = {3: "cv2.INTER_AREA", 4: "cv2.INTER_LANCZOS4"}
 
@@ -143,7 +142,7 @@ def _border(args: dict[str, Any], *, first_channel: bool = False) -> dict[str, A
             "its mask_interpolation mixes the labels of masks, which are resampled nearest here",
             "mask_interpolation=cv2.INTER_NEAREST",
         )
-    padding_mode = _BORDERS.get(args["border_mode"])
+    padding_mode = BORDERS.get(args["border_mode"])
     if padding_mode is None:
         raise Refused(
             "its border_mode cv2.BORDER_WRAP exists in OpenCV alone",
@@ -157,7 +156,10 @@ def _border(args: dict[str, Any], *, first_channel: bool = False) -> dict[str, A
     border = {"interpolation": interpolation, "padding_mode": padding_mode, "p": args["p"]}
     if padding_mode != "constant":
         return border
-    return border | {"fill": _fill(args["fill"], first_channel), "fill_mask": _fill_mask(args)}
+    return border | {
+        "fill": _fill(args["fill"], first_channel),
+        "fill_mask": mask_fill(args.get("fill_mask") or 0),
+    }
 
 
 def _fill(value: Any, first_channel: bool) -> Any:
@@ -166,16 +168,3 @@ def _fill(value: Any, first_channel: bool) -> Any:
             raise Refused("its fill has other channels than red, green and blue", "fill=(0, 0, 0)")
         return tuple(channel / 255 for channel in value)
     return (value / 255, 0.0, 0.0) if first_channel else value / 255
-
-
-def _fill_mask(args: dict[str, Any]) -> int:
-    value = args.get("fill_mask") or 0
-    if isinstance(value, list | tuple):
-        if len(set(value)) > 1:
-            raise Refused(
-                "its fill_mask has several values, and masks are layers here", "fill_mask=0"
-            )
-        value = value[0]
-    if value != int(value):
-        raise Refused("its fill_mask is not a whole number", "fill_mask=0")
-    return int(value)

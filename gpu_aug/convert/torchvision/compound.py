@@ -7,10 +7,13 @@ from collections.abc import Callable
 from math import exp
 from typing import Any
 
+import torch
+
 from gpu_aug.convert.registry import Refused
 from gpu_aug.names import TIMM_LAW, nearest_policy
 
-Expander = Callable[[Any], list[Any]]
+Expander = Callable[[Any, Any], list[Any]]
+"""Takes a compound transform and the module ``torchvision.transforms``; returns basic transforms of that module."""
 
 
 def expand(transform: Any) -> list[Any] | None:
@@ -30,7 +33,11 @@ def expand(transform: Any) -> list[Any] | None:
         expander = _TIMM.get(name)
     else:
         return None
-    return None if expander is None else expander(transform)
+    if expander is None:
+        return None
+    from torchvision import transforms
+
+    return expander(transform, transforms)
 
 
 def _makes_rgb(function: Any) -> bool:
@@ -49,54 +56,48 @@ def _convert(image: Any) -> Any:
     return image.convert("RGB")
 
 
-def _image_classification(preset: Any) -> list[Any]:
-    from torchvision import transforms as T
-
-    return [_resize(preset), T.CenterCrop(preset.crop_size), *_normalized(preset)]
-
-
-def _segmentation(preset: Any) -> list[Any]:
-    return [*([_resize(preset)] if preset.resize_size else []), *_normalized(preset)]
+def _image_classification(preset: Any, transforms: Any) -> list[Any]:
+    return [
+        _resize(preset, transforms),
+        transforms.CenterCrop(preset.crop_size),
+        *_normalized(preset, transforms),
+    ]
 
 
-def _object_detection(_: Any) -> list[Any]:
-    import torch
-    from torchvision import transforms as T
+def _segmentation(preset: Any, transforms: Any) -> list[Any]:
+    return [
+        *([_resize(preset, transforms)] if preset.resize_size else []),
+        *_normalized(preset, transforms),
+    ]
 
-    return [T.PILToTensor(), T.ConvertImageDtype(torch.float32)]
+
+def _object_detection(_: Any, transforms: Any) -> list[Any]:
+    return [transforms.PILToTensor(), transforms.ConvertImageDtype(torch.float32)]
 
 
-def _resize(preset: Any) -> Any:
-    from torchvision import transforms as T
-
+def _resize(preset: Any, transforms: Any) -> Any:
     antialias = getattr(preset, "antialias", False)  # of videos it is off
-    return T.Resize(preset.resize_size, preset.interpolation, antialias=antialias)
+    return transforms.Resize(preset.resize_size, preset.interpolation, antialias=antialias)
 
 
-def _normalized(preset: Any) -> list[Any]:
-    from torchvision import transforms as T
-
-    return [*_object_detection(preset), T.Normalize(preset.mean, preset.std)]
+def _normalized(preset: Any, transforms: Any) -> list[Any]:
+    return [*_object_detection(preset, transforms), transforms.Normalize(preset.mean, preset.std)]
 
 
-def _resized_crop(transform: Any) -> list[Any]:
+def _resized_crop(transform: Any, transforms: Any) -> list[Any]:
     """Return the RandomResizedCrop of torchvision that draws like timm's.
 
     With "random" interpolation it is a random choice among several crops, equally likely.
     """
-    from torchvision import transforms as T
-
     modes = transform.interpolation
     crops = [
-        T.RandomResizedCrop(transform.size, transform.scale, transform.ratio, mode)
+        transforms.RandomResizedCrop(transform.size, transform.scale, transform.ratio, mode)
         for mode in (modes if isinstance(modes, list | tuple) else [modes])
     ]
-    return crops if len(crops) == 1 else [T.RandomChoice(crops)]
+    return crops if len(crops) == 1 else [transforms.RandomChoice(crops)]
 
 
-def _erasing(transform: Any) -> list[Any]:
-    from torchvision import transforms as T
-
+def _erasing(transform: Any, transforms: Any) -> list[Any]:
     if transform.rand_color or (transform.min_count, transform.max_count) != (1, 1):
         raise Refused(
             "it erases several rectangles, or fills one with a colour of normal law",
@@ -104,7 +105,7 @@ def _erasing(transform: Any) -> list[Any]:
         )
     low, high = transform.log_aspect_ratio
     return [
-        T.RandomErasing(
+        transforms.RandomErasing(
             transform.probability,
             (transform.min_area, transform.max_area),
             (exp(low), exp(high)),
@@ -113,24 +114,12 @@ def _erasing(transform: Any) -> list[Any]:
     ]
 
 
-def _to_floats(_: Any) -> list[Any]:
-    from torchvision import transforms as T
-
-    return [T.ToTensor()]
-
-
-def _to_bytes(_: Any) -> list[Any]:
-    from torchvision import transforms as T
-
-    return [T.PILToTensor()]
-
-
-def _rand_augment(transform: Any) -> list[Any]:
+def _rand_augment(transform: Any, _: Any) -> list[Any]:
     raise Refused(TIMM_LAW, nearest_policy(transform.num_layers, transform.ops[0].magnitude))
 
 
 def _other_policy(nearest: str) -> Expander:
-    def refuse(_: Any) -> list[Any]:
+    def refuse(*_: Any) -> list[Any]:
         raise Refused(TIMM_LAW, nearest)
 
     return refuse
@@ -146,10 +135,10 @@ _WEIGHTS: dict[str, Expander] = {
 _TIMM: dict[str, Expander] = {
     "AugMixAugment": _other_policy("gpu_aug.AugMix()"),
     "AutoAugment": _other_policy("gpu_aug.AutoAugment()"),
-    "MaybePILToTensor": _to_bytes,
-    "MaybeToTensor": _to_floats,
+    "MaybePILToTensor": lambda _, transforms: [transforms.PILToTensor()],
+    "MaybeToTensor": lambda _, transforms: [transforms.ToTensor()],
     "RandAugment": _rand_augment,
     "RandomErasing": _erasing,
     "RandomResizedCropAndInterpolation": _resized_crop,
-    "ToNumpy": _to_bytes,
+    "ToNumpy": lambda _, transforms: [transforms.PILToTensor()],
 }

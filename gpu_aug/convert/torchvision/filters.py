@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from gpu_aug.convert.containers import unit_fill
 from gpu_aug.convert.registry import TORCHVISION, converts
-from gpu_aug.convert.torchvision.geometry import unit_fill
 from gpu_aug.ops.blur.blurs import GaussianBlur
 from gpu_aug.ops.dropout.erase import RandomErasing
 from gpu_aug.ops.noise.compression import JPEG

@@ -5,6 +5,7 @@ Pixels are those of torchvision on tensors; on PIL images InterpolationMode.NEAR
 
 from typing import Any
 
+from gpu_aug.convert.containers import unit_fill
 from gpu_aug.convert.registry import TORCHVISION, Refused, converts, refuses
 from gpu_aug.ops.geometric import crops, pads, random_resizes, resized_crops, resizes
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
@@ -39,34 +40,24 @@ def padding(transform: Any) -> dict[str, Any]:
     mode = getattr(transform, "padding_mode", "constant")
     if mode != "constant":
         return {"padding_mode": mode}
-    image, mask = fills(transform.fill)
+    image, mask = fills(transform)
+    return {"fill": unit_fill(image), "fill_mask": mask}
+
+
+def fills(transform: Any) -> tuple[Any, int]:
+    """Return the fill of images, None if there is none, and the fill of masks, 0 if it is not one number."""
+    image = mask = transform.fill
+    if isinstance(image, dict):
+        by_name = {getattr(key, "__name__", key): value for key, value in image.items()}
+        others = by_name.get("others")
+        image, mask = (
+            by_name.get("Image", by_name.get("Tensor", others)),
+            by_name.get("Mask", others),
+        )
+    if isinstance(mask, list | tuple):
+        mask = mask[0] if len(set(mask)) == 1 else 0
     # Images are filled in units of white = 255 here, masks with the value as it was written.
-    mask = mask * getattr(transform, "white", 255.0) / 255
-    return {"fill": unit_fill(image), "fill_mask": int(mask)}
-
-
-def unit_fill(value: Any) -> Any:
-    """Return a fill in the units of uint8 images scaled to [0, 1]; None becomes 0."""
-    if value is None:
-        return 0.0
-    if not isinstance(value, list | tuple):
-        return float(value) / 255
-    if len(value) not in (1, 3):
-        raise Refused(f"fill {value!r} has not one value or three", "fill=0")
-    return unit_fill(value[0]) if len(value) == 1 else tuple(float(item) / 255 for item in value)
-
-
-def fills(value: Any) -> tuple[Any, float]:
-    """Return the fill of images and the fill of masks."""
-    if not isinstance(value, dict):
-        single = value if isinstance(value, int | float) else 0
-        if isinstance(value, list | tuple) and len(value) == 1:
-            single = value[0]
-        return value, single
-    names = {key if isinstance(key, str) else key.__name__: fill for key, fill in value.items()}
-    others = names.get("others", 0)
-    image = names.get("Image", names.get("Tensor", others))
-    return image, fills(names.get("Mask", others))[1]
+    return image, int((mask or 0) * getattr(transform, "white", 255.0) / 255)
 
 
 def pair(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, Changed, Refused, converts
-from gpu_aug.ops.geometric.spatial import Fill
+from gpu_aug.convert.torchvision.warps import warping
 from gpu_aug.ops.mix import CutMix, MixUp
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.policy.policy import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
@@ -69,28 +69,7 @@ def _bins(transform: Any) -> int:
 
 
 def _look(transform: Any) -> dict[str, Any]:
-    look = {"interpolation": _interpolation(transform), "fill": _fill(transform)}
-    if look["interpolation"] == "bilinear" and transform.fill is not None:
-        look["blend"] = "twice"
-    return look
-
-
-def _interpolation(transform: Any) -> Any:
-    mode = transform.interpolation
-    name = {0: "nearest", 2: "bilinear"}.get(mode, getattr(mode, "value", mode))
-    if name not in ("nearest", "bilinear"):
-        raise Refused(
-            f"its interpolation {name!r} exists for Pillow images only", "interpolation='bilinear'"
-        )
-    return name
-
-
-def _fill(transform: Any) -> Fill:
-    """Return the fill of a policy in [0, 1]; in torchvision it is in 0 to 255, because policies work on uint8."""
-    fill = transform.fill
-    if fill is None:
-        return 0.0
-    if isinstance(fill, dict):
+    """Return interpolation and fill of a policy, which works on uint8 images, as keyword arguments."""
+    if isinstance(transform.fill, dict):
         raise Refused("its fill depends on the type of the input", "a number, or three")
-    values = [value / 255 for value in (fill if isinstance(fill, list | tuple) else [fill])]
-    return values[0] if len(values) == 1 else (values[0], values[1], values[2])
+    return warping(transform, transform.fill)

@@ -5,7 +5,9 @@ Pixels are those of torchvision on tensors; on Pillow images they differ along t
 
 from typing import Any
 
+from gpu_aug.convert.containers import unit_fill
 from gpu_aug.convert.registry import TORCHVISION, Refused, converts
+from gpu_aug.convert.torchvision.geometry import fills
 from gpu_aug.ops.geometric.affine import RandomAffine
 from gpu_aug.ops.geometric.elastic import ElasticTransform
 from gpu_aug.ops.geometric.perspective import RandomPerspective
@@ -53,6 +55,17 @@ def _center(transform: Any) -> tuple[float, float] | None:
 
 
 def _border(transform: Any) -> dict[str, Any]:
+    image, mask = fills(transform)
+    return warping(transform, image) | {"fill_mask": mask}
+
+
+def warping(transform: Any, fill: Any) -> dict[str, Any]:
+    """Return how a warp interpolates images and fills their border, as keyword arguments of WarpWithBorder.
+
+    Args:
+        transform: The transform, for its interpolation.
+        fill: Its fill of images, in the units of uint8 images.
+    """
     mode = transform.interpolation
     name = _PILLOW.get(mode, getattr(mode, "value", mode))
     if name not in ("nearest", "bilinear"):
@@ -60,28 +73,9 @@ def _border(transform: Any) -> dict[str, Any]:
             f"its interpolation {name!r} exists for Pillow images only, and not for tensors",
             "interpolation=InterpolationMode.BILINEAR",
         )
-    image, mask = _fills(transform.fill)
-    border: dict[str, Any] = {"interpolation": name, "fill": image or 0.0}
-    if isinstance(mask, int | float) and mask == int(mask):
-        border["fill_mask"] = int(mask)
-    if name == "bilinear" and image is not None:
-        border["blend"] = "twice"
-    return border
-
-
-def _fills(fill: Any) -> tuple[Any, Any]:
-    """Return the fill of images in [0, 1] and the fill of masks; None stands for torchvision's fill=None."""
-    if isinstance(fill, dict):
-        by_name = {getattr(key, "__name__", key): value for key, value in fill.items()}
-        other = by_name.get("others")
-        image, mask = by_name.get("Image", by_name.get("Tensor", other)), by_name.get("Mask", other)
-    else:
-        image = mask = fill
-    if isinstance(mask, list | tuple):
-        mask = mask[0] if len(set(mask)) == 1 else None
-    if isinstance(image, list | tuple):
-        if len(image) not in (1, 3):
-            raise Refused("its fill has other channels than red, green and blue", "fill=0")
-        image = tuple(value / 255 for value in image)
-        return (image[0] if len(image) == 1 else image), mask
-    return (None if image is None else image / 255), mask
+    blends_twice = name == "bilinear" and fill is not None
+    return {
+        "interpolation": name,
+        "fill": unit_fill(fill),
+        "blend": "twice" if blends_twice else "once",
+    }

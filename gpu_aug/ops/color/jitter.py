@@ -79,8 +79,14 @@ class ColorJitter(Operation):
         return drawn | {"order": _ORDERS[whole_below(drawn["order"], len(_ORDERS))]}
 
 
+@dataclass(frozen=True)
 class JitterStep(Operation, abstract=True):
-    """Base of the four adjustments of ColorJitter as operations. The drawn parameter is ``factor``, float64 [B]."""
+    """Base of the four adjustments of ColorJitter as operations. The drawn parameter is ``factor``, float64 [B].
+
+    Args:
+        factor: Range of the factor; one number ``x`` means (max(0, 1 - x), 1 + x).
+        p: Share of the images that are changed.
+    """
 
     tolerance: ClassVar[float] = ColorJitter.tolerance
     needs_unit_range: ClassVar[bool] = True
@@ -90,8 +96,9 @@ class JitterStep(Operation, abstract=True):
 
     random: ClassVar[Random] = {"factor": Uniform()}
 
-    factor: Factor
-    p: float
+    factor: Factor = 0.2
+    _: KW_ONLY
+    p: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -109,10 +116,6 @@ class Brightness(JitterStep):
 
     step: ClassVar[str] = "brightness"
 
-    factor: Factor = 0.2
-    _: KW_ONLY
-    p: float = 1.0
-
 
 @dataclass(frozen=True)
 class Contrast(JitterStep):
@@ -127,10 +130,6 @@ class Contrast(JitterStep):
 
     step: ClassVar[str] = "contrast"
 
-    factor: Factor = 0.2
-    _: KW_ONLY
-    p: float = 1.0
-
 
 @dataclass(frozen=True)
 class Saturation(JitterStep):
@@ -144,10 +143,6 @@ class Saturation(JitterStep):
     """
 
     step: ClassVar[str] = "saturation"
-
-    factor: Factor = 0.2
-    _: KW_ONLY
-    p: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -164,8 +159,6 @@ class Hue(JitterStep):
     step: ClassVar[str] = "hue"
 
     factor: Turn = 0.1
-    _: KW_ONLY
-    p: float = 1.0
 
 
 @dataclass(frozen=True)

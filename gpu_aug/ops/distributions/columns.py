@@ -23,7 +23,7 @@ class Column(ABC):
         count: Number of uniform numbers per sample; see `Count`.
     """
 
-    def __init__(self, count: Count) -> None:
+    def __init__(self, count: Count = 1) -> None:
         self._count = count
 
     def count(self, operation: Any) -> int:
@@ -41,9 +41,6 @@ class Column(ABC):
 
 class Numbers(Column):
     """Pass uniform numbers unchanged to `Operation.parameters`: float64 [B], or [B, count] if `count` is not 1."""
-
-    def __init__(self, count: Count = 1) -> None:
-        super().__init__(count)
 
     def values(self, operation: Any, name: str, u: Uniforms) -> NDArray[Any]:
         return u

@@ -114,12 +114,11 @@ class RandomAffine(WarpWithBorder, Warp):
         shear = cast("tuple[float, ...]", self.shear)
         furthest = sizes[:, ::-1] * np.array(self.translate)
         rotate = turns(np.radians(drawn["degrees"]))
-        sheared = _shear_y(np.radians(between(drawn["shear"][:, 1], shear[2:]))) @ _shear_x(
-            np.radians(between(drawn["shear"][:, 0], shear[:2]))
-        )
+        along_x = _sheared(np.radians(between(drawn["shear"][:, 0], shear[:2])), 0)
+        along_y = _sheared(np.radians(between(drawn["shear"][:, 1], shear[2:])), 1)
         matrix = about(
             centers(sizes) if self.center is None else np.full((len(sizes), 2), self.center) - 0.5,
-            drawn["scale"][:, None, None] * (rotate @ sheared),
+            drawn["scale"][:, None, None] * (rotate @ (along_y @ along_x)),
         )
         matrix[:, :2, 2] += np.rint((2 * drawn["translate"] - 1) * furthest)
         return {"matrix": matrix}
@@ -282,13 +281,8 @@ def _fitted(matrix: Matrices, sizes: Sizes) -> Params:
     return {"matrix": fitted, "shape": np.where(same[:, None], sizes, shape)}
 
 
-def _shear_x(angle: Uniforms) -> NDArray[np.float64]:
+def _sheared(angle: Uniforms, axis: int) -> NDArray[np.float64]:
+    """Return matrices, float64 [B, 2, 2], that shear along x (axis 0) or y (axis 1) by angles in radians."""
     matrix = np.broadcast_to(np.eye(2), (len(angle), 2, 2)).copy()
-    matrix[:, 0, 1] = -np.tan(angle)
-    return matrix
-
-
-def _shear_y(angle: Uniforms) -> NDArray[np.float64]:
-    matrix = np.broadcast_to(np.eye(2), (len(angle), 2, 2)).copy()
-    matrix[:, 1, 0] = -np.tan(angle)
+    matrix[:, axis, 1 - axis] = -np.tan(angle)
     return matrix

@@ -1,7 +1,8 @@
 """Rotations about the centre that keep the size, crop to the visible part, or expand the canvas."""
 
+from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,31 @@ _TOLERANCE = 1e-4  # of a pixel, torchvision's when it counts the pixels of an e
 _SMALL = 1e-10  # Albumentations' idea of an angle of 45 degrees
 
 
+class _Rotation(WarpWithBorder, Warp, abstract=True):
+    """Base of rotations by a drawn ``angle`` in degrees, counter-clockwise."""
+
+    tolerance: ClassVar[float] = RandomAffine.tolerance
+
+    @abstractmethod
+    def turned(self, angle: Uniforms, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3], and ``shape``, if the size changes, for angles [B]; see Warp."""
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return the parameters of ``turned`` for the drawn angles."""
+        return self.turned(drawn["angle"], sizes)
+
+    def sizes_over(self, ends: Any, sizes: Sizes) -> Sizes:
+        """Return the smallest and largest ``shape`` over a range of angles, and ``sizes`` themselves unless ``p`` is 1."""
+        angle = np.linspace(ends[0], ends[1], 361)
+        turned = [
+            extremes(self.turned(angle, np.repeat(size[None], 361, axis=0))["shape"])
+            for size in sizes
+        ]
+        return np.concatenate([*turned, *([sizes] if self.p < 1 else [])])
+
+
 @dataclass(frozen=True)
-class RandomRotation(WarpWithBorder, Warp):
+class RandomRotation(_Rotation):
     """Rotate about a centre.
 
     Args:
@@ -37,8 +61,6 @@ class RandomRotation(WarpWithBorder, Warp):
     Source: torchvision v2 RandomRotation, whose default interpolation is "nearest"; ``p`` is torchvision's RandomApply around it.
     """
 
-    tolerance: ClassVar[float] = RandomAffine.tolerance
-
     random: ClassVar[Random] = {"angle": Uniform("degrees")}
 
     degrees: Annotated[float | Range, angles]
@@ -46,22 +68,11 @@ class RandomRotation(WarpWithBorder, Warp):
     expand: bool = False
     center: Annotated[tuple[float, float] | None, CENTER] = None
 
-    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``matrix``, float64 [B, 3, 3], and with ``expand`` also ``shape``; see Warp."""
-        return self._turned(drawn["angle"], sizes)
-
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``sizes``; with ``expand`` the smallest and largest size over the range of angles."""
-        if not self.expand:
-            return sizes
-        angle = np.linspace(*cast("Range", self.degrees), 361)
-        turned = [
-            extremes(self._turned(angle, np.repeat(size[None], 361, axis=0))["shape"])
-            for size in sizes
-        ]
-        return np.concatenate([*turned, *([sizes] if self.p < 1 else [])])
+        return self.sizes_over(self.degrees, sizes) if self.expand else sizes
 
-    def _turned(self, angle: Uniforms, sizes: Sizes) -> Params:
+    def turned(self, angle: Uniforms, sizes: Sizes) -> Params:
         center = (
             centers(sizes) if self.center is None else np.full((len(sizes), 2), self.center) - 0.5
         )
@@ -77,7 +88,7 @@ class RandomRotation(WarpWithBorder, Warp):
 
 
 @dataclass(frozen=True)
-class Rotate(WarpWithBorder, Warp):
+class Rotate(_Rotation):
     """Rotate about the image's centre, as Albumentations does.
 
     Args:
@@ -93,8 +104,6 @@ class Rotate(WarpWithBorder, Warp):
     Source: Albumentations 2.0.8 Rotate.
     """
 
-    tolerance: ClassVar[float] = RandomAffine.tolerance
-
     random: ClassVar[Random] = {"angle": Uniform("limit")}
 
     limit: Annotated[float | Range, angles] = (-90.0, 90.0)
@@ -102,22 +111,11 @@ class Rotate(WarpWithBorder, Warp):
     crop_border: bool = False
     p: float = 0.5
 
-    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
-        """Return ``matrix``, float64 [B, 3, 3], and with ``crop_border`` also ``shape``; see Warp."""
-        return self._turned(drawn["angle"], sizes)
-
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``sizes``; with ``crop_border`` the smallest and largest size over the range of angles."""
-        if not self.crop_border:
-            return sizes
-        angle = np.linspace(*cast("Range", self.limit), 361)
-        turned = [
-            extremes(self._turned(angle, np.repeat(size[None], 361, axis=0))["shape"])
-            for size in sizes
-        ]
-        return np.concatenate([*turned, *([sizes] if self.p < 1 else [])])
+        return self.sizes_over(self.limit, sizes) if self.crop_border else sizes
 
-    def _turned(self, angle: Uniforms, sizes: Sizes) -> Params:
+    def turned(self, angle: Uniforms, sizes: Sizes) -> Params:
         matrix = affine_matrices(sizes, rotate=angle)
         if not self.crop_border:
             return {"matrix": matrix}
@@ -127,7 +125,7 @@ class Rotate(WarpWithBorder, Warp):
 
 
 @dataclass(frozen=True)
-class SafeRotate(WarpWithBorder, Warp):
+class SafeRotate(_Rotation):
     """Rotate, and scale the full rotated image to the size of the image.
 
     Width and height are scaled separately, so an image that is not square is distorted.
@@ -145,17 +143,15 @@ class SafeRotate(WarpWithBorder, Warp):
     four pixels. Boxes and keypoints follow the pixels.
     """
 
-    tolerance: ClassVar[float] = RandomAffine.tolerance
-
     random: ClassVar[Random] = {"angle": Uniform("limit")}
 
     limit: Annotated[float | Range, angles] = (-90.0, 90.0)
     _: KW_ONLY
     p: float = 0.5
 
-    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+    def turned(self, angle: Uniforms, sizes: Sizes) -> Params:
         """Return ``matrix``, float64 [B, 3, 3]; see Warp."""
-        angle = np.radians(drawn["angle"])
+        angle = np.radians(angle)
         extent = sizes[:, ::-1].astype(np.float64)
         cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
         width, height = extent.T

@@ -12,9 +12,17 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Integer, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
-from gpu_aug.ops.geometric.borders import crop_params, is_whole_fill
+from gpu_aug.ops.geometric.borders import crop_params
 from gpu_aug.ops.geometric.resizes import Resampling
-from gpu_aug.ops.geometric.spatial import Crop, Fill, MaskValue, PaddingMode, Pair, ToOneSize
+from gpu_aug.ops.geometric.spatial import (
+    Crop,
+    Fill,
+    MaskValue,
+    PaddingMode,
+    Pair,
+    ToOneSize,
+    pads_whole,
+)
 
 __all__ = ["CropAndPad", "RandomCropFromBorders", "RandomSizedCrop"]
 
@@ -158,7 +166,7 @@ class CropAndPad(Resampling):
     def moves_pixels_only(self) -> bool:
         """True unless it interpolates, or pads with a value between two multiples of 1/255."""
         moves = not self.keep_size or super().moves_pixels_only
-        return moves and (self.padding_mode != "constant" or is_whole_fill(self.fill))
+        return moves and pads_whole(self)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]; see Resample."""

@@ -26,11 +26,16 @@ _NUM_LEVELS = 10  # of AutoAugment and AugMix
 Interpolation = Literal["nearest", "bilinear"]
 
 
-class Policy(Operation, abstract=True):
-    """Base of policies, which carry out one or several drawn operations in a row.
+@dataclass(frozen=True, kw_only=True)
+class _Choosing(Operation, abstract=True):
+    """Base of operations that draw from the operations of a Space.
 
-    Each round has one leaf for each kind of operation, of which at most one is active in an image. All colour operations work in
-    8 bits, as torchvision's do on uint8, with its rounding. Masks, boxes and keypoints follow.
+    All colour operations work in 8 bits, as torchvision's do on uint8, with its rounding.
+
+    Attributes:
+        interpolation: Interpolation of shears, translations and rotations.
+        fill: Value outside the image.
+        blend: How a bilinear seam mixes with ``fill``; see Spatial.
     """
 
     needs_unit_range: ClassVar[bool] = True
@@ -38,22 +43,34 @@ class Policy(Operation, abstract=True):
 
     space: ClassVar[Space] = policy_space.RAND
 
-    num_stages: ClassVar[int] = 1
-    """How many operations follow each other."""
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
     blend: Blend = "once"
 
     @property
+    def _warp(self) -> PolicyWarp:
+        return PolicyWarp(self.interpolation, self.fill, self.blend)
+
+    @property
     def tolerance(self) -> float:  # type: ignore[override]
-        """Tolerance of PolicyWarp with the interpolation of this policy."""
-        return PolicyWarp(self.interpolation).tolerance
+        """Tolerance of PolicyWarp with the interpolation of this operation."""
+        return self._warp.tolerance
 
     @property
     def carriers(self) -> tuple[Operation, ...]:
-        """The operations that can carry out any choice of one round; at most one is active in an image."""
-        warp = PolicyWarp(self.interpolation, self.fill, self.blend)
-        return policy_space.carriers(self.space, warp)
+        """The operations that can carry out any choice from ``space``; at most one is active in an image."""
+        return policy_space.carriers(self.space, self._warp)
+
+
+class Policy(_Choosing, abstract=True):
+    """Base of policies, which carry out one or several drawn operations in a row.
+
+    Each round has one leaf for each kind of operation, of which at most one is active in an image. Masks, boxes and keypoints
+    follow.
+    """
+
+    num_stages: ClassVar[int] = 1
+    """How many operations follow each other."""
 
     @property
     def leaves(self) -> tuple[Operation, ...]:
@@ -94,10 +111,6 @@ class RandAugment(Policy):
     num_ops: Annotated[int, validation.Integer(low=1, example="2")] = 2
     magnitude: int = 9
     num_magnitude_bins: Annotated[int, validation.Integer(low=2, example="31")] = 31
-    _: KW_ONLY
-    interpolation: Interpolation = "nearest"
-    fill: Fill = 0.0
-    blend: Blend = "once"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -145,10 +158,6 @@ class TrivialAugmentWide(Policy):
     random: ClassVar[Random] = {"choice": Numbers(), "level": Numbers(), "sign": Numbers()}
 
     num_magnitude_bins: Annotated[int, validation.Integer(low=2, example="31")] = 31
-    _: KW_ONLY
-    interpolation: Interpolation = "nearest"
-    fill: Fill = 0.0
-    blend: Blend = "once"
 
     def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
         """Return the parameters of the carriers of the only round."""
@@ -181,10 +190,6 @@ class AutoAugment(Policy):
     random: ClassVar[Random] = {"pair": Numbers(), "gates_and_signs": Numbers(4)}
 
     policy: Literal["imagenet", "cifar10", "svhn"] = "imagenet"
-    _: KW_ONLY
-    interpolation: Interpolation = "nearest"
-    fill: Fill = 0.0
-    blend: Blend = "once"
 
     def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
         """Return the parameters of the carriers of both rounds, from a drawn pair; each operation has its own probability."""
@@ -214,7 +219,7 @@ def _depth(operation: str, field: str, value: Any) -> int:
 
 
 @dataclass(frozen=True)
-class AugMix(Operation):
+class AugMix(_Choosing):
     """Blend the image with the results of several chains of operations.
 
     Masks, boxes and keypoints are unchanged.
@@ -234,9 +239,6 @@ class AugMix(Operation):
     et al. 2019, https://arxiv.org/abs/1912.02781.
     """
 
-    needs_unit_range: ClassVar[bool] = True
-    rounds_to_8_bits: ClassVar[bool] = True
-
     random: ClassVar[Random] = {
         "first": Numbers(2),
         "others": Numbers(lambda self: self.mixture_width),
@@ -251,24 +253,11 @@ class AugMix(Operation):
     all_ops: bool = True
     _: KW_ONLY
     interpolation: Interpolation = "bilinear"
-    fill: Fill = 0.0
-    blend: Blend = "once"
 
     @property
-    def tolerance(self) -> float:  # type: ignore[override]
-        """Tolerance of PolicyWarp with the interpolation of this operation."""
-        return PolicyWarp(self.interpolation).tolerance
-
-    @property
-    def space(self) -> Space:
+    def space(self) -> Space:  # type: ignore[override]
         """The operations to choose from: all, or without ``all_ops`` those without brightness, contrast, colour and sharpness."""
         return policy_space.MIX if self.all_ops else policy_space.MIX_PARTIAL
-
-    @property
-    def carriers(self) -> tuple[Operation, ...]:
-        """The operations that can carry out any choice of one link of a chain; at most one is active in an image."""
-        warp = PolicyWarp(self.interpolation, self.fill, self.blend)
-        return policy_space.carriers(self.space, warp)
 
     @property
     def num_links(self) -> int:

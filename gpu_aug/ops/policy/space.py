@@ -13,6 +13,7 @@ from gpu_aug.ops.color.adjust import Invert, Solarize
 from gpu_aug.ops.color.lookup_tables import AutoContrast, Equalize, Posterize
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.spatial import Blend, Fill, Interpolation, Matrices, Warp
+from gpu_aug.ops.geometric.warps import about, centers, turns
 from gpu_aug.ops.operation import Operation
 
 # Operations that blend the image with another one, by a factor.
@@ -41,13 +42,6 @@ class PolicyWarp(Warp, abstract=True):
         # Measured 0 for nearest pixels. Of bilinear values 1 in 100 000 differs, by 1; what follows in
         # a policy can enlarge that (on 600 images by 2 at most, by 11 after two strong operations).
         return 0.001 if self.interpolation == "nearest" else 1.001
-
-    @property
-    def moves_pixels_only(self) -> bool:
-        """True for nearest pixels, unless ``fill`` is between two multiples of 1/255."""
-        fills = np.atleast_1d(self.fill) * 255
-        whole = bool((np.abs(fills - np.rint(fills)) < 1e-6).all())
-        return self.interpolation == "nearest" and whole
 
 
 @dataclass(frozen=True)
@@ -212,12 +206,8 @@ def _matrices(names: NDArray[np.str_], magnitude: Uniforms, sizes: Sizes) -> Mat
         matrix[sheared, axis, 2] = -0.5 * magnitude[sheared]  # indices name centres of pixels
         matrix[moved, axis, 2] = np.trunc(magnitude[moved])
     turned = names == "Rotate"
-    angle = np.radians(magnitude[turned])
-    cos, sin = np.cos(angle), np.sin(angle)
-    linear = np.stack([cos, sin, -sin, cos], axis=1).reshape(-1, 2, 2)  # counter-clockwise
-    center = (sizes[turned, ::-1] - 1) / 2
-    matrix[turned, :2, :2] = linear
-    matrix[turned, :2, 2] = center - (linear @ center[:, :, None])[:, :, 0]
+    angle = -np.radians(magnitude[turned])  # counter-clockwise
+    matrix[turned] = about(centers(sizes[turned]), turns(angle))
     return matrix
 
 

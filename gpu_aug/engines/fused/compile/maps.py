@@ -47,21 +47,10 @@ _PAINTED = "{name} moves pixels after rectangles were painted"
 _OTHER_PADDING = "{name} samples or pads in another way than {pad}"
 
 
-@singledispatch
-def can_move(operation: Operation) -> bool:  # noqa: ARG001 - for registered
+def can_move(operation: Operation) -> bool:
     """Return whether ``move`` can add the operation."""
-    return False
-
-
-@can_move.register(Reorient)
-@can_move.register(Crop)
-def _always(_: Operation) -> bool:
-    return True
-
-
-@can_move.register
-def _not_bicubic(operation: Warp) -> bool:
-    return operation.interpolation != "bicubic"
+    is_warp = isinstance(operation, Warp) and operation.interpolation != "bicubic"
+    return is_warp or isinstance(operation, Reorient | Crop)
 
 
 @singledispatch

@@ -51,15 +51,9 @@ class Pending:
     def __init__(self, images: Images, num_stages: int, run_program: RunProgram) -> None:
         self.images: Any = images if isinstance(images, Tensor) else list(images)
         self._run_program = run_program
-        if isinstance(images, Tensor):
-            num, *size, _ = images.shape
-            self._source_size = np.empty((num, 2), np.int32)
-            self._source_size[:] = size
-            self._is_float = np.full(num, images.dtype == torch.float32)
-        else:
-            num = len(images)
-            self._source_size = np.array([image.shape[:2] for image in images], np.int32)
-            self._is_float = np.array([image.dtype == torch.float32 for image in images])
+        num = len(images)
+        self._source_size, self._is_float = np.empty((num, 2), np.int32), np.empty(num, bool)
+        self._source_size[:], self._is_float[:] = _describe(images)
         self.program = _empty_program(self._source_size, num_stages)
         self.back = self.program.back.reshape(-1, 3, 3)
         self.before = self.program.before.reshape(-1, 3, 3)
@@ -154,12 +148,7 @@ class Pending:
 
     def replace(self, row_numbers: NDArray[np.int64], images: Images) -> None:
         """Replace the images at ``row_numbers`` by other images [H, W, 3], with empty programs."""
-        if isinstance(images, Tensor):
-            self._source_size[row_numbers] = images.shape[1:3]
-            self._is_float[row_numbers] = images.dtype == torch.float32
-        else:
-            self._source_size[row_numbers] = [image.shape[:2] for image in images]
-            self._is_float[row_numbers] = [image.dtype == torch.float32 for image in images]
+        self._source_size[row_numbers], self._is_float[row_numbers] = _describe(images)
         if isinstance(images, Tensor) and len(row_numbers) == len(self):
             self.images, self._others = images, None
         else:
@@ -210,6 +199,16 @@ class Pending:
             images = [images[row] for row in row_numbers]
             others = None if others is None else [others[row] for row in row_numbers]
         self._run_program(program, images, others, outs)
+
+
+def _describe(images: Images) -> tuple[Any, Any]:
+    """Return height and width of each image, and whether it is float32; one value for all images of a tensor."""
+    if isinstance(images, Tensor):
+        return images.shape[1:3], images.dtype == torch.float32
+    return (
+        [image.shape[:2] for image in images],
+        [image.dtype == torch.float32 for image in images],
+    )
 
 
 def _empty_program(size: NDArray[np.int32], num_stages: int) -> Program:
