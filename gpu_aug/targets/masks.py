@@ -6,7 +6,6 @@ pixel into which its centre falls, computed in float64.
 
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -59,6 +58,8 @@ def resample(
 def reorient(masks: Masks, transpose: bool, top_bottom: bool, left_right: bool) -> Masks:
     """Return masks transposed, then flipped; see spatial.Reorient."""
     if masks.size and masks.itemsize == 1 and (transpose or left_right):
+        import cv2
+
         # OpenCV moves bytes in a tenth of the time in which NumPy copies such a view.
         layers = [*masks.view(np.uint8)]
         layers = [cv2.transpose(layer) for layer in layers] if transpose else layers
