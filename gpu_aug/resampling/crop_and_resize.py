@@ -126,7 +126,11 @@ def paste(image: Any, top: int, left: int, out: Any) -> None:
     """
     rows = _common(top, image.shape[-3], out.shape[-3])
     columns = _common(left, image.shape[-2], out.shape[-2])
-    out[...] = 0
+    # Only the borders, as clearing all would take as long as pasting.
+    above, below = out[..., : rows.start, :, :], out[..., rows.stop :, :, :]
+    before, beyond = out[..., rows, : columns.start, :], out[..., rows, columns.stop :, :]
+    for border in (above, below, before, beyond):
+        border[...] = 0
     own_rows = slice(rows.start - top, rows.stop - top)
     own_columns = slice(columns.start - left, columns.stop - left)
     out[..., rows, columns, :] = image[..., own_rows, own_columns, :]

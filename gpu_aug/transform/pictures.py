@@ -61,7 +61,9 @@ def as_pixels(image: Any) -> NDArray[np.uint8]:
     return pixels if fits else np.ascontiguousarray(pixels)
 
 
-def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
+def moved(
+    image: Any, kind: Kind, start: tuple[int, int], move: Move, *, is_own: bool = False
+) -> Any:
     """Return a plain image cropped, flipped and transposed, as an image of its kind in its own memory.
 
     Args:
@@ -69,6 +71,7 @@ def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
         kind: Kind of the image.
         start: Top and left in the image from which the crop of ``move`` is counted.
         move: The crop, the flips and the transposition.
+        is_own: Whether an array is nobody else's, so that it need not be copied if nothing changes.
     """
     (top, left, height, width), rows, columns, transposed = move
     top, left = start[0] + top, start[1] + left
@@ -86,7 +89,7 @@ def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
         return part
     part = image[top : top + height, left : left + width]
     if not (rows or columns or transposed):
-        return part.copy()
+        return np.ascontiguousarray(part) if is_own else part.copy()
     import cv2
 
     if rows or columns:

@@ -209,8 +209,9 @@ class Transform:
             if cut.is_plain:
                 return moved(image, kind, cut.start, move)
             if kind in ("array", "pillow"):
-                canvas = moved(render_bytes(as_pixels(image), cut), "array", (0, 0), move)
-                return finished(canvas, kind, dtype, gray=False)
+                canvas = render_bytes(as_pixels(image), cut)
+                done = moved(canvas, "array", (0, 0), move, is_own=True)
+                return finished(done, kind, dtype, gray=False)
         result, out = room_for(kind, programs.size(row, cut.canvas), dtype)
         programs.run(row, render_bytes(as_pixels(image), cut), out)
         return finished(result, kind, dtype, gray=self._gray)
