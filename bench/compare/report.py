@@ -18,7 +18,6 @@ from bench.compare.result import (
     fastest_baseline,
     ratios,
     times,
-    verdicts,
 )
 from bench.output.arguments import check_writable, recipe_from
 from bench.output.errors import BenchError
@@ -97,13 +96,12 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
         absent=[vars(absent) for absent in comparison.absent],
         not_installed=comparison.missing_peers,
         ratios=ratios(comparison.rows),
-        verdicts=verdicts(comparison.rows),
         ratio_meaning=RATIO_MEANING,
     )
 
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the table, the absent contestants with reasons, and the verdicts."""
+    """Print the table, and the absent contestants with reasons."""
     console.print(_table(comparison, with_runs=console.width >= TABLE_WIDTH))
     _print_ratios(comparison.rows, console)
     lines = [(f"{row.name}: {row.note}", "dim") for row in comparison.rows if row.kind != "engine"]
@@ -118,7 +116,7 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
     if (more := len(faults) - _MOST_LEFT_OUT) > 0:
         notes.append(f"left out for everybody: and {more} more")
     lines += [(note, "yellow") for note in notes]
-    for text, style in [*lines, *((verdict, "") for verdict in verdicts(comparison.rows))]:
+    for text, style in lines:
         print_plain(console, text, style)
 
 
