@@ -212,7 +212,7 @@ class Pipeline:
     def _prepare(self, step: _Step) -> Any:
         fetched = self._fetcher.fetch(step.plan)
         # Set before `prepare`, so that its errors name the samples, too.
-        step.keys = fetched.encoded.keys
+        step.keys = fetched.keys
         return self._decoder.prepare(fetched)
 
     def _fill_decoder(self) -> None:
