@@ -1,6 +1,6 @@
 """Define the result of a comparison: rows with rates, and contestants without a result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.compare.task import Kind
@@ -20,7 +20,6 @@ class Row:
         measured: The rates of its turns (timed intervals), in images or clips per second.
         note: A note that a reader needs for a fair comparison.
         num_frames: Frames of a clip; 0 for images.
-        busy: Percentages in use of the cores ("percent of the cores"), the GPU and its decoders, as far as known.
     """
 
     name: str
@@ -28,7 +27,6 @@ class Row:
     measured: Measurement
     note: str = ""
     num_frames: int = 0
-    busy: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """Return the row as values for JSON."""
@@ -39,7 +37,6 @@ class Row:
             "cpu_ms_per_item": self.measured.to_dict()["cpu_ms_per_item"],
             "wait_share": round(self.measured.wait_share, 3),
             "note": self.note,
-            **self.busy,
         }
 
 
