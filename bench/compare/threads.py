@@ -56,8 +56,6 @@ def threaded_batches(
         num_threads: Count of threads, at least 1.
         begin: Called in each thread before its first position.
     """
-    # The batch that is yielded counts as well: without it, its last positions would start one by one.
-    num_ahead = (NUM_AHEAD + 1) * batch_size - 1
-    results = results_ahead(work, count(), num_threads, num_ahead, begin)
+    results = results_ahead(work, count(), num_threads, NUM_AHEAD * batch_size, begin)
     while True:
         yield list(islice(results, batch_size))
