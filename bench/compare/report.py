@@ -21,12 +21,11 @@ from bench.compare.result import (
 )
 from bench.output.arguments import check_writable, recipe_from
 from bench.output.errors import BenchError
-from bench.output.results import document, write_json
+from bench.output.results import save_result
 from bench.output.text import (
     TABLE_WIDTH,
     plain_table,
-    print_plain,
-    print_written,
+    print_line,
     result_table,
     wide_console,
 )
@@ -53,14 +52,22 @@ def compare_and_show(
     console = wide_console()
     if settings.peers:
         _install(settings, console)
-    print_plain(Console(stderr=True), expected_duration(settings), "dim")
+    print_line(expected_duration(settings), "dim", Console(stderr=True))
     with console.status("starting") as status:
         progress = status.update if console.is_terminal else _print_parts()
         comparison = compare(source, parsed, settings, progress)
     show_comparison(comparison, console)
-    if json_path is not None:
-        write_json(json_path, comparison_document(comparison))
-        print_written(console, json_path)
+    save_result(
+        json_path,
+        console,
+        "bench compare",
+        comparison.settings,
+        [row.to_dict() for row in comparison.rows],
+        absent=[vars(absent) for absent in comparison.absent],
+        not_installed=comparison.missing_peers,
+        ratios=ratios(comparison.rows),
+        ratio_meaning=RATIO_MEANING,
+    )
     return comparison
 
 
@@ -82,22 +89,9 @@ def _install(settings: Settings, console: Console) -> None:
     if not names:
         return
     sizes = ", ".join(f"{name} (about {PEERS[name].megabytes} MB)" for name in names)
-    print_plain(console, f"installing into {ENVIRONMENTS.absolute()}: {sizes}")
+    print_line(f"installing into {ENVIRONMENTS.absolute()}: {sizes}", console=console)
     with console.status("installing") as status:
         install_peers(names, status.update)
-
-
-def comparison_document(comparison: Comparison) -> dict[str, object]:
-    """Return the values of a comparison for a JSON file."""
-    return document(
-        "bench compare",
-        comparison.settings,
-        [row.to_dict() for row in comparison.rows],
-        absent=[vars(absent) for absent in comparison.absent],
-        not_installed=comparison.missing_peers,
-        ratios=ratios(comparison.rows),
-        ratio_meaning=RATIO_MEANING,
-    )
 
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
@@ -117,7 +111,7 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
         notes.append(f"left out for everybody: and {more} more")
     lines += [(note, "yellow") for note in notes]
     for text, style in lines:
-        print_plain(console, text, style)
+        print_line(text, style, console)
 
 
 def _table(comparison: Comparison, *, with_runs: bool) -> Table:
