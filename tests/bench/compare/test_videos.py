@@ -30,7 +30,7 @@ from bench.compare.check_frames import check_frames
 from bench.compare.clip_plan import Clip, make_plan
 from bench.compare.clips import ClipSettings, clip_settings
 from bench.compare.compare import Settings, compare
-from bench.compare.result import ratios
+from bench.compare.result import Comparison, ratios
 from bench.compare.task import Pipeline, Task, Unable
 from bench.output.errors import BenchError
 from dali_pipes import Loader
@@ -484,7 +484,8 @@ def test_frames_of_other_names_are_asked_for(
         Image.fromarray(frame).save(folder / f"shot{number}.png")
     chosen = (folder.parent, "--format", "frame-folder")
     monkeypatch.setattr(
-        "bench.compare.report.compare", lambda *given: formats.append(given[2].how["format"])
+        "bench.compare.report.compare",
+        lambda *given: formats.append(given[2].how["format"]) or Comparison(),
     )
     monkeypatch.setattr("bench.compare.report.show_comparison", lambda *_: None)
 
