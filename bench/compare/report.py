@@ -1,4 +1,4 @@
-"""Report a comparison: print a table and sentences for people, and write JSON for programs."""
+"""Report a comparison: print tables for people, and write JSON for programs."""
 
 from collections.abc import Callable
 from functools import cache, partial
