@@ -1,4 +1,4 @@
-"""Exceptions of a loader.
+"""Exceptions of a loader, and texts for their messages.
 
 Exception
 ├── ValueError
@@ -12,6 +12,7 @@ Exception
     └── MissingPackageError    a package that is not installed; the message says how to install it
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -73,6 +74,12 @@ def error_text(error: Exception) -> str:
     text = str(error)
     is_sentence = isinstance(error, (OSError, ValueError, SyntaxError)) and text
     return text if is_sentence else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def first_of(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names, and the count of the others: ``a, b, c and 7 more``."""
+    others = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + others
 
 
 class MissingPackageError(ImportError):

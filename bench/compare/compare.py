@@ -19,7 +19,7 @@ from bench.compare.result import Absent, Comparison, Row
 from bench.compare.task import Task, Unable
 from bench.output.arguments import dtype_from
 from bench.output.errors import BenchError, require_above_zero
-from bench.timing import mean_of, measure_in_turns
+from bench.timing import measure_in_turns
 from dali_pipes.arguments.choose import choose as choose_settings
 from gpu_aug import Recipe
 from gpu_aug.expected_recipe import require_recipe
@@ -127,8 +127,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
         )
     for name, turns in measured.items():
         ran = running[name]
-        row = Row(name, ran.kind, turns, ran.note, task.num_frames, mean_of(ran.looks))
-        comparison.rows.append(row)
+        comparison.rows.append(Row(name, ran.kind, turns, ran.note, task.num_frames))
     comparison.rows.sort(key=lambda row: row.measured.median, reverse=True)
     return comparison
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from bench.compare.photographs import shipped_photographs
 from bench.output.errors import BenchError, require_above_zero
-from bench.output.text import print_plain
+from bench.output.text import print_line
 from readers.plural import counted
 
 FPS = 25
@@ -35,7 +35,7 @@ def make_and_show(folder: Path, size: str, *, count: int, seconds: float, seed: 
     console = Console()
     with console.status("encoding"):
         made = make_videos(folder, size=(height, width), count=count, seconds=seconds, seed=seed)
-    print_plain(console, f"{counted(len(made), 'video')} of {size}: {folder}")
+    print_line(f"{counted(len(made), 'video')} of {size}: {folder}")
 
 
 def make_videos(

@@ -11,7 +11,7 @@ from bench.baselines.peers.catalog import environment, python_of
 from bench.baselines.peers.far import FarProcess, PeerError
 from bench.baselines.peers.install import has_package, why_not
 from bench.compare.contract import Contestant, Unable
-from bench.timing import Busy, Turn
+from bench.timing import Turn
 
 _OPEN_SECONDS_MAX = 240.0  # for conversion of the data and the first batch
 # In addition to the turn: batches that were prepared before it are taken first.
@@ -32,7 +32,6 @@ class ContestantProcess(FarProcess):
     Attributes:
         note: A note that a reader needs for a fair comparison; known after `open`.
         num_ahead: How many batches the contestant prepares without being asked.
-        looks: For each turn, how busy the machine was.
     """
 
     def __init__(self, contestant: Contestant) -> None:
@@ -48,7 +47,6 @@ class ContestantProcess(FarProcess):
             python = str(python_of(environment(contestant.peer)))
         self.name, self.kind = contestant.name, contestant.kind
         self.note, self.num_ahead = "", 0
-        self.looks: list[Busy] = []
         self._contestant = contestant
         root = str(Path(bench.__file__).parent.parent)
         super().__init__([python, "-c", _START, root], {"NO_ALBUMENTATIONS_UPDATE": "1"})
@@ -63,7 +61,6 @@ class ContestantProcess(FarProcess):
             Unable: The contestant cannot run the task on this machine.
             PeerError: The process failed, ended or does not answer.
         """
-        self._device = task.device
         path = self.folder / "task.pickle"
         path.write_bytes(pickle.dumps((self._contestant, task)))
         answer = self.ask({"do": "open", "task": str(path)}, _OPEN_SECONDS_MAX)
@@ -75,10 +72,8 @@ class ContestantProcess(FarProcess):
         Raises:
             PeerError: The process failed, ended or does not answer.
         """
-        with Busy(self._device) as busy:
-            answer = self.ask({"do": "turn", "seconds": seconds}, seconds + _TURN_SECONDS_MORE)
-        self.looks.append(busy)
-        return Turn(**answer)
+        question = {"do": "turn", "seconds": seconds}
+        return Turn(**self.ask(question, seconds + _TURN_SECONDS_MORE))
 
     def ask(self, question: Mapping[str, object], seconds_max: float) -> dict[str, Any]:
         """Send a request and return the answer; raise the error if the answer has one."""

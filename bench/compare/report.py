@@ -1,4 +1,4 @@
-"""Report a comparison: print a table and sentences for people, and write JSON for programs."""
+"""Report a comparison: print tables for people, and write JSON for programs."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -18,16 +18,14 @@ from bench.compare.result import (
     fastest_baseline,
     ratios,
     times,
-    verdicts,
 )
 from bench.output.arguments import check_writable, recipe_from
 from bench.output.errors import BenchError
-from bench.output.results import document, write_json
+from bench.output.results import save_result
 from bench.output.text import (
     TABLE_WIDTH,
     plain_table,
-    print_plain,
-    print_written,
+    print_line,
     result_table,
     wide_console,
 )
@@ -54,14 +52,22 @@ def compare_and_show(
     console = wide_console()
     if settings.peers:
         _install(settings, console)
-    print_plain(Console(stderr=True), expected_duration(settings), "dim")
+    print_line(expected_duration(settings), "dim", Console(stderr=True))
     with console.status("starting") as status:
         progress = status.update if console.is_terminal else _print_parts()
         comparison = compare(source, parsed, settings, progress)
     show_comparison(comparison, console)
-    if json_path is not None:
-        write_json(json_path, comparison_document(comparison))
-        print_written(console, json_path)
+    save_result(
+        json_path,
+        console,
+        "bench compare",
+        comparison.settings,
+        [row.to_dict() for row in comparison.rows],
+        absent=[vars(absent) for absent in comparison.absent],
+        not_installed=comparison.missing_peers,
+        ratios=ratios(comparison.rows),
+        ratio_meaning=RATIO_MEANING,
+    )
     return comparison
 
 
@@ -83,27 +89,13 @@ def _install(settings: Settings, console: Console) -> None:
     if not names:
         return
     sizes = ", ".join(f"{name} (about {PEERS[name].megabytes} MB)" for name in names)
-    print_plain(console, f"installing into {ENVIRONMENTS.absolute()}: {sizes}")
+    print_line(f"installing into {ENVIRONMENTS.absolute()}: {sizes}", console=console)
     with console.status("installing") as status:
         install_peers(names, status.update)
 
 
-def comparison_document(comparison: Comparison) -> dict[str, object]:
-    """Return the values of a comparison for a JSON file."""
-    return document(
-        "bench compare",
-        comparison.settings,
-        [row.to_dict() for row in comparison.rows],
-        absent=[vars(absent) for absent in comparison.absent],
-        not_installed=comparison.missing_peers,
-        ratios=ratios(comparison.rows),
-        verdicts=verdicts(comparison.rows),
-        ratio_meaning=RATIO_MEANING,
-    )
-
-
 def show_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the table, the absent contestants with reasons, and the verdicts."""
+    """Print the table, and the absent contestants with reasons."""
     console.print(_table(comparison, with_runs=console.width >= TABLE_WIDTH))
     _print_ratios(comparison.rows, console)
     lines = [(f"{row.name}: {row.note}", "dim") for row in comparison.rows if row.kind != "engine"]
@@ -118,8 +110,8 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
     if (more := len(faults) - _MOST_LEFT_OUT) > 0:
         notes.append(f"left out for everybody: and {more} more")
     lines += [(note, "yellow") for note in notes]
-    for text, style in [*lines, *((verdict, "") for verdict in verdicts(comparison.rows))]:
-        print_plain(console, text, style)
+    for text, style in lines:
+        print_line(text, style, console)
 
 
 def _table(comparison: Comparison, *, with_runs: bool) -> Table:

@@ -1,13 +1,13 @@
 """Define the result of a comparison: rows with rates, and contestants without a result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.compare.task import Kind
 from bench.timing import Measurement, ratio
 
 RATIO_MEANING = (
-    "every ratio, in ratios and in verdicts, is the median over rounds of the ratio within a round; the "
+    "every ratio is the median over rounds of the ratio within a round; the "
     "fastest baseline is the one with the largest median of its runs."
 )
 
@@ -20,7 +20,6 @@ class Row:
         measured: The rates of its turns (timed intervals), in images or clips per second.
         note: A note that a reader needs for a fair comparison.
         num_frames: Frames of a clip; 0 for images.
-        busy: Percentages in use of the cores ("percent of the cores"), the GPU and its decoders, as far as known.
     """
 
     name: str
@@ -28,7 +27,6 @@ class Row:
     measured: Measurement
     note: str = ""
     num_frames: int = 0
-    busy: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """Return the row as values for JSON."""
@@ -39,7 +37,6 @@ class Row:
             "cpu_ms_per_item": self.measured.to_dict()["cpu_ms_per_item"],
             "wait_share": round(self.measured.wait_share, 3),
             "note": self.note,
-            **self.busy,
         }
 
 
@@ -104,23 +101,3 @@ def ratios(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, object]]]:
         mine.name: {other.name: ratio(mine.measured, other.measured).to_dict() for other in others}
         for mine in ours
     }
-
-
-def verdicts(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence about each of our pipelines, by the ratios within rounds, worded alike for wins and losses."""
-    ceiling = next((row for row in rows if row.kind == "ceiling"), None)
-    best = fastest_baseline(rows)
-    sentences = []
-    for row in (row for row in rows if row.kind == "engine"):
-        clauses = []
-        if best is not None:
-            factor = times(row, best)
-            verb = "wins" if factor >= 1 else "loses"
-            clauses.append(
-                f"{verb} against the fastest baseline, {best.name} ({factor:.2f} times its speed)"
-            )
-        if ceiling is not None:
-            clauses.append(f"reaches {times(row, ceiling):.0%} of {ceiling.name}")
-        if clauses:
-            sentences.append(f"{row.name} {', '.join(clauses)}.")
-    return sentences

@@ -20,6 +20,7 @@ from typing import Any
 
 from bench.baselines.peers.far import answer_questions
 from bench.compare.contract import Pipeline, Unable
+from bench.output.errors import one_line
 from bench.timing import synchronise, take_turn
 
 
@@ -73,11 +74,3 @@ class _Server:
             finish=partial(synchronise, self._device),
         )
         return asdict(turn)
-
-
-def one_line(error: Exception) -> str:
-    """Return the type of an error, and the sentence that describes it."""
-    # A worker's error quotes a traceback, whose last line describes the error.
-    lines = str(error).strip().splitlines() or [""]
-    text = lines[-1] if "Traceback" in str(error) else " ".join(" ".join(lines).split())
-    return f"{type(error).__name__}: {text}"[:300]

@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bench.compare.threads import results_ahead
 from bench.gpu.broken import flipped
 from bench.gpu.photographs import SAMPLINGS, cut_photographs, encode, photographs
 from bench.gpu.rows import Row, Rows
@@ -216,18 +218,14 @@ def _rate_together(
 ) -> None:
     """Measure with threads that plan ahead, while one thread launches the kernels."""
     planners = [Planner(Arenas(pinned=scale.on_gpu)) for _ in range(2 * threads)]
-    turns = cycle(planners)
+    # Two plans of each planner, all held at once, so that the arenas have their final size, and so have the
+    # pools of pinned memory. On an H100, arenas that grew during the measurement cost up to 70 % of the rate.
     with ThreadPoolExecutor(threads) as pool:
-        # Two plans of each planner, all held at once, so that the arenas have their final size, and so have the
-        # pools of pinned memory. On an H100, arenas that grew during the measurement cost up to 70 % of the rate.
         list(pool.map(batch.plan, planners * 2))
-        waiting = deque(pool.submit(batch.plan, next(turns)) for _ in planners[1:])
-
-        def ask() -> Any:
-            waiting.append(pool.submit(batch.plan, next(turns)))
-            return launch(waiting.popleft().result(), kernels)
-
-        _rate(row, ask, len(batch), scale, discard=2 * len(planners))
+    with closing(results_ahead(batch.plan, cycle(planners), threads, len(planners) - 1)) as plans:
+        _rate(
+            row, lambda: launch(next(plans), kernels), len(batch), scale, discard=2 * len(planners)
+        )
 
 
 def _torchvision(encoded: list[bytes], scale: Scale) -> Callable[[], Any]:

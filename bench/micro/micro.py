@@ -10,9 +10,9 @@ from bench.compare.photographs import make_photographs
 from bench.micro import decode, overhead, scale
 from bench.micro.rows import Row, Task, measure_row, show_rows
 from bench.output.arguments import check_writable
-from bench.output.errors import BenchError, require_above_zero
+from bench.output.errors import choose, require_above_zero
 from bench.output.results import save_result
-from bench.output.text import print_plain, wide_console
+from bench.output.text import print_line, wide_console
 
 _QUICK_SECONDS = 0.01
 _PHOTOGRAPHS_PER_CLASS = (
@@ -63,9 +63,7 @@ def micro_and_show(name: str, settings: RunSettings) -> None:
         readers.ReadersError: The source cannot be opened or has no samples.
         BenchError: The benchmark is unknown, or nothing decodes.
     """
-    if name not in BENCHMARKS:
-        raise BenchError(f"NAME must be one of {', '.join(BENCHMARKS)}, got {name!r}: choose one")
-    measure_and_show(f"bench micro {name}", *BENCHMARKS[name], settings)
+    measure_and_show(f"bench micro {name}", *choose("NAME", name, BENCHMARKS), settings)
 
 
 def measure_and_show(
@@ -105,7 +103,7 @@ def measure_and_show(
         ]
     show_rows(title, meaning, results, console)
     for name, value in origin.items():
-        print_plain(console, f"{name}: {value}")
+        print_line(f"{name}: {value}", console=console)
     used = {
         "data": settings.source or "scikit-image's photographs",
         "seconds": seconds,

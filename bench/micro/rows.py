@@ -8,7 +8,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from bench.output.text import print_plain, result_table, three_digits
+from bench.output.errors import one_line
+from bench.output.text import print_line, result_table, three_digits
 from bench.timing import Measurement, Turn, measure_in_turns, ratio, take_turn
 
 Contestant = Callable[[float], Turn]
@@ -124,7 +125,7 @@ def measure_row(
         warm_up=_ONE_CALL,
         order_seed=order_seed,
         progress=lambda line: progress(f"{row.name}, {line}"),
-        on_failure=lambda name, error: absent.update({name: _one_line(error)}),
+        on_failure=lambda name, error: absent.update({name: one_line(error)}),
     )
     return RowResult(row.name, measured, absent, row.facts(measured))
 
@@ -154,9 +155,4 @@ def show_rows(title: str, meaning: str, results: Iterable[RowResult], console: C
             lines.setdefault(f"{name} is absent: {reason}", []).append(result.name)
     console.print(table)
     for line, names in lines.items():
-        print_plain(console, f"{names[0]}{' and others' if names[1:] else ''}: {line}")
-
-
-def _one_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0][:120] if lines else 'no text'}"
+        print_line(f"{names[0]}{' and others' if names[1:] else ''}: {line}", console=console)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bench.output.errors import BenchError
+from bench.output.errors import BenchError, choose
 from gpu_aug import PRESETS, Recipe, Schedule, Views
 from gpu_aug.files.document import SUFFIXES
 from gpu_aug.files.schema import load_recipe, load_schedule
@@ -27,9 +27,7 @@ def dtype_from(text: str) -> torch.dtype:
     Raises:
         BenchError: The name is unknown.
     """
-    if text not in _DTYPES:
-        raise BenchError(f"dtype must be one of {', '.join(_DTYPES)}, got {text!r}: choose one")
-    return _DTYPES[text]
+    return choose("dtype", text, _DTYPES)
 
 
 def recipe_from(text: str) -> Recipe | Views:

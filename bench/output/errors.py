@@ -4,12 +4,13 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 DEBUG_FLAG = "--debug"
+Choice = TypeVar("Choice")
 _SPLIT = re.compile(r"open_dataset\(\.\.\., split='(\w+)'\)")  # the Python form of the advice
 
 
@@ -28,6 +29,17 @@ def require_above_zero(**values: float | None) -> None:
             raise BenchError(
                 f"{name} must be greater than 0, got {value}: leave it out to get the default"
             )
+
+
+def choose(what: str, name: str, choices: Mapping[str, Choice]) -> Choice:
+    """Return the choice with a name.
+
+    Raises:
+        BenchError: No choice has this name.
+    """
+    if name not in choices:
+        raise BenchError(f"{what} must be one of {', '.join(choices)}, got {name!r}: choose one")
+    return choices[name]
 
 
 def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None = None) -> None:
@@ -54,6 +66,14 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
             raise
         show(error)
         sys.exit(2)
+
+
+def one_line(error: Exception) -> str:
+    """Return the type of an error, and the sentence that describes it."""
+    # A worker's error quotes a traceback, whose last line describes the error.
+    lines = str(error).strip().splitlines() or [""]
+    text = lines[-1] if "Traceback" in str(error) else " ".join(" ".join(lines).split())
+    return f"{type(error).__name__}: {text}"[:300]
 
 
 def show(error: Exception) -> None:

@@ -56,14 +56,9 @@ def result_table(title: str, caption: str, first: str, *numbers: str) -> Table:
     return table
 
 
-def print_plain(console: Console, text: str, style: str = "") -> None:
-    """Print a line without wrapping, highlighting or markup."""
-    console.print(Text(text, style=style), soft_wrap=True)
-
-
-def print_line(text: str, style: str = "") -> None:
-    """Print a line on standard output; see `print_plain`."""
-    print_plain(Console(), text, style)
+def print_line(text: str, style: str = "", console: Console | None = None) -> None:
+    """Print a line without wrapping, highlighting or markup; without a console, on standard output."""
+    (console or Console()).print(Text(text, style=style), soft_wrap=True)
 
 
 def print_sentence(text: str) -> None:

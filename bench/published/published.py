@@ -10,8 +10,8 @@ from rich.console import Console
 from bench.baselines.peers.catalog import PEERS, pinned_versions
 from bench.baselines.peers.install import install_peers, is_ready, why_not
 from bench.micro.micro import RunSettings, measure_and_show
-from bench.output.errors import BenchError
-from bench.output.text import print_plain
+from bench.output.errors import choose
+from bench.output.text import print_line
 from dali_pipes.machine.description import machine, versions
 
 # Any number does: it only makes two runs of one command measure in the same order.
@@ -126,11 +126,9 @@ def publish_and_show(name: str, settings: RunSettings, *, install: bool = False)
         readers.ReadersError: The source cannot be opened or has no samples.
         BenchError: The benchmark is unknown, or nothing decodes.
     """
-    if name not in PUBLISHED:
-        raise BenchError(f"NAME must be one of {', '.join(PUBLISHED)}, got {name!r}: choose one")
-    chosen = PUBLISHED[name]
+    chosen = choose("NAME", name, PUBLISHED)
     if install:
-        print_to_stderr = partial(print_plain, Console(stderr=True))
+        print_to_stderr = partial(print_line, console=Console(stderr=True))
         install_peers([peer for peer in chosen.peers if not is_ready(peer)], print_to_stderr)
     origin = {
         "source": chosen.source,
@@ -148,4 +146,4 @@ def publish_and_show(name: str, settings: RunSettings, *, install: bool = False)
         origin=origin,
     )
     here = machine()
-    print_plain(Console(), f"machine: {here['cpu']}, {here['cores']} cores, {here['system']}")
+    print_line(f"machine: {here['cpu']}, {here['cores']} cores, {here['system']}")

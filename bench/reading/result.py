@@ -6,7 +6,7 @@ from statistics import median
 
 from rich.console import Console
 
-from bench.output.text import print_plain, result_table
+from bench.output.text import print_line, result_table
 from bench.timing import Measurement, ratio
 
 # Largest length of a traceback's last line, which may quote a complete sample.
@@ -144,7 +144,7 @@ def show(result: Result, console: Console) -> None:
             )
     console.print(table)
     for name, reason in result.absent.items():
-        print_plain(console, f"absent: {name}: {reason}", "yellow")
+        print_line(f"absent: {name}: {reason}", "yellow", console)
 
 
 def _cells(name: str, measured: Mapping[str, Measurement]) -> list[str]:

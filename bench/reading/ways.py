@@ -10,9 +10,7 @@ the fields of a `bench.timing.Turn`.
 
 import random
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import count
@@ -22,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from bench.baselines.peers.far import answer_questions
+from bench.compare.threads import results_ahead
 from bench.timing import take_turn
 
 Payload = bytes | memoryview
@@ -74,17 +73,7 @@ def ours(task: Task) -> Iterator[Batch]:
         for number in range(batches_per_epoch)
     )
     asked = (np.arange(start, start + task.batch_size) for start in starts)
-    yield from _ahead(fetch, asked, task.num_threads)
-
-
-def _ahead(work: Callable[[Any], Batch], asked: Iterator[Any], num_threads: int) -> Iterator[Batch]:
-    """Call a function in threads for each item of `asked`, a few items ahead, and yield the results in order."""
-    with ThreadPoolExecutor(num_threads) as pool:
-        under_way: deque[Future[Batch]] = deque()
-        for one in asked:
-            under_way.append(pool.submit(work, one))
-            if len(under_way) > _NUM_AHEAD * num_threads:
-                yield under_way.popleft().result()
+    yield from results_ahead(fetch, asked, task.num_threads, _NUM_AHEAD * task.num_threads)
 
 
 def torch_files(task: Task) -> Iterator[Batch]:

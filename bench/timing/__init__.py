@@ -11,7 +11,7 @@ from bench.timing.turns import (
     synchronise,
     take_turn,
 )
-from bench.timing.usage import Busy, cpu_seconds, mean_of
+from bench.timing.usage import Busy, cpu_seconds
 
 __all__ = [
     "Busy",
@@ -20,7 +20,6 @@ __all__ = [
     "Turn",
     "clock",
     "cpu_seconds",
-    "mean_of",
     "measure_in_turns",
     "one_thread",
     "ratio",

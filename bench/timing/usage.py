@@ -4,7 +4,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import mean
@@ -79,16 +79,6 @@ class Busy:
                 else:
                     is_settled = time.perf_counter() - began >= seconds
                     self._looks.setdefault(name, []).append((percent, is_settled))
-
-
-def mean_of(looks: Sequence[Busy]) -> dict[str, int]:
-    """Return for each name in `found` the average of its values over several blocks."""
-    found: dict[str, list[int]] = {}
-    for look in looks:
-        for name, value in look.found.items():
-            if isinstance(value, int) and not name.endswith("at most"):
-                found.setdefault(name, []).append(value)
-    return {name: round(mean(values)) for name, values in found.items()}
 
 
 def cpu_seconds() -> float:

@@ -201,7 +201,7 @@ def measure_stages(
             in_flight = min(trial.num_ahead, trial.loader.stats("run").num_threads)
             request = trial.loader.steps.largest
             reading = Reading(dataset, request=request, in_flight=max(in_flight, 1))
-            contestants[READING] = stack.enter_context(closing(reading)).turn
+            contestants[READING] = reading.turn
         try:
             # Only the operations that run while an image is decoded.
             decodes = Recipe(make_variants(recipe, None).first.decode_operations)

@@ -1,15 +1,17 @@
 """Run trials: of a loader with a simulated training step, or of reading alone, within a limited time."""
 
+import itertools
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 
+from bench.compare.threads import results_ahead
 from bench.timing import Measurement, Turn, measure_in_turns, synchronise, take_turn
 from dali_pipes import BadSampleError, Batch, Loader
 from dali_pipes.monitoring import Stats
@@ -186,8 +188,6 @@ class Reading:
         self._dataset, self._in_flight = dataset, in_flight
         self._request = min(request, len(dataset))
         self._rng = np.random.default_rng(seed)
-        self._pool = ThreadPoolExecutor(in_flight, thread_name_prefix="tune-read")
-        self._under_way: deque[Future[int]] = deque()
         self._num_samples = self._num_bytes = 0
 
     @property
@@ -197,21 +197,19 @@ class Reading:
 
     def turn(self, seconds: float) -> Turn:
         """Read for some seconds, and return what was measured."""
-        while len(self._under_way) < self._in_flight:
-            self._begin()
-        turn = take_turn(
-            self._take, seconds=seconds, discard=self._in_flight, count=lambda samples: samples
+        requests = (
+            self._rng.integers(len(self._dataset), size=self._request) for _ in itertools.count()
         )
-        wait(self._under_way)  # errors are raised when the futures' results are taken
-        return turn
-
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown(cancel_futures=True)
-
-    def _begin(self) -> None:
-        rows = self._rng.integers(len(self._dataset), size=self._request)
-        self._under_way.append(self._pool.submit(self._read, rows))
+        with closing(
+            results_ahead(self._read, requests, self._in_flight, self._in_flight)
+        ) as sizes:
+            return take_turn(
+                partial(next, sizes),
+                seconds=seconds,
+                discard=self._in_flight,
+                count=lambda _: self._request,
+                work=self._count,
+            )
 
     def _read(self, rows: Any) -> int:
         """Read the samples with indices int64 [n], and return the count of their bytes; a bad sample counts 0."""
@@ -221,8 +219,6 @@ class Reading:
             np.frombuffer(payload, np.uint8)[::_PAGE_BYTES].sum()
         return sum(map(len, payloads))
 
-    def _take(self) -> int:
-        self._begin()
-        self._num_bytes += self._under_way.popleft().result()
+    def _count(self, num_bytes: int) -> None:
+        self._num_bytes += num_bytes
         self._num_samples += self._request
-        return self._request

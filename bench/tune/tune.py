@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
 
-from bench.output.errors import BenchError
+from bench.output.errors import BenchError, require_above_zero
 from bench.timing import Measurement
 from bench.tune.candidates import Settings, Situation, find_candidates
 from bench.tune.limits import LOADING, TRAINING_STEP, Limit, Stages, further_help, measure_stages
@@ -176,11 +176,7 @@ def _step_seconds(step_ms: float | None, images_per_second: float | None, batch_
         raise BenchError(
             f"step_ms and images_per_second say the same, got {step_ms} and {images_per_second}: leave one of them out"
         )
-    for name, value in (("step_ms", step_ms), ("images_per_second", images_per_second)):
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            raise BenchError(
-                f"{name} must be greater than 0, got {value}: leave it out for the fastest loader"
-            )
+    require_above_zero(step_ms=step_ms, images_per_second=images_per_second)
     if images_per_second is not None:
         return max(batch_size, 1) / images_per_second
     return (step_ms or 0.0) / 1000

@@ -111,11 +111,11 @@ def _stages(view: View) -> Iterator[str]:
 def _values(setup: Setup, steps: AnySteps) -> Iterator[str]:
     """Yield lines about labels, targets and maps."""
     fetcher = setup.fetcher
-    if steps.group > 1:
+    if steps.variants.group > 1:
         shape = [steps.batch_size, setup.num_classes]
         labels = f"float32 {shape}" if setup.num_classes else "as they are"
         yield (
-            f"mixing: among {steps.group} neighbours in the order, the same on any number of ranks; "
+            f"mixing: among {steps.variants.group} neighbours in the order, the same on any number of ranks; "
             f"labels: {labels}"
         )
     if fetcher.label_shape != ():

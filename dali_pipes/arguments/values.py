@@ -3,6 +3,8 @@
 `Options.check` of dali_pipes.arguments.loader_options uses them for the arguments of a Loader.
 """
 
+import math
+
 import numpy as np
 
 from dali_pipes.errors import LoaderError
@@ -40,6 +42,14 @@ def require_positive(**values: int) -> None:
 def require_epoch(epoch: int) -> None:
     """Raise unless the value is a valid epoch number."""
     require_integers(0, MAX_EPOCH, epoch=epoch)
+
+
+def require_above_zero(**values: float) -> None:
+    """Raise unless all values are finite numbers above 0."""
+    for name, value in values.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and 0 < value < math.inf):
+            raise LoaderError(f"{name}={value!r} is not allowed; give a number above 0")
 
 
 def require_share(**values: float) -> None:

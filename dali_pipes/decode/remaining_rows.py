@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode import cpu
 from dali_pipes.samples.targets import SampleTargets
-from dali_pipes.stages.augment import Augmenter
+from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.canvas_memory import Canvases, ViewCanvases
 from dali_pipes.stages.data import Decoded, Fetched
 from dali_pipes.stages.fetch import Fetcher
@@ -43,6 +43,17 @@ class RemainingRows:
             if one is not decoded.fetched:
                 fetched = fetched.replaced(row, one)
         return Decoded(fetched, targets)
+
+    def put_into(self, views: Sequence[ViewCanvases], engines: Engines) -> None:
+        """Upload the canvases of these rows, and put them into the canvases of all rows of the step, in each view."""
+        if not self.rows:
+            return
+        for view, rendered in zip(views, engines.upload(self.canvases), strict=False):
+            if isinstance(view, list):
+                for row, one in zip(self.rows, rendered, strict=True):
+                    view[row] = one
+            elif isinstance(rendered, torch.Tensor):
+                view.index_copy_(0, upload(torch.tensor(self.rows), view.device), rendered)
 
 
 def start_rendering(
@@ -115,12 +126,3 @@ def read_targets(
         else:
             targets[row] = result
     return Decoded(fetched, targets), bad
-
-
-def put_canvases(canvases: ViewCanvases, rendered: ViewCanvases, rows: Sequence[int]) -> None:
-    """Copy into a view's canvases the uploaded canvases of some rows, which were rendered on the CPU."""
-    if isinstance(canvases, list):
-        for row, one in zip(rows, rendered, strict=True):
-            canvases[row] = one
-    elif isinstance(rendered, torch.Tensor):
-        canvases.index_copy_(0, upload(torch.tensor(rows), canvases.device), rendered)

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from readers.storage.traffic import Traffic
 
@@ -86,18 +86,6 @@ class Counts:
         add_into(self.whole_images, other.whole_images, sign)
         self.traffic.add(other.traffic, sign)
 
-    def copy(self) -> "Counts":
-        """Return a copy of the present sums."""
-        copy = Counts()
-        copy.add(self)
-        return copy
-
-    def minus(self, earlier: "Counts") -> "Counts":
-        """Return the sums since an earlier copy."""
-        rest = self.copy()
-        rest.add(earlier, -1)
-        return rest
-
 
 @dataclass(slots=True)
 class LoopCounts:
@@ -137,16 +125,20 @@ class LoopCounts:
             setattr(self, name, getattr(self, name) + sign * getattr(other, name))
         add_into(self.late, other.late, sign)
 
-    def minus(self, earlier: "LoopCounts") -> "LoopCounts":
-        """Return the sums since an earlier copy."""
-        rest = LoopCounts()
-        rest.add(self)
-        rest.add(earlier, -1)
-        return rest
-
 
 # Computed once: calling `fields` each time would take a third of the 5 us of adding a batch.
 _LOOP_NUMBERS = tuple(one.name for one in fields(LoopCounts) if one.name != "late")
+
+
+Sums = TypeVar("Sums", Counts, LoopCounts)
+
+
+def sums_since(earlier: Sums, now: Sums) -> Sums:
+    """Return what was added to sums since an earlier copy; since empty sums, it is a copy."""
+    rest = type(now)()
+    rest.add(now)
+    rest.add(earlier, -1)
+    return rest
 
 
 def add_into(mine: dict[Any, Any], theirs: Mapping[Any, Any], sign: int) -> None:

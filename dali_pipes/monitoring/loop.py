@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
-from dali_pipes.monitoring.counts import Counts, LoopCounts, Stage
+from dali_pipes.monitoring.counts import Counts, LoopCounts, Stage, sums_since
 from dali_pipes.monitoring.observer import BatchEvent
 from dali_pipes.monitoring.ranges import open_range
 from dali_pipes.monitoring.recorder import Busy, Recorder
@@ -39,7 +39,7 @@ class LoopMeter:
     def begin(self) -> None:
         """Start a loop."""
         self._number += 1
-        self._epoch_began = self._sums.minus(LoopCounts())
+        self._epoch_began = sums_since(LoopCounts(), self._sums)
         self._epoch_counts = self.recorder.totals()
         self._began = clock()
 
@@ -91,10 +91,10 @@ class LoopMeter:
     def stats(self, scope: Scope, epoch: int) -> Stats:
         """Return the statistics of the present loop, or of the full run."""
         is_epoch = scope == "epoch"
-        loop = self._sums.minus(self._epoch_began if is_epoch else LoopCounts())
+        loop = sums_since(self._epoch_began if is_epoch else LoopCounts(), self._sums)
         counts = self.recorder.totals()
         if is_epoch:
-            counts = counts.minus(self._epoch_counts)
+            counts = sums_since(self._epoch_counts, counts)
         since = self._number if is_epoch else 0
         return make_stats(epoch, (loop, counts), self._queue, self._num_threads, since)
 

@@ -2,14 +2,13 @@
 
 import inspect
 import logging
-import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from dali_pipes.arguments.values import require_one_of, require_positive
+from dali_pipes.arguments.values import require_above_zero, require_one_of, require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.loop import Scope
 from dali_pipes.monitoring.stats import Stats
@@ -68,7 +67,7 @@ class Every:
         if self.steps is not None:
             require_positive(steps=self.steps)
         if self.seconds is not None:
-            _require_seconds(self.seconds)
+            require_above_zero(seconds=self.seconds)
         require_one_of("scope", self.scope, (None, "epoch", "run"))
 
     @property
@@ -195,9 +194,3 @@ def _require_callable(call: object) -> None:
         raise LoaderError(
             f"metrics={call!r} is a coroutine function, which would never be awaited; give a plain function"
         )
-
-
-def _require_seconds(seconds: object) -> None:
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not (is_number and 0 < seconds < math.inf):  # type: ignore[operator]
-        raise LoaderError(f"seconds={seconds!r} is not allowed; give a number above 0")

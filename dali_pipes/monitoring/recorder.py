@@ -209,7 +209,8 @@ class Recorder:
         return self._threads.get(ident) or self._threads.setdefault(ident, _ThreadCounts())
 
     def _sums(self) -> Counts:
-        sums = self._others.copy()
+        sums = Counts()
+        sums.add(self._others)
         for thread in dict(self._threads).values():
             for stage, counts in thread.stages.items():
                 if counts.calls or counts.waits:

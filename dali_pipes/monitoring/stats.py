@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from dali_pipes.monitoring.counts import STAGES, Counts, LoopCounts
+from dali_pipes.monitoring.counts import STAGES, Counts, LoopCounts, sums_since
 from dali_pipes.monitoring.stage_stats import (
     Queue,
     Remote,
@@ -133,7 +133,7 @@ class Stats:
                 "one loader"
             )
         (loop, counts), (loop_before, counts_before) = self._sums, earlier._sums
-        sums = loop.minus(loop_before), counts.minus(counts_before)
+        sums = sums_since(loop_before, loop), sums_since(counts_before, counts)
         depth, capacity = self.queue.depth, self.queue.capacity
         return make_stats(self.epoch, sums, (depth, capacity), self.num_threads, self._since)
 

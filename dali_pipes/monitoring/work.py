@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.errors import first_of
 from dali_pipes.steps.schedule import Plan
 from readers.datasets.dataset import IndexedDataset
-
-_MAX_KEYS = 3
-"""Largest count of samples that a description names; a batch can have hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +33,7 @@ class Rows:
         return _known_keys(self.source, self.indices)
 
     def __str__(self) -> str:
-        keys = self.keys()
-        more = f" and {len(keys) - _MAX_KEYS:,} more" if len(keys) > _MAX_KEYS else ""
-        return f"step {self.plan.step}: {', '.join(keys[:_MAX_KEYS])}{more}"
+        return f"step {self.plan.step}: {first_of(self.keys())}"
 
 
 def _known_keys(dataset: Any, indices: Sequence[int] | NDArray[np.int64]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.errors import LoaderError
+from dali_pipes.errors import LoaderError, first_of
 from dali_pipes.runs.audit import HASH_MASK, sums
 from dali_pipes.runs.audit_history import History, StepLine, read_history
 from readers.plural import counted
@@ -243,6 +243,5 @@ def subtract(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
 def describe_ranges(ranges: Sequence[Range]) -> str:
     """Return a text with the count of positions in the ranges, and the first ranges."""
     count = sum(stop - start for start, stop in ranges)
-    shown = ", ".join(f"{start} to {stop - 1}" for start, stop in ranges[:_MAX_RANGES])
-    more = f" and {len(ranges) - _MAX_RANGES} more ranges" if len(ranges) > _MAX_RANGES else ""
-    return f"{count} positions: {shown}{more}"
+    shown = first_of([f"{start} to {stop - 1}" for start, stop in ranges], _MAX_RANGES)
+    return f"{count} positions: {shown}"

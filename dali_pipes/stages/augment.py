@@ -65,11 +65,7 @@ class Engines:
         """Return the finished images of a step, from canvases of all rows on the engines' device."""
         images = self.empty(len(finished))
         work = Rows(finished.plan, ())
-        num_bytes = sum(view.nbytes for view in images)
-        with self.recorder.measure(
-            "augment", samples=len(finished), num_bytes=num_bytes, work=work
-        ):
-            self.run(finished.draws, finished.has_sample, canvases, images)
+        self.run(finished.draws, finished.has_sample, canvases, images, work)
         return images
 
     def run(
@@ -78,6 +74,7 @@ class Engines:
         has_sample: NDArray[np.bool_],
         canvases: Sequence[ViewCanvases],
         images: Images,
+        work: Rows,
     ) -> None:
         """Augment the canvases of some rows in every view, and write the results to `images`.
 
@@ -86,13 +83,16 @@ class Engines:
             has_sample: bool [n], False for rows without a sample, whose images stay black.
             canvases: For each view, the canvases of these rows.
             images: For each view, the memory for the images of these rows; written.
+            work: The samples, for reports about this work.
         """
-        for view, drawn, rendered, out in zip(self.views, draws, canvases, images, strict=True):
-            if takes_batches(view.recipe):
-                drawn = _skip_empty_rows(view.recipe, drawn, has_sample)
-            if view.images_per_row > 1:
-                drawn = drawn.repeat(view.images_per_row)
-            view.engine.run(rendered, drawn, out)
+        count, num_bytes = len(has_sample), sum(view.nbytes for view in images)
+        with self.recorder.measure("augment", samples=count, num_bytes=num_bytes, work=work):
+            for view, drawn, rendered, out in zip(self.views, draws, canvases, images, strict=True):
+                if takes_batches(view.recipe):
+                    drawn = _skip_empty_rows(view.recipe, drawn, has_sample)
+                if view.images_per_row > 1:
+                    drawn = drawn.repeat(view.images_per_row)
+                view.engine.run(rendered, drawn, out)
 
 
 class Augmenter:
@@ -158,9 +158,7 @@ class Augmenter:
     def _spawn_on_cpu(
         self, engines: Engines, fetched: Fetched, render: Render, images: Images
     ) -> Pending:
-        def finish(parts: Sequence[Decoded]) -> tuple[Finished, Ahead]:
-            return join(fetched, parts).finished(), Ahead(images, None)
-
+        finish = partial(finish_in_memory, fetched, images)
         if not engines.can_split:
             return Pending(finish, [self._augment_together(engines, fetched, render, images)])
         augment = partial(self._augment_part, engines, fetched, render, images)
@@ -181,7 +179,8 @@ class Augmenter:
         decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)
         times = canvases.times
         out = tuple(view[start * times : stop * times] for view in images)
-        self._run(engines, decoded.fetched, canvases, out)
+        rows = decoded.fetched
+        engines.run(rows.mixed_draws(), rows.has_sample, canvases.views, out, rows.work)
         return self.workers.move_targets(decoded)
 
     def _own_canvases(self, engines: Engines, count: int) -> Canvases:
@@ -192,12 +191,6 @@ class Augmenter:
             canvases = own[engines] = engines.canvases(count)
         return canvases.first_rows(count)
 
-    def _run(self, engines: Engines, rows: Fetched, canvases: Canvases, images: Images) -> None:
-        """Augment rows on the CPU."""
-        num_bytes, recorder = sum(view.nbytes for view in images), self.workers.recorder
-        with recorder.measure("augment", samples=len(rows), num_bytes=num_bytes, work=rows.work):
-            engines.run(rows.mixed_draws(), rows.has_sample, canvases.views, images)
-
     def _augment_together(
         self, engines: Engines, fetched: Fetched, render: Render, images: Images
     ) -> Future[Decoded]:
@@ -207,11 +200,19 @@ class Augmenter:
 
         def augment() -> Decoded:
             decoded = join(fetched, [part.result() for part in parts])
-            self._run(engines, decoded.fetched, canvases, images)
+            rows = decoded.fetched
+            engines.run(rows.mixed_draws(), rows.has_sample, canvases.views, images, rows.work)
             return decoded
 
         # No deadlock: tasks start in submission order, so the other tasks are done or have a thread when this one starts.
         return self.workers.submit("augment", augment)
+
+
+def finish_in_memory(
+    fetched: Fetched, images: Images, parts: Sequence[Decoded]
+) -> tuple[Finished, Ahead]:
+    """Return a step whose parts were written to `images`, memory of the CPU, by the threads that made them."""
+    return join(fetched, parts).finished(), Ahead(images, None)
 
 
 def _num_bytes(views: Sequence[ViewCanvases]) -> int:

@@ -14,7 +14,7 @@ from dali_pipes.samples.fields import Values
 from dali_pipes.samples.labels import Labels
 from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.cuda_streams import Ahead
-from dali_pipes.stages.encoded_rows import Encoded, put
+from dali_pipes.stages.encoded_rows import put
 from dali_pipes.steps.schedule import Plan
 from gpu_aug import Draws
 from readers import Sample
@@ -28,7 +28,7 @@ NO_TARGETS = SampleTargets()
 class Fetched:
     """Encoded samples and their draws: all samples of a plan, or consecutive ones.
 
-    A row has no sample if its sample was bad and has no substitute.
+    A row has no sample, and no image, if its sample was bad and has no substitute.
 
     Attributes:
         plan: The step of the samples.
@@ -36,7 +36,15 @@ class Fetched:
         indices: int64 [n], indices in the dataset.
         repeats: int64 [n], a different number >= 0 for each time that the epoch has the index; see
             readers.order.shuffle.AnyOrder.
-        encoded: The encoded images.
+        spans: int64 [n, 2], address and length in bytes of each encoded image; the length is 0 without a sample. The
+            bytes stay valid as long as `data` lives.
+        has_sample: bool [n], which rows have a sample.
+        samples: The samples as stored; None for a row without a sample. An item may be created on each access.
+        data: The encoded images; None for a row without a sample. An item may be created on each access.
+        labels: Class numbers, or vectors or arrays of labels; see `collect_labels`.
+        restarts: Offsets of restart intervals, see `readers.Sample.restarts`; None if no row has any.
+        keys: Keys of the samples; "" for a row without a sample.
+        is_plain: Whether only the images of the samples are read, without further fields.
         sizes: int64 [n, 2], height and width of the upright images.
         records: The bad samples of each row, in the order of discovery.
         draws: One entry per view; empty until parameters are drawn.
@@ -49,7 +57,14 @@ class Fetched:
     positions: NDArray[np.int64]
     indices: NDArray[np.int64]
     repeats: NDArray[np.int64]
-    encoded: Encoded
+    spans: NDArray[np.int64]
+    has_sample: NDArray[np.bool_]
+    samples: Sequence[Sample | None]
+    data: Sequence[Payload | None]
+    labels: Labels
+    restarts: Sequence[NDArray[np.int64] | None] | None
+    keys: Sequence[str]
+    is_plain: bool
     sizes: NDArray[np.int64]
     records: Sequence[tuple[BadRecord, ...]]
     draws: tuple[Draws, ...]
@@ -61,38 +76,13 @@ class Fetched:
         return len(self.indices)
 
     @property
-    def samples(self) -> Sequence[Sample | None]:
-        """The samples as stored; an item may be created on each access."""
-        return self.encoded.samples
-
-    @property
-    def data(self) -> Sequence[Payload | None]:
-        """The encoded images; an item may be created on each access."""
-        return self.encoded.data
-
-    @property
-    def spans(self) -> NDArray[np.int64]:
-        """Address and length in bytes of each encoded image, int64 [n, 2]; see `Encoded`."""
-        return self.encoded.spans
-
-    @property
-    def restarts(self) -> Sequence[NDArray[np.int64] | None] | None:
-        """Offsets of the restart intervals of each image; see `Encoded`."""
-        return self.encoded.restarts
-
-    @property
-    def has_sample(self) -> NDArray[np.bool_]:
-        """Which rows have a sample: bool [n]."""
-        return self.encoded.has_sample
-
-    @property
     def work(self) -> Rows:
         """Names these rows in messages about the work of threads, without creating their samples."""
-        return Rows(self.plan, self.encoded.keys)
+        return Rows(self.plan, self.keys)
 
     def key(self, row: int) -> str:
         """Return the key of a row's sample, also if the sample is bad."""
-        return self.encoded.keys[row] if self.has_sample[row] else self.records[row][-1].key
+        return self.keys[row] if self.has_sample[row] else self.records[row][-1].key
 
     def rows(self, start: int, stop: int) -> "Fetched":
         """Return rows `start` to `stop` (half open)."""
@@ -102,7 +92,14 @@ class Fetched:
             self.positions[rows],
             self.indices[rows],
             self.repeats[rows],
-            self.encoded.rows(rows),
+            self.spans[rows],
+            self.has_sample[rows],
+            self.samples[rows],
+            self.data[rows],
+            self.labels[rows],
+            self.restarts and self.restarts[rows],
+            self.keys[rows],
+            self.is_plain,
             self.sizes[rows],
             self.records[rows],
             tuple(drawn.rows(start, stop) for drawn in self.draws),
@@ -119,12 +116,23 @@ class Fetched:
 
     def with_rows(self, rows: NDArray[np.int64], part: "Fetched") -> "Fetched":
         """Return a copy in which the rows of `part` replace the given rows, int64 [len(part)]; draws do not change."""
+        restarts = self.restarts
+        if restarts is not None or part.restarts is not None:
+            new = part.restarts or [None] * len(rows)
+            restarts = put(restarts or [None] * len(self), rows, new)
         return Fetched(
             self.plan,
             self.positions,
             put(self.indices, rows, part.indices),
             put(self.repeats, rows, part.repeats),
-            put(self.encoded, rows, part.encoded),
+            put(self.spans, rows, part.spans),
+            put(self.has_sample, rows, part.has_sample),
+            put(self.samples, rows, part.samples),
+            put(self.data, rows, part.data),
+            put(self.labels, rows, part.labels),
+            restarts,
+            put(self.keys, rows, part.keys),
+            self.is_plain and part.is_plain,
             put(self.sizes, rows, part.sizes),
             put(self.records, rows, part.records),
             self.draws,
@@ -186,8 +194,8 @@ class Decoded:
         return Finished(
             plan=fetched.plan,
             indices=fetched.indices,
-            keys=list(fetched.encoded.keys),
-            labels=fetched.encoded.labels,
+            keys=list(fetched.keys),
+            labels=fetched.labels,
             has_sample=fetched.has_sample,
             targets=self.targets,
             records=fetched.records,

@@ -15,9 +15,8 @@ from dali_pipes.stages.encoded_rows import (
     READ,
     SIZED,
     UNREAD,
-    Encoded,
     LazyRows,
-    encoded_of,
+    encoded_columns,
     held_view,
 )
 from dali_pipes.stages.read_located import LocatedReader, ReadImages
@@ -115,16 +114,6 @@ class Fetcher(SampleReader):
             is_sound = (states == SIZED) & (sizes.prod(axis=1) <= self.max_pixels)
             rows, everything = np.flatnonzero(~is_sound), range(len(indices))
             call.samples = len(indices) - len(rows)
-        encoded = Encoded(
-            spans,
-            is_sound,
-            LazyRows(lambda row: make_sample(row, data(row)), everything),
-            LazyRows(data, everything),
-            located.labels,
-            located.restarts,
-            located.make_keys(),
-            is_plain=True,
-        )
         nothing: list[Any] = [()] * len(indices)
         frames, seconds = no_frames(len(indices))
         fetched = Fetched(
@@ -132,7 +121,14 @@ class Fetcher(SampleReader):
             positions=plan.positions,
             indices=indices,
             repeats=repeats,
-            encoded=encoded,
+            spans=spans,
+            has_sample=is_sound,
+            samples=LazyRows(lambda row: make_sample(row, data(row)), everything),
+            data=LazyRows(data, everything),
+            labels=located.labels,
+            restarts=located.restarts,
+            keys=located.make_keys(),
+            is_plain=True,
             sizes=sizes,
             records=nothing,
             draws=(),
@@ -149,7 +145,7 @@ class Fetcher(SampleReader):
     def _rows(self, plan: Plan, rows: Sequence[Row]) -> Fetched:
         """Return a step, still without draws, from the rows of a plan that were read one by one."""
         sounds = [row.sound for row in rows]
-        encoded = encoded_of(
+        columns = encoded_columns(
             [None if one is None else one.sample for one in sounds],
             [None if one is None else one.data for one in sounds],
             self.label_shape,
@@ -161,7 +157,7 @@ class Fetcher(SampleReader):
             positions=plan.positions,
             indices=np.array([row.sample_index for row in rows], np.int64),
             repeats=np.array([row.repeat for row in rows], np.int64),
-            encoded=encoded,
+            **columns,
             sizes=sizes.reshape(-1, 2),
             records=[row.records for row in rows],
             draws=(),
@@ -300,7 +296,7 @@ class Fetcher(SampleReader):
 
     def rows_with_targets(self, fetched: Fetched, rows: Sequence[int]) -> list[int]:
         """Return the rows that may have targets. This is cheap: samples with the same field names are treated alike."""
-        if fetched.encoded.is_plain:
+        if fetched.is_plain:
             return []
         samples, alike = fetched.samples, dict[tuple[str, ...], bool]()
         wanted = []

@@ -9,7 +9,6 @@ from queue import SimpleQueue
 from typing import Any, NoReturn, cast
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.stages.data import Fetched, Images
 from dali_pipes.stages.job import Job
 from dali_pipes.stages.remote_production import StepMaker, portable
 from dali_pipes.stages.shared_memory import Ring, load_shared
@@ -45,7 +44,12 @@ def _serve(connection: Connection, memory: int, job_descriptor: int, parent: int
     try:
         job = _load(job_descriptor)
         ring = Ring(job.frames, job.num_slots, memory)
-        maker = StepMaker(job, partial(_slot, ring, job.setup.fetcher.images_per_row), _WHERE)
+        times = job.setup.fetcher.images_per_row
+        maker = StepMaker(
+            job,
+            lambda step: ring.images(step.plan.step, len(step) * times, step.plan.variant),
+            _WHERE,
+        )
     except Exception as error:  # noqa: BLE001 - the training process raises it
         connection.send(portable(error, _WHERE))
         return
@@ -88,11 +92,6 @@ def _send_steps(send: Any, ring: Ring, maker: StepMaker, plans: SimpleQueue[Plan
             send((step, num_bytes or 0, report))
         except OSError:  # the training process has ended; the main thread notices that, too
             return
-
-
-def _slot(ring: Ring, images_per_row: int, fetched: Fetched) -> Images:
-    """Return the memory in the shared ring for the images of a step."""
-    return ring.images(fetched.plan.step, len(fetched) * images_per_row, fetched.plan.variant)
 
 
 def _load(descriptor: int) -> Job:

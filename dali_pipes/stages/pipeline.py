@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Protocol
 
+from dali_pipes.errors import first_of
 from dali_pipes.stages.data import Fetched, Finished, Images, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.threads import Workers
 from dali_pipes.steps.schedule import Plan
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
-
-_NUM_NAMED = 3  # keys in a message: enough to find the files, short enough for one line
 
 
 class BatchSource(Protocol):
@@ -120,9 +119,7 @@ class _Step:
         return self.error is not None or (self.pending is not None and self.pending.done())
 
     def __str__(self) -> str:
-        named = ", ".join(self.keys[:_NUM_NAMED])
-        more = len(self.keys) - _NUM_NAMED
-        samples = f" (samples {named}{f' and {more} more' if more > 0 else ''})" if named else ""
+        samples = f" (samples {first_of(self.keys)})" if self.keys else ""
         return f"step {self.plan.step} of epoch {self.plan.epoch}{samples}"
 
 
@@ -212,7 +209,7 @@ class Pipeline:
     def _prepare(self, step: _Step) -> Any:
         fetched = self._fetcher.fetch(step.plan)
         # Set before `prepare`, so that its errors name the samples, too.
-        step.keys = fetched.encoded.keys
+        step.keys = fetched.keys
         return self._decoder.prepare(fetched)
 
     def _fill_decoder(self) -> None:

@@ -3,8 +3,9 @@
 import pickle
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -15,10 +16,9 @@ from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.machine.compile_ahead import compile_ahead
 from dali_pipes.monitoring.observer import Spans
 from dali_pipes.monitoring.ranks.stall import describe_threads
-from dali_pipes.stages.augment import Augmenter, Engines
+from dali_pipes.stages.augment import Augmenter, Engines, finish_in_memory
 from dali_pipes.stages.canvas_memory import Canvases
-from dali_pipes.stages.cuda_streams import Ahead
-from dali_pipes.stages.data import Decoded, Fetched, Finished, Images, Pending, join
+from dali_pipes.stages.data import Fetched, Finished, Images, Pending
 from dali_pipes.stages.job import Job, Report
 from dali_pipes.stages.pipeline import Pipeline
 from dali_pipes.stages.threads import Render, Workers
@@ -104,10 +104,7 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
 
     def render_alone(fetched: Fetched, render: Render) -> Pending:
         images = memory(fetched)
-
-        def finish(parts: Sequence[Decoded]) -> tuple[Finished, Ahead]:
-            return join(fetched, parts).finished(), Ahead(images, None)
-
+        finish = partial(finish_in_memory, fetched, images)
         canvases = Canvases(images, times, pinned=False, kind=fetcher.images.kind)
         return Pending(finish, workers.render(fetched, render, canvases))
 

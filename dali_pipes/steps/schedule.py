@@ -77,11 +77,6 @@ class EpochSteps:
     variants: Variants
 
     @property
-    def group(self) -> int:
-        """Size of the groups of neighbouring positions that are mixed with each other: 1 (no mixing), 2 or 4."""
-        return self.variants.group
-
-    @property
     def global_batch(self) -> int:
         """Samples per step over all ranks."""
         return self.batch_size * self.world_size
@@ -97,7 +92,7 @@ class EpochSteps:
 
         Groups of mixed samples may start before this rank's share and end after it.
         """
-        return self.batch_size + 2 * (self.group - 1)
+        return self.batch_size + 2 * (self.variants.group - 1)
 
     def largest_of(self, variant: int) -> int:
         """Return an upper bound of the positions in a plan of a variant."""
@@ -201,7 +196,7 @@ class BucketSteps(EpochSteps):
     def largest_of(self, variant: int) -> int:
         """Return an upper bound of the positions in a plan of a variant."""
         sizes = [self.batch_sizes[size] for size in self.variants.sizes_of(variant)]
-        return max(sizes) + 2 * (self.group - 1)
+        return max(sizes) + 2 * (self.variants.group - 1)
 
     def num_steps(self, consumed: Consumed = 0) -> int:
         """Return the number of remaining steps of an epoch, given its consumed positions."""

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -243,20 +243,6 @@ class Clips(IndexedDataset):
     ) -> NDArray[np.int64]:
         """Choose the frames of clips from random numbers, like a Loader; see `ClipSource.choose` and `frames`."""
         chosen = np.zeros((len(indices), self.num_frames), np.int64)
-        for row, segment, positions in self._positions(seed, epoch, indices, identities, speed):
-            frames = choose_frames(self._rate, segment, positions, self._padding)
-            chosen[row] = segment.first + frames
-        return chosen
-
-    def _positions(
-        self,
-        seed: int,
-        epoch: int,
-        indices: NDArray[np.int64],
-        identities: NDArray[np.int64],
-        speed: NDArray[np.int64],
-    ) -> Iterator[tuple[int, Segment, list[int]]]:
-        """Yield for each clip of a readable video its row, the part of the video, and the positions of its frames."""
         [numbers] = uniforms(seed, epoch, identities, [1], slots=SLOTS["starts of clips"])
         words = (numbers[:, 0] * 2.0**32).astype(np.int64).tolist()
         videos = self.videos(indices).tolist()
@@ -266,7 +252,10 @@ class Clips(IndexedDataset):
                 number, segment = clip - int(self._first[video]), known[1]
                 offsets = frame_offsets(self._rate, segment, self.num_frames, int(speed[row]))
                 start = self._start(segment, offsets[-1], number, words[row])
-                yield row, segment, [start + offset for offset in offsets]
+                positions = [start + offset for offset in offsets]
+                frames = choose_frames(self._rate, segment, positions, self._padding)
+                chosen[row] = segment.first + frames
+        return chosen
 
     def _start(self, segment: Segment, span: int, number: int, word: int) -> int:
         """Return the start position of the clip with index `number` in its video, given its random number `word`."""

@@ -11,7 +11,7 @@ import torch
 import torch.distributed
 from numpy.typing import NDArray
 
-from dali_pipes.arguments.values import require_one_of, require_positive
+from dali_pipes.arguments.values import require_integers, require_one_of, require_positive
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError
 
@@ -40,10 +40,7 @@ class VideoScores(NamedTuple):
             LoaderError: `top_k` is not a number from 1 to C, or a label is not below C.
         """
         num_classes = self.scores.shape[1]
-        if isinstance(top_k, bool) or top_k not in range(1, num_classes + 1):
-            raise LoaderError(
-                f"{top_k=} is not allowed; give an integer from 1 to {num_classes}, the number of classes"
-            )
+        require_integers(1, num_classes, top_k=top_k)
         largest = int(self.labels.max())
         if largest >= num_classes:
             raise LoaderError(

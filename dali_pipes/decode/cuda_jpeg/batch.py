@@ -266,7 +266,8 @@ class Planner:
         fresh = np.empty((count, 2), np.int64)
         totals = np.zeros(1, TOTALS)
         fixed = count * (IMAGE_BYTES + num_views * VIEW_BYTES) + 4096
-        staying = _bytes_to_stay(files.files)
+        # An upper bound of the bytes for the scans that this launch adds to the cache on the device.
+        staying = int((files.files["keep"] * (files.files["num_bytes"] + _SPACE_BYTES)).sum())
         if self._arena_bytes is None:
             self._arena_bytes = _ARENA_BYTES + fixed + _bytes_to_copy(files.files)
         while True:
@@ -301,11 +302,6 @@ class Planner:
     def _new_records(self) -> NDArray[np.uint8]:
         half = max(len(self._stored) * TABLES_BYTES, self._intervals * (INTERVAL_BYTES + GROUP_BYTES))  # fmt: skip
         return np.empty(2 * half // 32 * 32 + 32, np.uint8)
-
-
-def _bytes_to_stay(files: "NDArray[np.void]") -> int:
-    """Return an upper bound of the arena bytes for the scans that FILE [n] add to the cache on the device."""
-    return int((files["keep"] * (files["num_bytes"] + _SPACE_BYTES)).sum())
 
 
 def _bytes_to_copy(files: "NDArray[np.void]") -> int:

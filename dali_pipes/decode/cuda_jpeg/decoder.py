@@ -27,11 +27,10 @@ from dali_pipes.decode.cuda_jpeg.known import known_of
 from dali_pipes.decode.jpeg_batch import crops_of, parts_of
 from dali_pipes.decode.remaining_rows import (
     RemainingRows,
-    put_canvases,
     settle_rows,
     start_rendering,
 )
-from dali_pipes.errors import LoaderError
+from dali_pipes.errors import LoaderError, first_of
 from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.stages.augment import Augmenter, Engines
@@ -133,9 +132,7 @@ class CudaJpegDecoder(Decoder):
             self._check_finished()
             for one in prepared.launches:
                 self._decode(one, prepared)
-            rendered = engines.upload(remaining.canvases) if remaining.rows else []
-            for of_all, of_rows in zip(prepared.canvases, rendered, strict=False):
-                put_canvases(of_all, of_rows, remaining.rows)
+            remaining.put_into(prepared.canvases, engines)
             return prepared.canvases
 
         return self._augmenter.launch(decoded, canvases)
@@ -253,11 +250,10 @@ class _LaunchStatuses:
         if self.statuses.any():
             numbers = np.flatnonzero(self.statuses).tolist()
             reasons = {REASONS[status] for status in self.statuses[numbers].tolist()}
-            bad = [self.fetched.key(row) for row in self.rows[numbers[:3]].tolist()]
-            more = f" and {len(numbers) - 3} others" if len(numbers) > 3 else ""
+            bad = first_of([self.fetched.key(row) for row in self.rows[numbers].tolist()])
             raise LoaderError(
                 f"the GPU's JPEG decoder calls files damaged ({'; '.join(sorted(reasons))}) that are sound: "
-                f'{", ".join(bad)}{more}; their pixels were wrong: use decoder="cpu", and please report this'
+                f'{bad}; their pixels were wrong: use decoder="cpu", and please report this'
             )
 
 

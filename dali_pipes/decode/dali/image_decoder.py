@@ -17,7 +17,6 @@ from dali_pipes.decode.dali.trust import DaliEligibility
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.decode.remaining_rows import (
     RemainingRows,
-    put_canvases,
     settle_rows,
     start_rendering,
 )
@@ -146,12 +145,11 @@ class DaliImageDecoder(DecoderByDali):
         decoded, remaining = settle_rows(
             self._fetcher, self._augmenter, remaining, decoded, is_by_dali
         )
-        engines, rows = self._augmenter.engines_of(decoded.fetched), remaining.rows
+        engines = self._augmenter.engines_of(decoded.fetched)
 
         def canvases() -> Sequence[ViewCanvases]:
             if outputs is None:  # an empty step, or one that DALI refuses
                 return engines.upload(remaining.canvases)
-            rendered = engines.upload(remaining.canvases) if rows else []
             # The decoded images follow the canvases in the outputs; see `Feed`.
             loan = Loan(self._side, outputs[len(engines.views) :])
             made: list[ViewCanvases] = []
@@ -160,10 +158,9 @@ class DaliImageDecoder(DecoderByDali):
                     made.append([loan.tensor(output[row]) for row in range(len(is_by_dali))])
                 else:
                     made.append(loan.tensor(output.as_tensor())[: len(is_by_dali)])
-                if rows and isinstance(made[-1], torch.Tensor):
+                if remaining.rows and isinstance(made[-1], torch.Tensor):
                     made[-1] = made[-1].clone()  # a copy: memory of DALI must not be written
-            for view_canvases, of_rows in zip(made, rendered, strict=False):
-                put_canvases(view_canvases, of_rows, rows)
+            remaining.put_into(made, engines)
             return made
 
         return self._augmenter.launch(decoded, canvases)

@@ -154,10 +154,10 @@ def _length_of(size: int, full: Steps, num_loaders: int) -> int:
         )
     # Scripts divide by the number of ranks and round down; this still means the full epoch.
     length = full.length if size >= least else size * full.world_size // num_loaders
-    if length < full.length and length % full.group:
+    if length < full.length and length % full.variants.group:
         raise LoaderError(
-            f"{size=} ends an epoch within a group of {full.group} samples that the recipe mixes; give a "
-            f"multiple of {full.group}, or leave size out"
+            f"{size=} ends an epoch within a group of {full.variants.group} samples that the recipe mixes; give a "
+            f"multiple of {full.variants.group}, or leave size out"
         )
     return length
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from dali_pipes.arguments.values import require_integers
 from dali_pipes.errors import LoaderError, import_optional
 from dali_pipes.integrations.metrics.counters import METRICS, Counters, Latest, Metric
 
@@ -90,10 +91,7 @@ def _client() -> Any:
 
 
 def _serve(port: int, host: str, registry: Any) -> None:
-    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535:
-        raise LoaderError(
-            f"Prometheus(port={port!r}) is no port; give a whole number from 1 to 65535"
-        )
+    require_integers(1, 65535, port=port)
     if port in _servers:
         if _servers[port] is registry:
             return

@@ -108,7 +108,12 @@ class WorkerPool:
         require_store(context.get_node_id(), self._store_bytes, "this machine")
         self._session = context.get_job_id()
         groups = {"make": STEPS_AT_ONCE, "ask": 1}
-        self._class = ray.remote(concurrency_groups=groups)(Maker).options(**workers.actor_options)
+        self._class = ray.remote(concurrency_groups=groups)(Maker).options(
+            **{"scheduling_strategy": "SPREAD", **workers.placement},
+            num_cpus=workers.num_cpus,
+            max_restarts=0,  # this class replaces dead actors
+            max_task_retries=0,
+        )
         self._job_for_workers = versions(), ray.put(data), probe(job.setup.fetcher.dataset)
         self._steps_per_worker = -(-(self.capacity + 1) // workers.count) + 1
         self._numbers = itertools.count()

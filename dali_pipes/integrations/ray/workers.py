@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dali_pipes.arguments.values import require_above_zero, require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.ray.cluster import describe
 
@@ -44,16 +45,8 @@ class RayWorkers:
     deadline_seconds: float = field(default=300.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
-            raise LoaderError(
-                f"RayWorkers: count={self.count!r} is not allowed; give an integer of 1 or more"
-            )
-        for name in ("num_cpus", "deadline_seconds"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise LoaderError(
-                    f"RayWorkers: {name}={value!r} is not allowed; give a number above 0"
-                )
+        require_positive(count=self.count)
+        require_above_zero(num_cpus=self.num_cpus, deadline_seconds=self.deadline_seconds)
         for name in self.placement:
             if name not in _PLACEMENT:
                 raise LoaderError(
@@ -80,14 +73,3 @@ class RayWorkers:
     def description(self) -> str:
         """The resources that an actor needs, as text for messages."""
         return describe(self.resources) + f" with placement={self.where}" * bool(self.where)
-
-    @property
-    def actor_options(self) -> dict[str, Any]:
-        """Ray's options for the actors; they forbid restarts, because WorkerPool replaces dead actors."""
-        return {
-            "scheduling_strategy": "SPREAD",
-            **self.placement,
-            "num_cpus": self.num_cpus,
-            "max_restarts": 0,
-            "max_task_retries": 0,
-        }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from dali_pipes.monitoring.counts import Counts
+from dali_pipes.monitoring.counts import Counts, sums_since
 from dali_pipes.monitoring.ranks.rank_report import State
 from dali_pipes.monitoring.ranks.stall import file_at, loader_threads
 from dali_pipes.monitoring.recorder import Recorder, Running
@@ -147,7 +147,7 @@ class Window:
         if len(self._sums) < 2:
             return {}
         old, new = self._sums[0], self._sums[-1]
-        samples, counts = new.samples - old.samples, new.totals.minus(old.totals)
+        samples, counts = new.samples - old.samples, sums_since(old.totals, new.totals)
         return {
             "window_seconds": new.at - old.at,
             "samples": samples,

@@ -1,7 +1,6 @@
 """Define RankReport, the progress of a rank, which the rank sends with every heartbeat."""
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
@@ -72,10 +71,6 @@ class RankReport:
     def images_per_second(self) -> float:
         """Samples per second of the window."""
         return self.samples / self.window_seconds if self.window_seconds > 0 else 0.0
-
-    def age_by_clock(self) -> float:
-        """Return the age in seconds, if the clocks of both machines agree."""
-        return max(0.0, time.time() - self.at)
 
     def to_bytes(self) -> bytes:
         """Return the report as JSON."""

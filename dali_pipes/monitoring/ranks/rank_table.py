@@ -1,6 +1,6 @@
 """Show the progress of all ranks in a table, and find the ranks that delay the others, with stage and reason."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -52,9 +52,6 @@ class RankTable(Sequence[RankReport]):
 
     def __getitem__(self, number: Any) -> Any:
         return self._reports[number]
-
-    def __iter__(self) -> Iterator[RankReport]:
-        return iter(self._reports)
 
     def __repr__(self) -> str:
         lines = align_columns([_HEAD, *map(_row, self._reports)], left=range(len(_HEAD)))

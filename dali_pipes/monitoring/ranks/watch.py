@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from dali_pipes.arguments.process_rank import Process, found_process
+from dali_pipes.errors import first_of
 from dali_pipes.monitoring.ranks.background import (
     RepeatingThread,
     call_with_timeout,
@@ -276,7 +277,6 @@ def _name_ranks(reports: list[RankReport]) -> str:
     named = [
         f"rank {report.rank} (for {report.state_seconds + report.age_seconds:.0f} s"
         f"{f', at {report.waits_for}' if report.waits_for else ''})"
-        for report in reports[:_MAX_NAMED]
+        for report in reports
     ]
-    more = f" and {len(reports) - _MAX_NAMED} more" if len(reports) > _MAX_NAMED else ""
-    return f"{', '.join(named)}{more}"
+    return first_of(named, _MAX_NAMED)

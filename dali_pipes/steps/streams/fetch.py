@@ -20,7 +20,7 @@ from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.read_samples import Read
 from dali_pipes.steps.schedule import Plan
 from dali_pipes.steps.streams.lane import NUM_NEAR, Given, Lane, LaneSpec, Mark
-from dali_pipes.steps.streams.order import UNKNOWN, StreamOrder
+from dali_pipes.steps.streams.order import SHARD_BITS, UNKNOWN, StreamOrder
 from dali_pipes.steps.streams.steps import StreamPlan
 from gpu_aug.compiled.clock import clock
 from readers import BadSample, Sample
@@ -176,7 +176,8 @@ class StreamFetcher(Fetcher):
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the numbers from which the parameters of samples are drawn, int64 [n]."""
-        return indices + repeats * self.stream_order.span
+        stop = self.stream_order.stream.num_shards << SHARD_BITS  # above the index of every sample
+        return indices + repeats * stop
 
     @property
     def stream_order(self) -> StreamOrder:

@@ -49,11 +49,6 @@ class StreamOrder:
         return self.stream.samples_per_epoch or UNKNOWN
 
     @property
-    def span(self) -> int:
-        """Exclusive upper bound of the samples' indices."""
-        return self.stream.num_shards << SHARD_BITS
-
-    @property
     def name(self) -> str:
         """Name of the shuffle with its parameters, by which a state identifies the order."""
         if self.window is None:

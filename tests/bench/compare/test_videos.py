@@ -30,7 +30,7 @@ from bench.compare.check_frames import check_frames
 from bench.compare.clip_plan import Clip, make_plan
 from bench.compare.clips import ClipSettings, clip_settings
 from bench.compare.compare import Settings, compare
-from bench.compare.report import comparison_document
+from bench.compare.result import Comparison, ratios
 from bench.compare.task import Pipeline, Task, Unable
 from bench.output.errors import BenchError
 from dali_pipes import Loader
@@ -386,17 +386,18 @@ def test_comparison_of_clips(videos: Path) -> None:
         only=names,
     )
 
-    document: Any = comparison_document(compare(str(videos), RECIPE, settings, lambda _: None))
+    found = compare(str(videos), RECIPE, settings, lambda _: None)
 
-    assert document["absent"] == []
-    assert {row["name"] for row in document["rows"]} == set(names)
-    for row in document["rows"]:
+    rows: Any = [row.to_dict() for row in found.rows]
+    assert found.absent == []
+    assert {row["name"] for row in rows} == set(names)
+    for row in rows:
         clips, frames = row["clips_per_second"], row["frames_per_second"]
         assert len(clips["runs"]) == 2
         assert frames["median"] == pytest.approx(NUM_FRAMES * clips["median"], abs=0.5)
-    ratios = document["ratios"]
-    assert ratios["gpu-aug/cpu+fused"]["pyav+torchvision (threads)"]["median"] > 0
-    described = document["settings"]
+    of_ours: Any = ratios(found.rows)["gpu-aug/cpu+fused"]
+    assert of_ours["pyav+torchvision (threads)"]["median"] > 0
+    described = found.settings
     assert (described["num_frames"], described["stride"], described["videos"]) == (4, 2, 3)
     assert described["batch"] == "float32 [2, 4, 3, 48, 48]"
 
@@ -483,7 +484,8 @@ def test_frames_of_other_names_are_asked_for(
         Image.fromarray(frame).save(folder / f"shot{number}.png")
     chosen = (folder.parent, "--format", "frame-folder")
     monkeypatch.setattr(
-        "bench.compare.report.compare", lambda *given: formats.append(given[2].how["format"])
+        "bench.compare.report.compare",
+        lambda *given: formats.append(given[2].how["format"]) or Comparison(),
     )
     monkeypatch.setattr("bench.compare.report.show_comparison", lambda *_: None)
 

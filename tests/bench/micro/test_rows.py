@@ -41,7 +41,7 @@ def test_contestants_take_turns_and_whoever_cannot_is_absent() -> None:
 
     result = measure_row(row, seconds=1e-6, rounds=3, progress=lambda _: None)
 
-    assert result.absent == {"missing": "ImportError: no such package"}
+    assert result.absent == {"missing": "ImportError: no such package in a second line"}
     assert [len(own.turns) for own in result.measured.values()] == [3, 3, 3]
     assert result.measured["counted"].turns[0].items % 4 == 0
     assert made == ["once"]

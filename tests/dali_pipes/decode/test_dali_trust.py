@@ -22,7 +22,7 @@ from dali_pipes.jpeg.seek_point_stores import SeekPointMemory, StoredSeekPoints
 from dali_pipes.jpeg.seek_points import spans_of
 from dali_pipes.stages import dali_feeds as make
 from dali_pipes.stages.data import Fetched
-from dali_pipes.stages.encoded_rows import encoded_of
+from dali_pipes.stages.encoded_rows import encoded_columns
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import open_dataset
 from readers.datasets.dataset import Subset
@@ -172,7 +172,7 @@ class ByPlace(Feed):
             if data[row] in DAMAGED.values():
                 data[row] = encoded(99) if row < 0.65 * len(data) else b"\xff\xd8 refused \xff\xd9"
         return super().inputs(
-            replace(fetched, encoded=encoded_of(fetched.samples, data, ())), hidden
+            replace(fetched, **encoded_columns(fetched.samples, data, ())), hidden
         )
 
 

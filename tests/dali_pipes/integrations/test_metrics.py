@@ -170,7 +170,7 @@ def test_a_port_in_use(port: int) -> None:
 @pytest.mark.parametrize("port", ["9000", 70_000, 0, True])
 def test_no_port(port: Any) -> None:
     """Neither is this one."""
-    with pytest.raises(LoaderError, match="is no port; give a whole number from 1 to 65535"):
+    with pytest.raises(LoaderError, match="is not allowed; give an integer from 1 to 65535"):
         Prometheus(port=port, registry=CollectorRegistry())
 
 

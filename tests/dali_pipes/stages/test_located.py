@@ -63,7 +63,7 @@ def test_any_number_of_rows_is_replaced(loader: Loader) -> None:
     try:
         assert fetched.samples[0] == whole.samples[0]
         assert [bytes(one or b"") for one in fetched.data[1:]] == list(map(bytes, whole.data[:-1]))
-        assert fetched.encoded.keys[5] == whole.encoded.keys[4]
+        assert fetched.keys[5] == whole.keys[4]
     finally:
         sys.setrecursionlimit(limit)
 
