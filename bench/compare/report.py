@@ -18,6 +18,7 @@ from bench.compare.result import (
     fastest_baseline,
     ratios,
     times,
+    verdicts,
 )
 from bench.output.arguments import check_writable, recipe_from
 from bench.output.errors import BenchError
@@ -66,6 +67,7 @@ def compare_and_show(
         absent=[vars(absent) for absent in comparison.absent],
         not_installed=comparison.missing_peers,
         ratios=ratios(comparison.rows),
+        verdicts=verdicts(comparison.rows),
         ratio_meaning=RATIO_MEANING,
     )
     return comparison
@@ -95,7 +97,7 @@ def _install(settings: Settings, console: Console) -> None:
 
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the table, and the absent contestants with reasons."""
+    """Print the table, the absent contestants with reasons, and the verdicts."""
     console.print(_table(comparison, with_runs=console.width >= TABLE_WIDTH))
     _print_ratios(comparison.rows, console)
     lines = [(f"{row.name}: {row.note}", "dim") for row in comparison.rows if row.kind != "engine"]
@@ -110,7 +112,7 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
     if (more := len(faults) - _MOST_LEFT_OUT) > 0:
         notes.append(f"left out for everybody: and {more} more")
     lines += [(note, "yellow") for note in notes]
-    for text, style in lines:
+    for text, style in [*lines, *((verdict, "") for verdict in verdicts(comparison.rows))]:
         print_line(text, style, console)
 
 

@@ -7,7 +7,7 @@ from bench.compare.task import Kind
 from bench.timing import Measurement, ratio
 
 RATIO_MEANING = (
-    "every ratio is the median over rounds of the ratio within a round; the "
+    "every ratio, in ratios and in verdicts, is the median over rounds of the ratio within a round; the "
     "fastest baseline is the one with the largest median of its runs."
 )
 
@@ -101,3 +101,23 @@ def ratios(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, object]]]:
         mine.name: {other.name: ratio(mine.measured, other.measured).to_dict() for other in others}
         for mine in ours
     }
+
+
+def verdicts(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence about each of our pipelines, by the ratios within rounds, worded alike for wins and losses."""
+    ceiling = next((row for row in rows if row.kind == "ceiling"), None)
+    best = fastest_baseline(rows)
+    sentences = []
+    for row in (row for row in rows if row.kind == "engine"):
+        clauses = []
+        if best is not None:
+            factor = times(row, best)
+            verb = "wins" if factor >= 1 else "loses"
+            clauses.append(
+                f"{verb} against the fastest baseline, {best.name} ({factor:.2f} times its speed)"
+            )
+        if ceiling is not None:
+            clauses.append(f"reaches {times(row, ceiling):.0%} of {ceiling.name}")
+        if clauses:
+            sentences.append(f"{row.name} {', '.join(clauses)}.")
+    return sentences

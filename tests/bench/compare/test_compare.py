@@ -18,7 +18,7 @@ from bench.compare import process
 from bench.compare.compare import Settings, compare
 from bench.compare.contestants import Contestant
 from bench.compare.report import show_comparison
-from bench.compare.result import Comparison, Row, ratios
+from bench.compare.result import Comparison, Row, ratios, verdicts
 from bench.compare.task import Pipeline, Task
 from bench.compare.threads import threaded_batches
 from bench.timing import Measurement, Turn
@@ -183,16 +183,49 @@ UNSTEADY = [  # ours has rounds of 0.5, 3 and 3 times the baseline's; the median
     row("dali-cpu", "baseline", 1000, 50, 200),
     row("gpu-aug/cpu+fused", "engine", 500, 150, 600),
 ]
+VERDICTS = {
+    "losses are told like wins": (
+        [
+            row("gpu-aug/cpu+albumentations", "engine", 110, 110, 110),
+            row("opencv-albumentations", "baseline", 55, 55, 55),
+            row("dali-cpu", "baseline", 220, 220, 220),
+            row("decode-only", "ceiling", 440, 440, 440),
+        ],
+        "gpu-aug/cpu+albumentations loses against the fastest baseline, dali-cpu (0.50 times its "
+        "speed), reaches 25% of decode-only.",
+    ),
+    "rounds decide, where medians over rounds would not": (
+        UNSTEADY,
+        "gpu-aug/cpu+fused wins against the fastest baseline, dali-cpu (3.00 times its speed), "
+        "reaches 150% of decode-only.",
+    ),
+    "who is slower in most rounds loses": (
+        [
+            row("dali-cpu", "baseline", 100, 90, 25),
+            row("gpu-aug/cpu+fused", "engine", 95, 81, 100),
+        ],
+        "gpu-aug/cpu+fused loses against the fastest baseline, dali-cpu (0.95 times its speed).",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_verdicts(case: str) -> None:
+    """One sentence for each of ours."""
+    rows, sentence = VERDICTS[case]
+
+    assert verdicts(rows) == [sentence]
 
 
 def test_every_ratio_is_taken_within_rounds() -> None:
-    """The column, the matrix and the JSON say the same where medians over rounds would not."""
+    """The column, the matrix, the sentences and the JSON say the same where medians over rounds would not."""
     printed = shown(UNSTEADY, 120)
 
     lines = [line.split() for line in printed.splitlines()]
     assert ["gpu-aug/cpu+fused", "500", "150-600", "3.00", "1.20", "25%"] in lines
     assert ["dali-cpu", "200", "50-1000", "1.00", "1.20", "25%"] in lines
     assert ["dali-cpu", "3.00"] in lines  # the matrix
+    assert VERDICTS["rounds decide, where medians over rounds would not"][1] in printed
     assert ratios(UNSTEADY)["gpu-aug/cpu+fused"]["dali-cpu"] == {
         "median": 3.0,
         "runs": [0.5, 3.0, 3.0],
