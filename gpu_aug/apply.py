@@ -27,6 +27,8 @@ from gpu_aug.targets.targets import Targets, as_array
 from gpu_aug.views import Views
 
 _MOST_SEEDS = 2**63 - 1  # the largest limit that torch.randint takes
+MOST_INDICES = 2**63 - 2
+"""The largest index of a sample: the next number, the end of a range, must fit into int64, too."""
 
 
 def apply(
@@ -99,7 +101,7 @@ def apply(
             "into a list"
         )
     seed = _read_seed(seed, epoch, indices)
-    own_indices = _read_indices(indices, len(samples))
+    own_indices = read_indices(indices, len(samples))
     on = _read_device(device)
     kind = ImageKind(channels, depth)
     recipes = recipe.recipes if isinstance(recipe, Views) else (recipe,)
@@ -137,14 +139,16 @@ def _read_seed(seed: int | None, epoch: int, indices: Sequence[int] | None) -> i
     return int(torch.randint(_MOST_SEEDS, (), device="cpu"))
 
 
-def _read_indices(indices: Sequence[int] | None, num: int) -> NDArray[np.int64]:
+def read_indices(indices: Sequence[int] | None, num: int) -> NDArray[np.int64]:
+    """Check the indices of some samples, and return them; None stands for 0, 1, 2 and so on."""
     if indices is None:
         return np.arange(num)
     numbers = as_array(indices)
     numbers = numbers.astype(np.int64) if numbers.size == 0 else numbers
-    if numbers.shape != (num,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
+    is_right = numbers.shape == (num,) and numbers.dtype.kind in "iu"
+    if not is_right or (numbers < 0).any() or (numbers > MOST_INDICES).any():
         raise TargetsError(
-            f"indices must be one whole number from 0 per sample ({num}), got {indices!r}"
+            f"indices must be one whole number from 0 to {MOST_INDICES} per sample ({num}), got {indices!r}"
         )
     return numbers.astype(np.int64)
 

@@ -144,9 +144,9 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
     x = x[..., None] if x.ndim == 2 else x
     if x.ndim not in (3, 4) or x.shape[-1] not in (1, 3) or 0 in x.shape:
         alpha = (
-            ": leave its alpha channel out, or paint what is transparent; channels=4 keeps it"
+            ": leave its alpha channel out, or paint what is transparent; gpu_aug.apply(..., channels=4) keeps it"
             if x.ndim in (3, 4) and x.shape[-1] == 4
-            else ": give channels= where images have others than three"
+            else ": gpu_aug.apply(..., channels=) takes images with others than three"
         )
         form = "[3, H, W]" if is_tensor else "[H, W, 3]"
         raise TargetsError(
@@ -164,7 +164,8 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
     elif x.dtype != torch.uint8:
         raise TargetsError(
             f"{where} must be uint8 or float in [0, 1], got {str(x.dtype).removeprefix('torch.')}: "
-            "divide it by its largest possible value, or give depth=16 with uint16"
+            "divide it by its largest possible value, convert values from 0 to 255 to uint8, or call gpu_aug.apply(..., depth=16) "
+            "with uint16"
         )
     is_clip = x.ndim == 4
     x = x if is_clip else x[None]
@@ -198,11 +199,14 @@ def _way_to_rgb(image: Any) -> str:
     """Return a sentence on how to convert a Pillow image of another mode to RGB, and what is lost."""
     if image.mode[0] in "IF":  # I, I;16, F: convert() would cut everything above 255 off
         return (
-            "divide its values by the largest possible one, such as np.asarray(image) / 4095 of 12 bits, or give "
-            "depth=16 or depth='float32' and channels=1"
+            "divide its values by the largest possible one, such as np.asarray(image) / 4095 of 12 bits, or call "
+            "gpu_aug.apply with depth=16 or depth='float32' and channels=1"
         )
     if image.getbands()[-1] in ("A", "a") or "transparency" in image.info:
-        return "paste it on a background, use image.convert('RGB'), which leaves transparency out, or give channels=4"
+        return (
+            "paste it on a background, use image.convert('RGB'), which leaves transparency out, or call gpu_aug.apply with "
+            "channels=4"
+        )
     return "use image.convert('RGB')"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from bench.compare.contract import Unable
 from bench.output.errors import one_line
 from bench.output.text import print_line, result_table, three_digits
 from bench.timing import Measurement, Turn, measure_in_turns, ratio, take_turn
@@ -118,6 +119,10 @@ def measure_row(
         order_seed: Seed of the random order of the contestants in each round; None rotates them.
     """
     absent: dict[str, str] = {}
+
+    def note(name: str, error: Exception) -> None:
+        absent[name] = str(error) if isinstance(error, Unable) else one_line(error)
+
     measured = measure_in_turns(
         row.contestants,
         seconds=seconds / rounds,
@@ -125,7 +130,7 @@ def measure_row(
         warm_up=_ONE_CALL,
         order_seed=order_seed,
         progress=lambda line: progress(f"{row.name}, {line}"),
-        on_failure=lambda name, error: absent.update({name: one_line(error)}),
+        on_failure=note,
     )
     return RowResult(row.name, measured, absent, row.facts(measured))
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from bench.baselines.peers.catalog import PEERS, pinned_versions
 from bench.baselines.peers.install import install_peers, is_ready, why_not
 from bench.micro.micro import RunSettings, measure_and_show
-from bench.output.errors import choose
+from bench.output.errors import BenchError, choose
 from bench.output.text import print_line
 from dali_pipes.machine.description import machine, versions
 
@@ -30,6 +30,7 @@ class Published:
         deviation: One sentence: what is measured, and how this run differs from the original.
         packages: Distributions of the contestants that are installed beside gpu-aug.
         peers: Keys of `PEERS`: contestants in environments of their own.
+        reads_data: Whether photographs are measured; otherwise random images are.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Published:
     deviation: str
     packages: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
+    reads_data: bool = True
 
     def versions(self) -> dict[str, str]:
         """Return the versions of Python and of the contestants' packages that are installed here, by name."""
@@ -108,6 +110,7 @@ _ALL: tuple[Published, ...] = (
         "One thread (flagship.py and pipeline.py have 4), without torch.compile; torchvision interpolates linearly, and its pipeline has "
         "brightness and contrast, as Kornia's.",
         ("kornia", "torchvision", "torch", "albumentations"),
+        reads_data=False,
     ),
 )
 PUBLISHED: Mapping[str, Published] = {one.name: one for one in _ALL}
@@ -124,9 +127,13 @@ def publish_and_show(name: str, settings: RunSettings, *, install: bool = False)
 
     Raises:
         readers.ReadersError: The source cannot be opened or has no samples.
-        BenchError: The benchmark is unknown, or nothing decodes.
+        BenchError: The benchmark is unknown or takes no data, or nothing decodes.
     """
     chosen = choose("NAME", name, PUBLISHED)
+    if settings.source is not None and not chosen.reads_data:
+        raise BenchError(
+            f"{name} takes no DATA, because its images are random, got {settings.source}: leave it out"
+        )
     if install:
         print_to_stderr = partial(print_line, console=Console(stderr=True))
         install_peers([peer for peer in chosen.peers if not is_ready(peer)], print_to_stderr)

@@ -13,7 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpu_aug.apply import apply_drawn, check_fit, run_samples, with_targets
+from gpu_aug.apply import (
+    MOST_INDICES,
+    apply_drawn,
+    check_fit,
+    read_indices,
+    run_samples,
+    with_targets,
+)
 from gpu_aug.draws import Draws
 from gpu_aug.engines.choose import EngineChoice, best_engine, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
@@ -61,6 +68,8 @@ class Transform:
     - ``transform(images, labels)``, a list or tensor of images and their class indices or soft labels, for recipes that
       mix images: the batch and its soft labels, float32 [B, number of classes], as a Loader makes them.
     - ``collate_fn=transform.collate`` of a DataLoader whose dataset returns images, or tuples that begin with an image.
+
+    Images are RGB or gray, of 8 bits or floats in [0, 1]; `gpu_aug.apply` takes others.
 
     Every image gets its own draw. With ``index=`` (``indices=`` for a batch) and `set_epoch` these are the draws of a Loader
     with this seed. Without, calls are counted; in the workers of a DataLoader the draws then differ by worker and epoch, and
@@ -187,7 +196,7 @@ class Transform:
     def _place(self, index: int | None) -> tuple[Run, int]:
         if index is None:
             return self._numbering.take()
-        validation.whole("transform", "index", index, low=0, example="0")
+        validation.whole("transform", "index", index, low=0, high=MOST_INDICES, example="0")
         return self._numbering.given(), index
 
     def _plain(self, image: Any, run: Run, number: int, *, alone: bool) -> Any:
@@ -272,11 +281,7 @@ class Transform:
             numbers = run.first + run.step * np.arange(first, first + len(images))
         else:
             run = self._numbering.given()
-            numbers = np.asarray(indices, np.int64)
-            if numbers.shape != (len(images),):
-                raise TargetsError(
-                    f"indices must be one whole number for each of the {len(images)} images, got {len(numbers)}"
-                )
+            numbers = read_indices(indices, len(images))
         draw = partial(self.recipe.draw, run.seed, run.epoch, numbers, view=self._view)
         on = images.device if isinstance(images, Tensor) else torch.device("cpu")
         if isinstance(images, Tensor):

@@ -169,7 +169,13 @@ def _superpixels(operation: Superpixels, image: Image, params: Params, row: int)
 
     num = int(params["num_segments"][row])
     chosen, sampling = params["replace"][row, :num], cv2_sampling(operation.sampling)
-    result: Image = superpixels(image, num, chosen, operation.max_size, sampling)
+    short, long = sorted(image.shape[:2])
+    if num > short * long:
+        return image.copy()  # each pixel is a segment
+    # Albumentations first shrinks images to max_size, which leaves no pixel of a very narrow one.
+    is_narrow = operation.max_size is not None and short * operation.max_size < long
+    most = None if is_narrow else operation.max_size
+    result: Image = superpixels(image, num, chosen, most, sampling)
     return result
 
 

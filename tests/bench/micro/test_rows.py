@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
+from bench.compare.contract import Unable
 from bench.micro.rows import Row, RowResult, contestants_of, measure_row, show_rows
 from bench.timing import Measurement, Turn
 
@@ -21,17 +22,23 @@ def test_contestants_take_turns_and_whoever_cannot_is_absent() -> None:
     def fail() -> None:
         raise ImportError("no such package\nin a second line")
 
+    def refuse() -> None:
+        raise Unable("needs a library")
+
     made: list[str] = []
 
     def make() -> Callable[[], object]:
         made.append("once")
         return list
 
-    repeated = contestants_of({"missing": lambda: fail, "counted": make}, 4)
+    repeated = contestants_of(
+        {"missing": lambda: fail, "unable": lambda: refuse, "counted": make}, 4
+    )
     row = Row(
         "work",
         {
             "missing": repeated["missing"],
+            "unable": repeated["unable"],
             "slow": lambda _seconds: Turn(10, 2.0, 1.0),
             "fast": lambda _seconds: Turn(30, 2.0, 1.0),
             "counted": repeated["counted"],
@@ -41,7 +48,10 @@ def test_contestants_take_turns_and_whoever_cannot_is_absent() -> None:
 
     result = measure_row(row, seconds=1e-6, rounds=3, progress=lambda _: None)
 
-    assert result.absent == {"missing": "ImportError: no such package in a second line"}
+    assert result.absent == {
+        "missing": "ImportError: no such package in a second line",
+        "unable": "needs a library",
+    }
     assert [len(own.turns) for own in result.measured.values()] == [3, 3, 3]
     assert result.measured["counted"].turns[0].items % 4 == 0
     assert made == ["once"]

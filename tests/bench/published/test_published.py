@@ -65,6 +65,13 @@ def test_an_unknown_name_is_refused(run: Run) -> None:
     assert "NAME must be one of made-up, got 'imred'" in error
 
 
+def test_data_are_refused_where_images_are_random(run: Run) -> None:
+    code, _, error = run("bench", "published", "kornia-ops", "photos")
+
+    assert code == 2
+    assert "kornia-ops takes no DATA, because its images are random, got photos" in error
+
+
 @pytest.mark.parametrize("one", PUBLISHED.values(), ids=PUBLISHED)
 def test_every_benchmark_has_its_module_peers_and_help(one: Published, run: Run) -> None:
     module = resolve_name(one.module)

@@ -14,6 +14,7 @@ from gpu_aug import (
     Affine,
     ColorJitter,
     GaussianBlur,
+    GaussNoise,
     HorizontalFlip,
     Invert,
     MixUp,
@@ -26,6 +27,7 @@ from gpu_aug import (
     Recipe,
     RecipeError,
     SmallestMaxSize,
+    Superpixels,
     TargetsError,
     Transpose,
     VerticalFlip,
@@ -318,13 +320,33 @@ def test_what_is_no_image_is_refused(given: Any, said: str) -> None:
     ("given", "options", "said"),
     [
         ([picture(0)], {"index": 1}, "give indices"),
-        ([picture(0)], {"indices": [1, 2]}, "for each of the 1 images, got 2"),
+        ([picture(0)], {"indices": [1, 2]}, r"per sample \(1\), got \[1, 2\]"),
+        ([picture(0)], {"indices": [2**63 - 1]}, "from 0 to 9223372036854775806"),
+        ([picture(0)], {"indices": [2**70]}, "from 0 to 9223372036854775806"),
         (picture(0), {"indices": [1]}, "give index="),
+        (picture(0), {"index": 2**63 - 1}, "got 9223372036854775807"),
     ],
 )
 def test_indices_are_checked(given: Any, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(TargetsError, match=said):
+    with pytest.raises((RecipeError, TargetsError), match=said):
         RECIPES["moves"].transform()(given, **options)
+
+
+def test_the_largest_indices_have_draws_of_their_own() -> None:
+    transform = Recipe([GaussNoise(p=1.0)]).transform(seed=0)
+    last = 2**63 - 2
+
+    first, second = (transform(picture(0), index=index) for index in (last, last - 1))
+
+    assert (first != second).any()
+    assert (transform(picture(0), index=last) == first).all()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (1, 500), (500, 1)])
+def test_superpixels_of_tiny_images_of_one_colour_change_nothing(size: tuple[int, int]) -> None:
+    image = picture(0)[:1, :1].repeat(size[0], axis=0).repeat(size[1], axis=1)
+
+    assert (Recipe([Superpixels(p=1.0)]).transform(seed=0)(image) == image).all()
 
 
 def test_recipes_and_seeds_are_checked() -> None:
