@@ -396,7 +396,11 @@ def test_wrong_arguments_are_named():
         ({"epoch": True}, RecipeError, number),
         ({"epoch": 1}, RecipeError, "indices must be given with epoch=1"),
         *(
-            ({"indices": indices}, TargetsError, "one whole number from 0 to 9223372036854775806 per sample")
+            (
+                {"indices": indices},
+                TargetsError,
+                "one whole number from 0 to 9223372036854775806 per sample",
+            )
             for indices in ([0.5], ["a"], [2**70], [-1], [1, 2])
         ),
         ({"device": "gpu"}, EngineError, r"device must be .* got 'gpu'"),
