@@ -1,7 +1,6 @@
 """Compile our Numba functions before they are needed, in parallel processes."""
 
 import atexit
-import gc
 import importlib
 import json
 import subprocess
@@ -206,12 +205,13 @@ def names_needed_by(recipes: Sequence[Recipe], has_jpegs: bool) -> list[str]:
 def serve() -> None:
     """Compile the functions whose keys of PARTS arrive on standard input, one per line."""
     from gpu_aug.compiled.cache import be_quiet
+    from gpu_aug.gc_pause import paused_gc
 
     be_quiet()
     # A seventh of the time would free what the compiler leaves (80 MB), although this process ends soon.
-    gc.disable()
-    for line in sys.stdin:
-        _compile(line.strip())
+    with paused_gc():
+        for line in sys.stdin:
+            _compile(line.strip())
 
 
 def _compile(name: str) -> int:

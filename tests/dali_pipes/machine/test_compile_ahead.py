@@ -1,6 +1,7 @@
 """Compiling beforehand, and what compiling does not count for."""
 
 import importlib
+import gc
 import io
 import itertools
 import os
@@ -404,6 +405,7 @@ def test_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     warm.serve()
     assert warm._find(RESIZE).signatures
     assert warm._compile(RESIZE) == 0
+    assert gc.isenabled()  # paused while it compiled
 
 
 def test_a_function_that_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
