@@ -1,7 +1,7 @@
 """Compiling beforehand, and what compiling does not count for."""
 
-import importlib
 import gc
+import importlib
 import io
 import itertools
 import os
