@@ -70,7 +70,7 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
 
 def one_line(error: Exception) -> str:
     """Return the type of an error, and the sentence that describes it."""
-    # A worker's error quotes a traceback, whose last line describes the error.
+    # The error of a worker process contains its traceback; the last line says what went wrong.
     lines = str(error).strip().splitlines() or [""]
     text = lines[-1] if "Traceback" in str(error) else " ".join(" ".join(lines).split())
     return f"{type(error).__name__}: {text}"[:300]

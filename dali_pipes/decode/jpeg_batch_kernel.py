@@ -5,7 +5,7 @@ from typing import Any
 from dali_pipes.jpeg.decode import decode_crop
 from dali_pipes.jpeg.memory import memory_at, numbers
 from gpu_aug.compiled.jit import kernel, signed, view_u8
-from gpu_aug.resampling.bilinear import resize_view
+from gpu_aug.resampling.bilinear import resize_in_kernel
 
 ENCODED = numbers(
     "address num_bytes first_offset last_offset seek_points num_seek_points every judge noted"
@@ -77,7 +77,7 @@ def render_rows(
             top, left = crop.top - part.top, crop.left - part.left
             first_y, last_y = top // times, -(-(top + crop.height) // times)
             first_x, last_x = left // times, -(-(left + crop.width) // times)
-            resize_view(
+            resize_in_kernel(
                 image[first_y:last_y, first_x:last_x],
                 (
                     top / times - first_y,

@@ -211,7 +211,7 @@ class Augmenter:
 def finish_in_memory(
     fetched: Fetched, images: Images, parts: Sequence[Decoded]
 ) -> tuple[Finished, Ahead]:
-    """Return a step whose parts were written to `images`, memory of the CPU, by the threads that made them."""
+    """Return the finished step, whose images the threads have written to `images` in CPU memory."""
     return join(fetched, parts).finished(), Ahead(images, None)
 
 

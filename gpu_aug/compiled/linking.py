@@ -26,11 +26,11 @@ class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc, unused-ignore]
 
     @property
     def codegen(self) -> Any:
-        """The object whose `set_env` Numba calls; the environment's address is known in a kernel only."""
+        """This object: Numba calls its `set_env`, which does nothing."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Do nothing; `CompiledFunctionCache.save_overload` sets it for the kernel."""
+        """Do nothing: only a kernel has a place for the environment, and `CompiledFunctionCache.save_overload` sets it there."""
 
 
 class LinkedCompiler(Compiler):  # type: ignore[misc, unused-ignore]

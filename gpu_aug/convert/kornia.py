@@ -100,7 +100,7 @@ def _resize(operation: Any, library: Any) -> Any:
 
 
 def _with_p(name: str) -> Callable[[Any, Any], Any]:
-    """Return the function that makes the module of this name, whose only argument is ``p``."""
+    """Return a function that makes the module of Kornia with this name, from ``p`` alone."""
     return lambda operation, library: getattr(library, name)(p=operation.p)
 
 

@@ -40,7 +40,7 @@ def scratch_bytes(height: int, width: int, resize_h: int, resize_w: int) -> int:
 
 
 @inner
-def resize_view(
+def resize_in_kernel(
     source: Bytes,
     span: tuple[float, float, float, float],
     canvas: Bytes,
@@ -104,8 +104,10 @@ def resize_into(
     antialias: bool,
     scratch: Bytes,
 ) -> None:
-    """Do the same as `resize_view` for Python."""
-    resize_view(source, span, canvas, resize_h, resize_w, paste_top, paste_left, antialias, scratch)
+    """Do what `resize_in_kernel` does, with the same arguments; Python cannot call that function."""
+    resize_in_kernel(
+        source, span, canvas, resize_h, resize_w, paste_top, paste_left, antialias, scratch
+    )
 
 
 @inner
