@@ -109,7 +109,8 @@ def apply(
         kind.require_fits(one.operations)
     read = [read_sample(sample, number, kind) for number, sample in enumerate(samples)]
     sizes = np.array([one.size for one in read], np.int64).reshape(-1, 2)
-    drawn = recipe.draw(seed, epoch, own_indices, sizes)
+    boxes = [one.targets.boxes for one in read]
+    drawn = recipe.draw(seed, epoch, own_indices, sizes, boxes=boxes)
     results = [
         apply_drawn(
             one,

@@ -176,6 +176,11 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         """Number of neighbouring positions of the epoch's order whose images are mixed: 1, 2 or 4."""
         return max((leaf.group for leaf in self.leaves), default=1)
 
+    @cached_property
+    def needs_boxes(self) -> bool:
+        """Whether draws depend on the boxes of the samples."""
+        return any(leaf.needs_boxes for leaf in self.leaves)
+
     def draw(
         self,
         seed: int,
@@ -186,11 +191,13 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         positions: NDArray[np.int64] | None = None,
         length: int | None = None,
         view: int = 0,
+        boxes: Sequence[Any] | None = None,
     ) -> Draws:
         """Return the drawn parameters of every operation for a batch of B samples.
 
-        A sample's draw depends only on (seed, epoch, its index, its size, view). The only exception is the choice
-        between operations that
+        A sample's draw depends only on (seed, epoch, its index, its size, view), and with crops that look at boxes, such as
+        RandomIoUCrop, on its boxes; those after an operation that mixes images see the boxes of all images that are mixed. The only
+        other exception is the choice between operations that
         mix images: it is drawn by position, once for all images that are mixed with each other, so that they all make one choice.
 
         Args:
@@ -202,9 +209,12 @@ class Recipe(metaclass=FriendlyArgumentErrors):
                 on.
             length: Number of positions in the epoch; None means one more than the largest of ``positions``.
             view: Index of the view of each sample that is drawn; not negative.
+            boxes: Boxes of each source image, B times [Ni, 4] in the format of the field ``boxes``; Ni may be 0. Only a recipe
+                with `needs_boxes` reads them, and it must get them.
 
         Raises:
-            RecipeError: An argument is not allowed, or there are more views or operations than slots of random numbers.
+            RecipeError: An argument is not allowed or missing, or there are more views or operations than slots of random numbers.
+            TargetsError: Boxes are needed, and a sample has none, or they do not fit its image.
         """
         for name, value in (("seed", seed), ("epoch", epoch)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
@@ -217,6 +227,12 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         )
         mixes = self.group > 1
         partners = find_partners(positions, length) if mixes else None
+        if self.needs_boxes:
+            from gpu_aug.targets.boxes_for_draws import numbers_with_boxes
+
+            own = np.arange(len(sizes))[:, None]
+            rows = own if partners is None else partners
+            numbers = iter(numbers_with_boxes(self, numbers, sizes, rows, boxes))
         return self.draw_from(numbers, sizes, partners)
 
     def draw_from(

@@ -58,6 +58,11 @@ class Views(metaclass=FriendlyArgumentErrors):
         """Number of neighbouring positions of the epoch's order whose images are mixed: 1, 2 or 4."""
         return max(recipe.group for recipe in self.recipes)
 
+    @property
+    def needs_boxes(self) -> bool:
+        """Whether the draws of a view depend on the boxes of the samples."""
+        return any(recipe.needs_boxes for recipe in self.recipes)
+
     def draw(
         self,
         seed: int,
@@ -67,10 +72,12 @@ class Views(metaclass=FriendlyArgumentErrors):
         *,
         positions: NDArray[np.int64] | None = None,
         length: int | None = None,
+        boxes: Sequence[Any] | None = None,
     ) -> tuple[Draws, ...]:
-        """Return the draws of each view; see Recipe.draw."""
+        """Return the draws of each view; see Recipe.draw. Each recipe reads the boxes in its own format."""
+        where: dict[str, Any] = {"positions": positions, "length": length, "boxes": boxes}
         drawn = [
-            recipe.draw(seed, epoch, indices, sizes, positions=positions, length=length, view=view)
+            recipe.draw(seed, epoch, indices, sizes, view=view, **where)
             for view, recipe in enumerate(self.recipes)
         ]
         return tuple(replace(draws, temporal=drawn[0].temporal) for draws in drawn)

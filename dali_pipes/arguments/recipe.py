@@ -1,7 +1,7 @@
 """Checks of the recipe against other arguments: images, boxes, labels, training or evaluation."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from gpu_aug.image_kind import ImageKind
 from gpu_aug.ops import Operation
 from gpu_aug.ops.foreign.foreign import Foreign
 from gpu_aug.targets.soft_labels import class_count
+from gpu_aug.targets.targets import BoxParams
 from readers import Dataset, Sample
 from readers.datasets.first_samples import probed_samples
 from readers.datasets.stream import is_stream
@@ -64,6 +65,13 @@ def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> Non
             "all recipes the same boxes= and keypoints=",
         ),
         (
+            any(
+                one.needs_boxes and _box_form(one) != _box_form(first) for one in recipes
+            ),
+            "a view has a crop that looks at boxes, and boxes= of another form than the first recipe, in whose form they are "
+            "read; give all recipes the same boxes=",
+        ),
+        (
             any(recipe.group > 1 for views in variants.views for recipe in views.recipes[1:]),
             "a view after the first mixes samples, but the labels of a batch are those of its first view; mix in the "
             "first view alone, or give the loader one recipe",
@@ -71,6 +79,43 @@ def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> Non
     )
     for recipe in recipes:
         kind.require_fits(recipe.operations)
+
+
+def _box_form(recipe: Recipe) -> tuple[str, bool]:
+    """Return the form in which a recipe reads boxes: its format, and whether coordinates are shares."""
+    params = recipe.boxes or BoxParams()
+    return params.format, params.normalized
+
+
+def require_boxes(
+    recipes: Sequence[Recipe], dataset: Dataset, kinds: Collection[str], *, is_clips: bool
+) -> None:
+    """Raise if a recipe looks at boxes that the loader does not read; warn if the data seems to have none.
+
+    Raises:
+        LoaderError: The samples are clips, or the boxes are not among the targets.
+    """
+    looking = [leaf for recipe in recipes for leaf in recipe.leaves if leaf.needs_boxes]
+    if not looking:
+        return
+    name = type(looking[0]).__name__
+    refuse(
+        (
+            is_clips,
+            f"{name} looks at boxes, which clips do not have: take it out of the recipe",
+        ),
+        (
+            "boxes" not in kinds,
+            f'{name} looks at boxes, and targets={sorted(kinds)} leaves them out; add "boxes", or take it out of the recipe',
+        ),
+    )
+    samples = [] if is_stream(dataset) else list(probed_samples(dataset, _NUM_PROBED))
+    if samples and not any("json" in sample.fields for sample in samples):
+        warnings.warn(
+            f"{name} looks at boxes, but the data seems to have none ({samples[-1].key} has not), so that it treats all "
+            f"images as those without boxes; open data with boxes, or take it out of the recipe",
+            stacklevel=5,
+        )
 
 
 def find_num_classes(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:

@@ -11,7 +11,7 @@ from dali_pipes.arguments.helper_choice import HelperChoice, choose_helpers
 from dali_pipes.arguments.loader_options import Options, require_fits_samples
 from dali_pipes.arguments.order import find_order, make_steps, order_in_buckets
 from dali_pipes.arguments.process_rank import Process
-from dali_pipes.arguments.recipe import find_num_classes, require_fits
+from dali_pipes.arguments.recipe import find_num_classes, require_boxes, require_fits
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.samples.fields import FieldReader, as_reader
@@ -121,6 +121,8 @@ def make_setup(options: Options) -> Setup:
     require_fits(variants, images.kind, options.dtype)
     choice = choose(options.device, options.decoder, options.engine, images, clips)
     fetcher = _make_fetcher(options, images, variants, is_clips=clips is not None)
+    kinds, is_clips = fetcher.targets.kinds, clips is not None
+    require_boxes(variants.recipes, options.dataset, kinds, is_clips=is_clips)
     # Called here because its stacklevel counts the calls from the user's line to this one.
     num_classes = find_num_classes([views.recipes[0] for views in variants.views], options.dataset)
     views = make_views(options, fetcher, choice.engine, choice.device)

@@ -1,6 +1,7 @@
 """The first stage: turn positions in an epoch into encoded samples with their draws, and replace bad samples."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
 from dali_pipes.monitoring.work import Rows
+from dali_pipes.samples.maps import MapReader
 from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.data import NO_TARGETS, Fetched, no_frames
 from dali_pipes.stages.encoded_rows import (
@@ -196,7 +198,29 @@ class Fetcher(SampleReader):
             sizes,
             positions=fetched.positions + moved,
             length=stop + moved,
+            boxes=self._boxes(fetched, sizes),
         )
+
+    def _boxes(
+        self, fetched: Fetched, sizes: NDArray[np.int64]
+    ) -> list[NDArray[np.float64]] | None:
+        """Return the boxes of each row, on which some recipes' draws depend; None if those of the step's recipe do not.
+
+        A row without boxes, or with bad ones, counts as one with 0 boxes. A row with bad ones is replaced when all its targets are
+        read.
+        """
+        if not self.variants.views[fetched.plan.variant].needs_boxes:
+            return None
+        reader = replace(self.targets, kinds=frozenset({"boxes"}), maps=MapReader())
+        boxes = [np.empty((0, 4))] * len(fetched)
+        for row in self.rows_with_targets(fetched, range(len(fetched))):
+            sample = fetched.samples[row]
+            assert sample is not None
+            height, width = sizes[row].tolist()
+            with suppress(TargetsError):
+                found = reader.read(sample.fields, (height, width)).targets.boxes
+                boxes[row] = boxes[row] if found is None else found
+        return boxes
 
     def identities(
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]

@@ -19,6 +19,7 @@ from gpu_aug.ops.foreign.foreign import *
 from gpu_aug.ops.foreign.function import *
 from gpu_aug.ops.foreign.transforms import *
 from gpu_aug.ops.geometric.affine import *
+from gpu_aug.ops.geometric.box_crops import *
 from gpu_aug.ops.geometric.crops import *
 from gpu_aug.ops.geometric.elastic import *
 from gpu_aug.ops.geometric.flips import *

@@ -87,6 +87,9 @@ class Operation(metaclass=FriendlyArgumentErrors):
     rounds_to_8_bits: ClassVar[bool] = False
     """Whether it rounds to multiples of 1/255, so that images of more bits would lose precision."""
 
+    needs_boxes: ClassVar[bool] = False
+    """Whether its draw depends on the boxes of the sample; see gpu_aug.ops.geometric.box_crops."""
+
     group: ClassVar[int] = 1
     """How many neighbouring positions of an epoch's order it mixes: 1, 2 or 4."""
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.draws import Draws
+from gpu_aug.draws import Draws, Params
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops.combine import Combinator, RandomApply
 from gpu_aug.ops.foreign.foreign import Foreign
@@ -52,25 +52,47 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
     )
     if not any(targets):
         return list(targets)
-    sizes = draws.sizes
-    batch = [_enter(recipe, one, _size(sizes, row), row) for row, one in enumerate(targets)]
     drawn = draws.decode_params + draws.params
+    batch = move_through(recipe, drawn, draws.sizes, draws.partners, targets)
+    _check(batch, range(len(batch)), at_end=True)
+    return [_leave(one) for one in batch]
+
+
+def move_through(
+    recipe: Recipe,
+    drawn: Sequence[Params],
+    sizes: NDArray[np.int64],
+    partners: NDArray[np.int64],
+    targets: Sequence[Targets],
+) -> list[Moved]:
+    """Return the targets of a batch after the first leaves of a recipe: as many as there are drawn parameters.
+
+    Args:
+        recipe: The recipe.
+        drawn: Parameters of the first leaves.
+        sizes: Height and width of the source images, int64 [B, 2].
+        partners: Rows that each row may be mixed with; see Draws.
+        targets: Targets of the B samples, as for `move_batch`.
+
+    Raises:
+        TargetsError: Targets do not fit their image, or cannot be mixed; the error names the row.
+    """
+    batch = [_enter(recipe, one, _size(sizes, row), row) for row, one in enumerate(targets)]
     first = _num_before_check(recipe.operations[0])
-    for number, (leaf, params) in enumerate(zip(recipe.leaves, drawn, strict=True)):
+    for number, (leaf, params) in enumerate(zip(recipe.leaves, drawn, strict=False)):
         sizes = leaf.result_size(params, sizes)
         for row, one in enumerate(batch):
             one.size, one.after = one.after, _size(sizes, row)
         if isinstance(leaf, Mixing):
-            batch = mix(leaf, params, draws.partners, batch)
-            moved = np.flatnonzero(leaf.mixed(params, draws.partners))
+            batch = mix(leaf, params, partners, batch)
+            moved = np.flatnonzero(leaf.mixed(params, partners))
         else:
             moved = np.flatnonzero(params["apply"] & moves_targets(leaf))
             for row in moved.tolist():
                 move(leaf, batch[row], params, row)
         # Albumentations checks after every step; after the first one a step that moves nothing drops nothing.
         _check(batch, range(len(batch)) if number + 1 == first else moved.tolist())
-    _check(batch, range(len(batch)), at_end=True)
-    return [_leave(one) for one in batch]
+    return batch
 
 
 def check_recipe(recipe: Recipe, kinds: Collection[str]) -> None:

@@ -13,6 +13,7 @@ from gpu_aug.draws import Params
 from gpu_aug.errors import TargetsError
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
 from gpu_aug.ops.dropout.erase import Holes
+from gpu_aug.ops.geometric.box_crops import RandomIoUCrop
 from gpu_aug.ops.geometric.spatial import Crop, Moving, Remap, Reorient, Resample
 from gpu_aug.ops.imported.dropout import RandomGridShuffle
 from gpu_aug.ops.operation import Operation
@@ -103,6 +104,17 @@ def _(operation: Crop, one: Moved, params: Params, row: int) -> None:
         start, shape = params["start"][row], params["shape"][row]
         fill = _fill(one, operation)
         one.masks = mask_math.cut(one.masks, start, shape, operation.padding_mode, fill)
+
+
+@move.register
+def _(operation: RandomIoUCrop, one: Moved, params: Params, row: int) -> None:
+    start, shape = params["start"][row, ::-1], params["shape"][row, ::-1]  # (x, y)
+    corners = np.empty((0, 4)) if one.boxes is None else one.boxes
+    centers = (corners[:, :2] + corners[:, 2:]) / 2
+    outside = ~((centers > start) & (centers < start + shape)).all(axis=1)
+    move.dispatch(Crop)(operation, one, params, row)
+    if one.boxes is not None:
+        one.boxes[outside] = 0.0  # without area, as in torchvision; BoxParams says what becomes of such boxes
 
 
 @move.register

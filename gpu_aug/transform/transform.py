@@ -121,7 +121,9 @@ class Transform:
         on_cpu = self._engine(torch.device("cpu"))
         plan = getattr(on_cpu, "plan", None)
         timed = bool(recipe.temporal_operations)
-        self._ahead = None if plan is None or timed else DrawnAhead(recipe, plan, view)
+        # What is drawn ahead must depend on nothing but the size of an image.
+        is_alone = timed or recipe.needs_boxes
+        self._ahead = None if plan is None or is_alone else DrawnAhead(recipe, plan, view)
         # A list of plain images is rendered onto one array.
         self._is_plain = recipe.decode_size is not None and not timed
 
@@ -258,7 +260,10 @@ class Transform:
         read = read_sample(sample, 0)
         indices = np.array([run.first + run.step * number])
         sizes = np.array([read.size])
-        draws = self.recipe.draw(run.seed, run.epoch, indices, sizes, view=self._view)
+        boxes = [read.targets.boxes]
+        draws = self.recipe.draw(
+            run.seed, run.epoch, indices, sizes, view=self._view, boxes=boxes
+        )
         cpu = torch.device("cpu")
         [result] = apply_drawn(self.recipe, [sample], [read], draws, self._engine(cpu), cpu)
         if "image" in result:

@@ -3,9 +3,9 @@
 from typing import Any
 
 from gpu_aug.convert.containers import unit_fill
-from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, alike, converts, refuses
+from gpu_aug.convert.registry import ALBUMENTATIONS, Changed, Refused, alike, converts, refuses
 from gpu_aug.ops.combine import RandomApply
-from gpu_aug.ops.geometric import crops, pads, random_resizes, resized_crops, resizes
+from gpu_aug.ops.geometric import box_crops, crops, pads, random_resizes, resized_crops, resizes
 from gpu_aug.ops.geometric.flips import D4, HorizontalFlip, RandomRotate90, Transpose, VerticalFlip
 from gpu_aug.ops.imported.crops import CropAndPad, RandomCropFromBorders, RandomSizedCrop
 from gpu_aug.ops.operation import Operation
@@ -213,6 +213,29 @@ def _random_sized_crop(args: dict[str, Any]) -> Operation | None:
     return gated(crop, args)
 
 
+ALBUMENTATIONS["BBoxSafeRandomCrop"] = alike(box_crops.BBoxSafeRandomCrop)
+
+
+@converts(ALBUMENTATIONS, "AtLeastOneBBoxRandomCrop")
+def _one_box_at_least(args: dict[str, Any]) -> Operation | None:
+    size, share = (args["height"], args["width"]), args["erosion_factor"]
+    return box_crops.AtLeastOneBBoxRandomCrop(size, share, p=args["p"])
+
+
+@converts(ALBUMENTATIONS, "RandomSizedBBoxSafeCrop")
+def _box_safe_resized(args: dict[str, Any]) -> Operation | None:
+    size, share = (args["height"], args["width"]), args["erosion_rate"]
+    way = resampling(args)
+    return box_crops.RandomSizedBBoxSafeCrop(size, erosion_rate=share, p=args["p"], **way)
+
+
+@converts(ALBUMENTATIONS, "RandomCropNearBBox")
+def _near_a_box(args: dict[str, Any]) -> Changed:
+    crop = box_crops.RandomCropNearBBox(args["max_part_shift"], p=args["p"])
+    key = args["cropping_bbox_key"]
+    return Changed(crop, f"the box is the first of a sample's boxes, not the argument {key!r}")
+
+
 def _pairs(value: Any) -> Any:
     """Return nested lists as nested tuples; other values are unchanged."""
     return tuple(map(_pairs, value)) if isinstance(value, list | tuple) else value
@@ -224,20 +247,6 @@ def _numbers(value: Any) -> list[float]:
     return [value]
 
 
-refuses(
-    ALBUMENTATIONS,
-    "its draw depends on boxes, and here what is drawn depends on the sample's index and size alone",
-    "AtLeastOneBBoxRandomCrop",
-    "RandomCropNearBBox",
-    nearest="RandomCrop((height, width)), with BoxParams(min_visibility=...)",
-)
-refuses(
-    ALBUMENTATIONS,
-    "its draw depends on boxes, and here what is drawn depends on the sample's index and size alone",
-    "BBoxSafeRandomCrop",
-    "RandomSizedBBoxSafeCrop",
-    nearest="RandomResizedCrop(size, scale=(0.5, 1.0)), with BoxParams(min_visibility=...)",
-)
 refuses(
     ALBUMENTATIONS,
     "its draw depends on masks, and here what is drawn depends on the sample's index and size alone",

@@ -6,8 +6,8 @@ Pixels are those of torchvision on tensors; on PIL images InterpolationMode.NEAR
 from typing import Any
 
 from gpu_aug.convert.containers import unit_fill
-from gpu_aug.convert.registry import TORCHVISION, Refused, converts, refuses
-from gpu_aug.ops.geometric import crops, pads, random_resizes, resized_crops, resizes
+from gpu_aug.convert.registry import TORCHVISION, Refused, converts
+from gpu_aug.ops.geometric import box_crops, crops, pads, random_resizes, resized_crops, resizes
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.operation import Operation
 
@@ -130,6 +130,13 @@ def _random_resized_crop(transform: Any) -> Operation | None:
     )
 
 
+@converts(TORCHVISION, "RandomIoUCrop")
+def _iou_crop(transform: Any) -> Operation | None:
+    ends = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio", "trials")
+    given = {name: getattr(transform, name) for name in ends}
+    return box_crops.RandomIoUCrop(**given, sampler_options=list(transform.options))
+
+
 @converts(TORCHVISION, "RandomResize")
 def _random_resize(transform: Any) -> Operation | None:
     way = resampling(transform)
@@ -150,11 +157,3 @@ def _scale_jitter(transform: Any) -> Operation | None:
 
 def _is_v2(transform: Any) -> bool:
     return type(transform).__module__.startswith("torchvision.transforms.v2")
-
-
-refuses(
-    TORCHVISION,
-    "its draw depends on boxes, and here what is drawn depends on the sample's index and size alone",
-    "RandomIoUCrop",
-    nearest="RandomResizedCrop(size, scale=(0.3, 1.0)), with BoxParams(min_visibility=...)",
-)

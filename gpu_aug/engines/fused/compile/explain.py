@@ -104,9 +104,10 @@ def find_passes(plan: Plan, recipe: Recipe) -> list[Pass]:
             for part in plan.parts
         ]
     size = recipe.decode_size or _ANY_SIZE
-    draws = recipe.draw(0, 0, np.arange(_NUM_IMAGES), np.full((_NUM_IMAGES, 2), size))
-    sizes = draws.crops.canvas.tolist()
-    trace = _Trace([torch.empty(*one, 3, dtype=torch.uint8) for one in sizes], plan.num_stages)
+    sizes, nothing = np.full((_NUM_IMAGES, 2), size), [()] * _NUM_IMAGES
+    draws = recipe.draw(0, 0, np.arange(_NUM_IMAGES), sizes, boxes=nothing)
+    canvases = draws.crops.canvas.tolist()
+    trace = _Trace([torch.empty(*one, 3, dtype=torch.uint8) for one in canvases], plan.num_stages)
     for number, (part, params) in enumerate(zip(plan.parts, draws.params, strict=True)):
         opened = params | {"apply": np.ones_like(params["apply"]), "partners": draws.partners}
         trace.add(part, opened, is_whole=number < plan.num_uint8)
