@@ -65,9 +65,7 @@ def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> Non
             "all recipes the same boxes= and keypoints=",
         ),
         (
-            any(
-                one.needs_boxes and _box_form(one) != _box_form(first) for one in recipes
-            ),
+            any(one.needs_boxes and _box_form(one) != _box_form(first) for one in recipes),
             "a view has a crop that looks at boxes, and boxes= of another form than the first recipe, in whose form they are "
             "read; give all recipes the same boxes=",
         ),

@@ -55,7 +55,7 @@ _RECIPE_PARTS = ("gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose")
 # its first call.
 _PARTS_OF_STEPS = {
     "RandomResizedCrop": "gpu_aug.ops.geometric.resized_crops:_first_that_fits",
-    "RandomIoUCrop": "gpu_aug.ops.geometric.box_crops:_first_with_overlap",
+    "RandomIoUCrop": "gpu_aug.ops.geometric.iou_crop:_first_with_overlap",
     "ColorJitter": "gpu_aug.engines.fused.compile.stages:_write_factors",
     **dict.fromkeys(("GaussianNoise", "GaussNoise"), _NORMAL),
 }
@@ -327,7 +327,7 @@ PARTS: dict[str, tuple[Any, ...] | None] = {
     "gpu_aug.ops.geometric.resized_crops:_first_that_fits": (
         *(_INT_ROWS, _FLOAT_ROWS, _FLOAT_ROWS, _FLOAT_ROWS, 0.0, 0.0, _INT_ROWS, _INT_ROWS),
     ),
-    "gpu_aug.ops.geometric.box_crops:_first_with_overlap": (
+    "gpu_aug.ops.geometric.iou_crop:_first_with_overlap": (
         *(_INTS, _empty(np.float64), _empty(np.float64, 3), _INT_ROWS, _FLOAT_ROWS, _INTS),
         *(0.0, 0.0, 0.0, 0.0, _INT_ROWS, _INT_ROWS, _empty(np.bool_)),
     ),

@@ -22,7 +22,14 @@ class Family:
 FAMILIES = {
     "crops": Family(
         "Crops and borders",
-        ("geometric.crops", "geometric.resized_crops", "imported.crops", "geometric.pads"),
+        (
+            "geometric.crops",
+            "geometric.resized_crops",
+            "geometric.box_crops",
+            "geometric.iou_crop",
+            "imported.crops",
+            "geometric.pads",
+        ),
     ),
     "sizes": Family("Sizes", ("geometric.resizes", "geometric.random_resizes")),
     "turns": Family(

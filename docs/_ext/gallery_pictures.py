@@ -6,6 +6,7 @@ them says what was drawn in each and of which recipe. A test compares these with
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from gallery_settings import HEIGHT, PRESETS_SHOWN, SHOWN, WIDTH, make
 from numpy.typing import NDArray
 from PIL import Image
 
+import gpu_aug
 from bench.compare.photographs import shipped_photographs
 from dali_pipes.preview import preview_images
 from gpu_aug import CenterCrop, Operation, Recipe, Resize, Views
-from readers import from_arrays
+from readers import Sample, from_arrays
+from readers.datasets.arrays import ArrayDataset
 from readers.datasets.dataset import IndexedDataset
 
 FOLDER = Path(__file__).resolve().parents[1] / "gallery"
@@ -28,6 +31,8 @@ _LARGEST = (128, 176)  # of what an operation that changes sizes gives
 _PHOTOGRAPHS = ("cat", "coffee", "rocket", "motorcycle")
 _OTHER_PHOTOGRAPHS = {"HEStain": ("tissue",)}
 _QUALITY = 55
+# Of the eyes of the cat, for crops that look at boxes: (left, top, right, bottom).
+_EYES = [[35, 26, 61, 48], [84, 33, 104, 54]]
 
 
 def main(names: list[str]) -> None:
@@ -94,7 +99,21 @@ def _originals(name: str) -> IndexedDataset:
     found = shipped_photographs()
     wanted = _OTHER_PHOTOGRAPHS.get(name, _PHOTOGRAPHS)
     images = [_cut(Image.open(found[one][0]).convert("RGB")) for one in wanted]
-    return from_arrays(np.stack(images), np.arange(len(wanted)), class_names=wanted)
+    dataset = from_arrays(np.stack(images), np.arange(len(wanted)), class_names=wanted)
+    kind = getattr(gpu_aug, name, None)
+    return _WithBoxes(dataset) if getattr(kind, "needs_boxes", False) else dataset
+
+
+class _WithBoxes(ArrayDataset):
+    """Photographs, of which the first has boxes."""
+
+    def __init__(self, dataset: ArrayDataset) -> None:
+        self.__dict__ |= vars(dataset)
+
+    def _sample(self, index: int) -> Sample:
+        sample = super()._sample(index)
+        boxes = json.dumps({"boxes": [] if index else _EYES}).encode()
+        return replace(sample, fields={**sample.fields, "json": boxes})
 
 
 def _cut(image: Image.Image) -> NDArray[np.uint8]:

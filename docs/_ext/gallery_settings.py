@@ -30,9 +30,14 @@ SHOWN: dict[str, tuple[dict[str, Any], ...]] = {
         {"shear": (-25, 25), "translate_percent": 0.1, "padding_mode": "reflect"},
     ),
     "AlbumentationsTransform": (),
+    "AtLeastOneBBoxRandomCrop": (
+        {"size": (64, 64)},
+        {"size": (48, 48), "erosion_factor": 0.5},
+    ),
     "AugMix": ({}, {"severity": 8}),
     "AutoAugment": ({}, {"policy": "svhn"}),
     "AutoContrast": ({},),
+    "BBoxSafeRandomCrop": ({}, {"erosion_rate": 0.6}),
     "BatchFunction": (),
     "Blur": ({"kernel_size": (3, 11)}, {"kernel_size": (15, 21)}),
     "Brightness": ({"factor": 0.5}, {"factor": 0.9}),
@@ -139,9 +144,14 @@ SHOWN: dict[str, tuple[dict[str, Any], ...]] = {
         {"crop_left": 0.3, "crop_right": 0.3, "crop_top": 0.3, "crop_bottom": 0.3},
         {},
     ),
+    "RandomCropNearBBox": ({}, {"max_part_shift": (0.8, 1.0)}),
     "RandomErasing": ({}, {"scale": (0.1, 0.4), "value": "random"}),
     "RandomGaussianBlur": ({}, {"sigma": (4.0, 8.0)}),
     "RandomGridShuffle": ({}, {"grid": (6, 8)}),
+    "RandomIoUCrop": (
+        {"sampler_options": (0.0, 0.1)},
+        {"sampler_options": (0.3,), "max_scale": 0.6},
+    ),
     "RandomOrder": ({"operations": [ColorJitter(hue=0.4), Solarize(p=1.0), GaussianBlur(9)]},),
     "RandomPerspective": ({}, {"distortion_scale": 0.9, "fill": 0.5}),
     "RandomPhotometricDistort": (
@@ -159,6 +169,7 @@ SHOWN: dict[str, tuple[dict[str, Any], ...]] = {
     "RandomRotation": ({"degrees": 40}, {"degrees": 40, "expand": True}),
     "RandomScale": ({"scale": (0.5, 1.5)}, {"scale": (0.25, 0.6)}),
     "RandomShortestSize": ({"min_size": (48, 72, 96, 120)}, {"min_size": (24, 36)}),
+    "RandomSizedBBoxSafeCrop": ({"size": (96, 96)}, {"size": (48, 96), "erosion_rate": 0.6}),
     "RandomSizedCrop": (
         {"min_max_height": (40, 90), "size": 96},
         {"min_max_height": (20, 40), "size": 96},

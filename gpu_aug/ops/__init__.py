@@ -23,6 +23,7 @@ from gpu_aug.ops.geometric.box_crops import *
 from gpu_aug.ops.geometric.crops import *
 from gpu_aug.ops.geometric.elastic import *
 from gpu_aug.ops.geometric.flips import *
+from gpu_aug.ops.geometric.iou_crop import *
 from gpu_aug.ops.geometric.pads import *
 from gpu_aug.ops.geometric.perspective import *
 from gpu_aug.ops.geometric.random_resizes import *

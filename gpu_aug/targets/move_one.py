@@ -13,7 +13,7 @@ from gpu_aug.draws import Params
 from gpu_aug.errors import TargetsError
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
 from gpu_aug.ops.dropout.erase import Holes
-from gpu_aug.ops.geometric.box_crops import RandomIoUCrop
+from gpu_aug.ops.geometric.iou_crop import RandomIoUCrop
 from gpu_aug.ops.geometric.spatial import Crop, Moving, Remap, Reorient, Resample
 from gpu_aug.ops.imported.dropout import RandomGridShuffle
 from gpu_aug.ops.operation import Operation
@@ -114,7 +114,9 @@ def _(operation: RandomIoUCrop, one: Moved, params: Params, row: int) -> None:
     outside = ~((centers > start) & (centers < start + shape)).all(axis=1)
     move.dispatch(Crop)(operation, one, params, row)
     if one.boxes is not None:
-        one.boxes[outside] = 0.0  # without area, as in torchvision; BoxParams says what becomes of such boxes
+        one.boxes[outside] = (
+            0.0  # without area, as in torchvision; BoxParams says what becomes of such boxes
+        )
 
 
 @move.register

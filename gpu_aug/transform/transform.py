@@ -261,9 +261,7 @@ class Transform:
         indices = np.array([run.first + run.step * number])
         sizes = np.array([read.size])
         boxes = [read.targets.boxes]
-        draws = self.recipe.draw(
-            run.seed, run.epoch, indices, sizes, view=self._view, boxes=boxes
-        )
+        draws = self.recipe.draw(run.seed, run.epoch, indices, sizes, view=self._view, boxes=boxes)
         cpu = torch.device("cpu")
         [result] = apply_drawn(self.recipe, [sample], [read], draws, self._engine(cpu), cpu)
         if "image" in result:

@@ -32,9 +32,13 @@ def planar(images: torch.Tensor) -> torch.Tensor:
 
 
 def draw_for(recipe: Recipe, images: Any, seed: int = 1, epoch: int = 0) -> Draws:
-    """Return the draws of images, [B, H, W, C] or a list of them, whose indices count from 0."""
+    """Return the draws of images, [B, H, W, C] or a list of them, whose indices count from 0.
+
+    Crops that look at boxes see one in the middle of each image.
+    """
     sizes = np.array([image.shape[:2] for image in images], np.int64).reshape(-1, 2)
-    return recipe.draw(seed, epoch, np.arange(len(images)), sizes)
+    boxes = [[(0.3 * width, 0.4 * height, 0.7 * width, 0.6 * height)] for height, width in sizes]
+    return recipe.draw(seed, epoch, np.arange(len(images)), sizes, boxes=boxes)
 
 
 def empty_output(

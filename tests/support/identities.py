@@ -75,6 +75,7 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "AtLeastOneBBoxRandomCrop": {"size": 8},
     "CenterCrop": {"size": 8},
     "CropAndPad": {"px": (-8, 8)},
     "FixedCrop": {"size": 8},
@@ -92,6 +93,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "RandomResizedCrop": {"size": (8, 9), "scale": (0.2, 0.9)},
     "RandomRotation": {"degrees": 10},
     "RandomShortestSize": {"min_size": 8},
+    "RandomSizedBBoxSafeCrop": {"size": 8},
     "RandomSizedCrop": {"min_max_height": (4, 8), "size": 8},
     "Resize": {"size": 8},
     "ScaleJitter": {"target_size": 8},

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_aug.convert.containers import unit_fill
 from gpu_aug.convert.registry import TORCHVISION, Refused, converts
-from gpu_aug.ops.geometric import box_crops, crops, pads, random_resizes, resized_crops, resizes
+from gpu_aug.ops.geometric import crops, iou_crop, pads, random_resizes, resized_crops, resizes
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.operation import Operation
 
@@ -134,7 +134,7 @@ def _random_resized_crop(transform: Any) -> Operation | None:
 def _iou_crop(transform: Any) -> Operation | None:
     ends = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio", "trials")
     given = {name: getattr(transform, name) for name in ends}
-    return box_crops.RandomIoUCrop(**given, sampler_options=list(transform.options))
+    return iou_crop.RandomIoUCrop(**given, sampler_options=list(transform.options))
 
 
 @converts(TORCHVISION, "RandomResize")

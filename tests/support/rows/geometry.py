@@ -9,6 +9,8 @@ from torchvision.transforms.v2 import functional as tv
 
 from gpu_aug import (
     D4,
+    AtLeastOneBBoxRandomCrop,
+    BBoxSafeRandomCrop,
     CenterCrop,
     CropAndPad,
     FixedCrop,
@@ -18,11 +20,14 @@ from gpu_aug import (
     PadIfNeeded,
     RandomCrop,
     RandomCropFromBorders,
+    RandomCropNearBBox,
+    RandomIoUCrop,
     RandomResize,
     RandomResizedCrop,
     RandomRotate90,
     RandomScale,
     RandomShortestSize,
+    RandomSizedBBoxSafeCrop,
     RandomSizedCrop,
     RandomZoomOut,
     Resize,
@@ -184,6 +189,15 @@ ROWS = {
         PadIfNeeded((100, None), divisor=(None, 32), position="random"), MOVED, torchvision_crop()
     ),
     "zoom out": Row(RandomZoomOut(fill=GRAY, p=1.0), MOVED, torchvision_crop(list(GRAY)), 1e-5),
+    "crop that overlaps a box": Row(RandomIoUCrop(), MOVED, torchvision_crop()),
+    "crop with one box at least": Row(
+        AtLeastOneBBoxRandomCrop((40, 33)), MOVED, torchvision_crop()
+    ),
+    "crop near a box": Row(RandomCropNearBBox((0.2, 0.5)), MOVED, torchvision_crop()),
+    "crop with all boxes": Row(BBoxSafeRandomCrop(), MOVED, torchvision_crop()),
+    "crop with all boxes, resized": Row(
+        RandomSizedBBoxSafeCrop((40, 33), antialias=False), MOVED, opencv_resize("bilinear"), 0.01
+    ),
     "crop from borders": Row(RandomCropFromBorders(0.1, 0.2, 0.3, 0.4), MOVED, torchvision_crop()),
     "crop and pad": Row(SHIFT, MOVED, crop_and_pad(SHIFT), 0.01),
     "crop and pad, no resize": Row(
