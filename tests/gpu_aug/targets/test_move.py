@@ -75,6 +75,7 @@ def collect() -> dict[str, Spatial]:
 
 
 OPERATIONS = collect()
+MIDDLE = (30, 20, 60, 40)  # a box, for crops that look at boxes
 
 
 def plain_beside(operation: object) -> bool:
@@ -92,8 +93,8 @@ def recipe_with(operation: object, **params: object) -> Recipe:
 
 def moved_by(recipe: Recipe, *targets: Targets, seed: int = 0) -> list[Targets]:
     """Targets of images of SIZE after what the recipe draws for them."""
-    num = len(targets)
-    draws = recipe.draw(seed, 0, np.arange(num), np.array([SIZE] * num))
+    num, boxes = len(targets), [() if one.boxes is None else one.boxes for one in targets]
+    draws = recipe.draw(seed, 0, np.arange(num), np.array([SIZE] * num), boxes=boxes)
     return move_batch(recipe, draws, list(targets))
 
 
@@ -148,7 +149,7 @@ def test_keypoints_lie_on_the_moved_spot(label):
         point = rng.uniform((20, 18), (64, 43))
         spot = np.exp(-((x - point[0]) ** 2 + (y - point[1]) ** 2) / 2 / 1.5**2)
         image = np.repeat(spot[..., None], 3, axis=2).astype(np.float32)
-        samples.append({"image": image, "keypoints": [point]})
+        samples.append({"image": image, "keypoints": [point], "boxes": [MIDDLE]})
 
     results = gpu_aug.apply(recipe_with(OPERATIONS[label], **KEEP_ALL), samples, seed=0)
 
@@ -182,7 +183,8 @@ def test_masks_show_what_the_image_shows(label):
     """A picture of patches, moved as a mask and as an image, differs at the edges of patches only."""
     operation = OPERATIONS[label]
     pictures = [labels_image(seed) for seed in range(NUM)]
-    samples = [{"image": np.stack([p] * 3, axis=2), "mask": p} for p in pictures]
+    boxes = [MIDDLE] if any(leaf.needs_boxes for leaf in operation.leaves) else None
+    samples = [{"image": np.stack([p] * 3, axis=2), "mask": p, "boxes": boxes} for p in pictures]
 
     results = gpu_aug.apply(recipe_with(operation), samples, seed=0)
 
