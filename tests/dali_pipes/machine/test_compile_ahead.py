@@ -32,6 +32,7 @@ from gpu_aug import (
     HorizontalFlip,
     Normalize,
     RandomAffine,
+    RandomIoUCrop,
     RandomResizedCrop,
     Recipe,
     Resize,
@@ -58,6 +59,7 @@ WHOLE = f"{RESIZE}:whole"
 CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
 JITTER = Recipe([CROP, ColorJitter(0.4, 0.4, 0.4, 0.1)])
+OVERLAPPING = Recipe([RandomIoUCrop(sampler_options=[0.0]), Resize((32, 32))])
 NOISY = Recipe([CROP, GaussianNoise()])
 FRAMES = "dali_pipes.video.yuv:write_rgb"
 CHECKS = "dali_pipes.jpeg.decode:check_files"
@@ -70,6 +72,7 @@ READS = "dali_pipes.stages.read_kernel:read_images"
 PHILOX, CROPS = "gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose"
 NORMAL = "gpu_aug.random_fields:_make_normal"
 TRIES = "gpu_aug.ops.geometric.resized_crops:_first_that_fits"
+OVERLAPS = "gpu_aug.ops.geometric.iou_crop:_first_with_overlap"
 FACTORS = "gpu_aug.engines.fused.compile.stages:_write_factors"
 RECORDS = "gpu_aug.engines.fused.triton.record:_write_records"
 CALLERS = {
@@ -123,7 +126,8 @@ def decode_on_gpu(photos: list[Path], folder: Path, recipe: Recipe) -> None:
 
 def draw(_photos: list[Path], _folder: Path, recipe: Recipe) -> Draws:
     """As the fetch stage does, and a fused pass on the CPU."""
-    draws = recipe.draw(0, 0, np.arange(2), np.full((2, 2), 64))
+    boxes = [[(9, 9, 50, 50)]] * 2
+    draws = recipe.draw(0, 0, np.arange(2), np.full((2, 2), 64), boxes=boxes)
     images = torch.zeros(2, 32, 32, 3, dtype=torch.uint8)
     compile_engine("fused", recipe, device=torch.device("cpu")).run(
         images, draws, torch.empty(2, 3, 32, 32)
@@ -155,6 +159,7 @@ def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         (judge, PLAIN, {CHECKS}),
         (draw, JITTER, {PHILOX, CROPS, TRIES, FACTORS}),
         (draw, NOISY, {PHILOX, NORMAL}),
+        (draw, OVERLAPPING, {PHILOX, CROPS, OVERLAPS}),
         (augment_on_gpu, JITTER, {RECORDS}),
     ],
 )
@@ -202,7 +207,7 @@ def test_all_parts_are_compared() -> None:
         *UNITS,
         *(ROWS, RESIZE, WHOLE, CHECKS, FRAMES),
         *(PLAN, DIGESTS, KNOWN, READS),
-        *(PHILOX, CROPS, TRIES, FACTORS, RECORDS, NORMAL),
+        *(PHILOX, CROPS, TRIES, OVERLAPS, FACTORS, RECORDS, NORMAL),
     }
     assert [name for name, arguments in warm.PARTS.items() if arguments is None] == UNITS
     for name in UNITS:
