@@ -1,11 +1,10 @@
 """The geometry of boxes and keypoints, which all engines share.
 
 Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j + 1) x [i, i + 1). Boxes are float64 [N, 4],
-(left, top, right, bottom); points are float64 [N, 2]; a size is (height, width). Functions with ``singledispatch`` also take
-the boxes of `gpu_aug.targets.oriented`.
+(left, top, right, bottom); points are float64 [N, 2]; a size is (height, width). Functions of ``AnyBoxes`` also take
+OrientedBoxes, whose methods they call.
 """
 
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from gpu_aug.targets.targets import BoxParams
 
 Boxes = NDArray[np.float64]
 AnyBoxes = Any
-"""Boxes, float64 [N, 4], or OrientedBoxes, which this module cannot import."""
+"""Boxes, float64 [N, 4], or OrientedBoxes, whose module imports this one."""
 Points = NDArray[np.float64]
 Size = tuple[int, int]
 
@@ -49,34 +48,36 @@ def from_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
     return boxes
 
 
-@singledispatch
 def areas(boxes: AnyBoxes) -> NDArray[np.float64]:
     """Return the areas of boxes, float64 [N]; 0 if right or bottom is not larger than left or top."""
-    area: NDArray[np.float64] = np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(axis=1)
+    area: NDArray[np.float64] = (
+        np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(axis=1)
+        if isinstance(boxes, np.ndarray)
+        else boxes.areas()
+    )
     return area
 
 
-@singledispatch
 def sides(boxes: AnyBoxes) -> NDArray[np.float64]:
     """Return the widths and heights of boxes, float64 [N, 2]."""
-    lengths: NDArray[np.float64] = boxes[:, 2:] - boxes[:, :2]
+    is_upright = isinstance(boxes, np.ndarray)
+    lengths: NDArray[np.float64] = boxes[:, 2:] - boxes[:, :2] if is_upright else boxes.sides()
     return lengths
 
 
-@singledispatch
 def around(boxes: AnyBoxes) -> Boxes:
     """Return the axis-aligned boxes around boxes, (left, top, right, bottom), float64 [N, 4]."""
-    upright: Boxes = boxes
+    upright: Boxes = boxes if isinstance(boxes, np.ndarray) else boxes.around()
     return upright
 
 
-@singledispatch
 def clip(boxes: AnyBoxes, size: Size) -> AnyBoxes:
     """Return boxes clipped at the border of the image."""
+    if not isinstance(boxes, np.ndarray):
+        return boxes.clip(size)
     return np.clip(boxes, 0, _extent(size))
 
 
-@singledispatch
 def lies_outside(boxes: AnyBoxes, size: Size, tolerance: float) -> NDArray[np.bool_]:
     """Return which boxes are not in the image, bool [N]: they extend beyond it, or the centre of an oriented box lies outside.
 
@@ -85,12 +86,15 @@ def lies_outside(boxes: AnyBoxes, size: Size, tolerance: float) -> NDArray[np.bo
         size: Height and width of the image.
         tolerance: Pixels by which an axis-aligned box may extend beyond the image.
     """
-    return np.asarray((np.abs(clip(boxes, size) - boxes) > tolerance).any(axis=1))
+    if not isinstance(boxes, np.ndarray):
+        return np.asarray(boxes.lies_outside(size))
+    return np.asarray((np.abs(np.clip(boxes, 0, _extent(size)) - boxes) > tolerance).any(axis=1))
 
 
-@singledispatch
 def reaches_outside(boxes: AnyBoxes, size: Size) -> NDArray[np.bool_]:
     """Return which boxes show something beyond the image, bool [N]."""
+    if not isinstance(boxes, np.ndarray):
+        return np.asarray(boxes.reaches_outside(size))
     return np.asarray((clip(boxes, size) != boxes).any(axis=1))
 
 
@@ -124,12 +128,13 @@ def move_points(points: Points, matrix: NDArray[np.float64]) -> Points:
     return np.where(ahead, moved[:, :2], np.nan) / np.where(ahead, moved[:, 2:], 1)
 
 
-@singledispatch
 def move_boxes(boxes: AnyBoxes, matrix: NDArray[np.float64]) -> AnyBoxes:
     """Return boxes around the corners of boxes that a matrix [3, 3] moves.
 
     If the matrix has a horizon, only the part of a box in front of it is used.
     """
+    if not isinstance(boxes, np.ndarray):
+        return boxes.move(matrix)
     corners = _homogeneous(boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)) @ matrix.T
     corners = corners.reshape(-1, 4, 3)
     if (matrix[2] == (0, 0, 1)).all():
@@ -177,7 +182,6 @@ def move_points_along(points: Points, field: NDArray[np.float32], *, search: boo
     return np.where(error[:, None] <= _NOWHERE, found, np.nan)
 
 
-@singledispatch
 def move_boxes_along(boxes: AnyBoxes, field: NDArray[np.float32]) -> AnyBoxes:
     """Return boxes around the part of the result of a Remap that shows each box.
 
@@ -186,6 +190,8 @@ def move_boxes_along(boxes: AnyBoxes, field: NDArray[np.float32]) -> AnyBoxes:
     parts of the inside, so each side is also limited to within a pixel of the pixels that show the box, except if these reach the
     image's border.
     """
+    if not isinstance(boxes, np.ndarray):
+        return boxes.move_along(field)
     if len(boxes) == 0:
         return boxes.copy()
     longest = float((boxes[:, 2:] - boxes[:, :2]).max(initial=0))
@@ -245,7 +251,6 @@ def shuffle_points(points: Points, tiles: NDArray[np.int64], sources: NDArray[np
     return moved
 
 
-@singledispatch
 def shrink_in_holes(
     boxes: AnyBoxes, hidden: NDArray[np.bool_], params: BoxParams
 ) -> tuple[AnyBoxes, NDArray[np.bool_]]:
@@ -261,6 +266,9 @@ def shrink_in_holes(
 
     Source: Albumentations ``filter_bboxes_by_holes``, which rounds corners towards zero.
     """
+    if not isinstance(boxes, np.ndarray):
+        shown, visible = boxes.shrink_in_holes(hidden, params)
+        return shown, visible
     shrunk, kept = boxes.copy(), np.zeros(len(boxes), bool)
     for row, (left, top, right, bottom) in enumerate(boxes.astype(np.int64)):
         part = ~hidden[max(top, 0) : bottom, max(left, 0) : right]

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets import boxes as box_math
 from gpu_aug.targets.box_formats import from_moving, to_moving
+from gpu_aug.targets.boxes import AnyBoxes
 from gpu_aug.targets.mixed import mix
 from gpu_aug.targets.move_one import Moved, move, moves_targets
 from gpu_aug.targets.oriented import OrientedBoxes, is_deformed
@@ -158,9 +158,9 @@ def _check(batch: list[Moved], rows: Iterable[int], *, at_end: bool = False) -> 
             one.keep_keypoints(box_math.inside(keypoints, one.after))
 
 
-def _warn_of_deformed(leaf: Operation, before: OrientedBoxes, after: Any) -> None:
+def _warn_of_deformed(leaf: Operation, before: OrientedBoxes, after: AnyBoxes | None) -> None:
     """Warn if an operation deforms oriented boxes; Python shows the warning once for each class of operation."""
-    if is_deformed(after) and not is_deformed(before):
+    if isinstance(after, OrientedBoxes) and is_deformed(after) and not is_deformed(before):
         warnings.warn(
             f"{type(leaf).__name__} makes oriented boxes no rectangles, as a shear, a perspective, a distortion or another scale "
             "in one direction does: each such box becomes the rectangle of least area around it",
@@ -214,18 +214,19 @@ def _check_boxes(one: Moved, where: str) -> None:
     """
     assert one.boxes is not None
     params, given = one.box_params, one.boxes
-    # The allowance is Albumentations': rounding of normalized coordinates in float32.
-    outside = box_math.lies_outside(given, one.size, 1e-5 * max(one.size))
     if params.clip:
         one.boxes = box_math.clip(given, one.size)
-    elif outside.any() and not params.keep_empty:
-        row = int(outside.argmax())
-        part = "the centres of oriented boxes" if params.is_oriented else "boxes"
-        raise TargetsError(
-            f"{where}{part} must lie in the image, {one.size[0]}x{one.size[1]}, got {_numbers(one.boxes, row)} in row {row}: "
-            f"correct format={params.format!r}, normalized={params.normalized}, or use BoxParams(clip=True), which cuts off "
-            "what lies outside"
-        )
+    elif not params.keep_empty:
+        # The allowance is Albumentations': rounding of normalized coordinates in float32.
+        outside = box_math.lies_outside(given, one.size, 1e-5 * max(one.size))
+        if outside.any():
+            row = int(outside.argmax())
+            part = "the centres of oriented boxes" if params.is_oriented else "boxes"
+            raise TargetsError(
+                f"{where}{part} must lie in the image, {one.size[0]}x{one.size[1]}, got {_numbers(given, row)} in row "
+                f"{row}: correct format={params.format!r}, normalized={params.normalized}, or use BoxParams(clip=True), which "
+                "cuts off what lies outside"
+            )
     solid = box_math.areas(one.boxes) >= 1e-7
     if params.filter_invalid:
         one.keep_boxes(solid)
@@ -238,7 +239,7 @@ def _check_boxes(one: Moved, where: str) -> None:
         )
 
 
-def _numbers(boxes: Any, row: int) -> str:
+def _numbers(boxes: AnyBoxes, row: int) -> str:
     """Return the numbers of a box for an error."""
     if isinstance(boxes, OrientedBoxes):
         return f"the corners {boxes.corners[row].round(3).tolist()}"

@@ -18,14 +18,12 @@ from gpu_aug.targets.targets import BoxParams
 
 Size = tuple[int, int]
 
-_EMPTY = (
-    -1.0
-)  # coordinates of a box that nothing is left of: outside every image, as of axis-aligned boxes
+# Coordinates of a box that nothing is left of: outside every image, as of axis-aligned boxes.
+_EMPTY = -1.0
 _SAME = 1e-6  # share by which area and shape of a rectangle may differ by rounding
-_NO_RECTANGLE = (
-    0.01  # share of the diagonal; corners whose shape deviates by less still count as a rectangle
-)
-# Whole numbers as corners deviate by up to 1.4 pixels; files of quadrilaterals deviate by far more.
+# Share of the diagonal; corners whose shape deviates by less still count as a rectangle.
+_NO_RECTANGLE = 0.01
+# Corners of whole numbers deviate by up to 1.4 pixels, and those of any quadrilateral by far more.
 _NO_RECTANGLE_IN_DATA = (2.0, 0.05)  # pixels, and share of the diagonal
 _ROUNDING = 1e-6  # pixels by which a vertex on the border may lie outside
 
@@ -48,6 +46,70 @@ class OrientedBoxes:
 
     def __getitem__(self, rows: NDArray[np.bool_]) -> "OrientedBoxes":
         return OrientedBoxes(self.corners[rows], self.polygons[rows])
+
+    def areas(self) -> NDArray[np.float64]:
+        """Return the areas of what is shown, float64 [N]."""
+        return polygon_math.areas(self.polygons)
+
+    def sides(self) -> NDArray[np.float64]:
+        """Return the lengths of the first and of the second side of the rectangles, float64 [N, 2]."""
+        corners = rectangles(self)
+        lengths: NDArray[np.float64] = np.linalg.norm(corners[:, 1:3] - corners[:, :2], axis=2)
+        return lengths
+
+    def around(self) -> NDArray[np.float64]:
+        """Return axis-aligned boxes around what is shown, float64 [N, 4]."""
+        return polygon_math.around(self.polygons)
+
+    def clip(self, size: Size) -> "OrientedBoxes":
+        """Return the boxes with what an image of ``size`` shows of them."""
+        clipped = polygon_math.clip(self.polygons, size)
+        # A box outside becomes a point on the border.
+        centres = np.clip(self.polygons.mean(axis=1, keepdims=True), 0, size[::-1])
+        return OrientedBoxes(self.corners, np.where(np.isnan(clipped), centres, clipped))
+
+    def lies_outside(self, size: Size) -> NDArray[np.bool_]:
+        """Return which centres lie outside an image of ``size``, bool [N]."""
+        centres = self.corners.mean(axis=1)
+        return np.asarray(((centres < 0) | (centres > size[::-1])).any(axis=1))
+
+    def reaches_outside(self, size: Size) -> NDArray[np.bool_]:
+        """Return which boxes show something beyond an image of ``size``, bool [N]."""
+        beyond = (self.polygons < -_ROUNDING) | (self.polygons > np.array(size[::-1]) + _ROUNDING)
+        return np.asarray(beyond.any(axis=(1, 2)))
+
+    def move(self, matrix: NDArray[np.float64]) -> "OrientedBoxes":
+        """Return the boxes moved by a matrix [3, 3]; of what is shown, the part in front of its horizon."""
+        shown = self.polygons @ matrix[:, :2].T + matrix[:, 2]
+        if not (matrix[2] == (0, 0, 1)).all():
+            shown = polygon_math.cut(shown, (0, 0, -1), -box_math.FAR)
+        shown = shown[..., :2] / shown[..., 2:]
+        corners = box_math.move_points(self.corners.reshape(-1, 2), matrix).reshape(-1, 4, 2)
+        return OrientedBoxes(_clockwise(corners), np.where(np.isnan(shown), _EMPTY, shown))
+
+    def move_along(self, field: NDArray[np.float32]) -> "OrientedBoxes":
+        """Return the boxes moved along a displacement field [2, H, W]; see `gpu_aug.targets.boxes.move_boxes_along`."""
+        corners = box_math.move_points_along(self.corners.reshape(-1, 2), field, search=False)
+        shown = [_moved_along(polygon, field) for polygon in self.polygons]
+        return OrientedBoxes(_clockwise(corners.reshape(-1, 4, 2)), polygon_math.stacked(shown))
+
+    def shrink_in_holes(
+        self, hidden: NDArray[np.bool_], params: BoxParams
+    ) -> tuple["OrientedBoxes", NDArray[np.bool_]]:
+        """Return boxes that show their pixels that are not hidden; see `gpu_aug.targets.boxes.shrink_in_holes`."""
+        shrunk, kept = list(self.polygons), np.zeros(len(self), bool)
+        for row, polygon in enumerate(self.polygons):
+            centres = polygon_math.pixel_centres(polygon, hidden.shape)
+            x, y = centres.astype(np.int64).T
+            seen = centres[~hidden[y, x]]
+            num, whole = len(seen), len(centres)
+            kept[row] = num > 0 and num >= params.min_area and num >= params.min_visibility * whole
+            if kept[row] and num < whole:
+                seen_part = _pixel_hull(seen)[None]
+                for normal, limit in zip(*polygon_math.half_planes(polygon), strict=True):
+                    seen_part = polygon_math.cut(seen_part, normal, limit)
+                shrunk[row] = seen_part[0]
+        return OrientedBoxes(self.corners, polygon_math.stacked(shrunk)), kept
 
 
 def from_corners(corners: Polygons) -> OrientedBoxes:
@@ -112,60 +174,6 @@ def is_deformed(boxes: OrientedBoxes) -> bool:
     return bool((deviation > _NO_RECTANGLE * diagonal).any())
 
 
-@box_math.areas.register
-def _(boxes: OrientedBoxes) -> NDArray[np.float64]:
-    return polygon_math.areas(boxes.polygons)
-
-
-@box_math.sides.register
-def _(boxes: OrientedBoxes) -> NDArray[np.float64]:
-    corners = rectangles(boxes)
-    lengths: NDArray[np.float64] = np.linalg.norm(corners[:, 1:3] - corners[:, :2], axis=2)
-    return lengths
-
-
-@box_math.around.register
-def _(boxes: OrientedBoxes) -> NDArray[np.float64]:
-    return polygon_math.around(boxes.polygons)
-
-
-@box_math.clip.register
-def _(boxes: OrientedBoxes, size: Size) -> OrientedBoxes:
-    clipped = polygon_math.clip(boxes.polygons, size)
-    # A box outside becomes a point on the border.
-    centres = np.clip(boxes.polygons.mean(axis=1, keepdims=True), 0, size[::-1])
-    return OrientedBoxes(boxes.corners, np.where(np.isnan(clipped), centres, clipped))
-
-
-@box_math.lies_outside.register
-def _(boxes: OrientedBoxes, size: Size, _tolerance: float) -> NDArray[np.bool_]:
-    centres = boxes.corners.mean(axis=1)
-    return np.asarray(((centres < 0) | (centres > size[::-1])).any(axis=1))
-
-
-@box_math.reaches_outside.register
-def _(boxes: OrientedBoxes, size: Size) -> NDArray[np.bool_]:
-    beyond = (boxes.polygons < -_ROUNDING) | (boxes.polygons > np.array(size[::-1]) + _ROUNDING)
-    return np.asarray(beyond.any(axis=(1, 2)))
-
-
-@box_math.move_boxes.register
-def _(boxes: OrientedBoxes, matrix: NDArray[np.float64]) -> OrientedBoxes:
-    shown = boxes.polygons @ matrix[:, :2].T + matrix[:, 2]
-    if not (matrix[2] == (0, 0, 1)).all():
-        shown = polygon_math.cut(shown, (0, 0, -1), -box_math.FAR)
-    shown = shown[..., :2] / shown[..., 2:]
-    corners = box_math.move_points(boxes.corners.reshape(-1, 2), matrix).reshape(-1, 4, 2)
-    return OrientedBoxes(_clockwise(corners), np.where(np.isnan(shown), _EMPTY, shown))
-
-
-@box_math.move_boxes_along.register
-def _(boxes: OrientedBoxes, field: NDArray[np.float32]) -> OrientedBoxes:
-    corners = box_math.move_points_along(boxes.corners.reshape(-1, 2), field, search=False)
-    shown = [_moved_along(polygon, field) for polygon in boxes.polygons]
-    return OrientedBoxes(_clockwise(corners.reshape(-1, 4, 2)), polygon_math.stacked(shown))
-
-
 def _moved_along(polygon: NDArray[np.float64], field: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the convex hull of the part of the result of a Remap that shows a polygon.
 
@@ -192,25 +200,6 @@ def _is_on_border(normal: NDArray[np.float64], limit: float, extent: NDArray[np.
     """Return whether the side of a polygon lies on the border of an image with this width and height."""
     axis = int(np.abs(normal).argmax())
     return bool(abs(normal[axis]) == 1 and limit == (extent[axis] if normal[axis] > 0 else 0))
-
-
-@box_math.shrink_in_holes.register
-def _(
-    boxes: OrientedBoxes, hidden: NDArray[np.bool_], params: BoxParams
-) -> tuple[OrientedBoxes, NDArray[np.bool_]]:
-    shrunk, kept = list(boxes.polygons), np.zeros(len(boxes), bool)
-    for row, polygon in enumerate(boxes.polygons):
-        centres = polygon_math.pixel_centres(polygon, hidden.shape)
-        x, y = centres.astype(np.int64).T
-        seen = centres[~hidden[y, x]]
-        num, whole = len(seen), len(centres)
-        kept[row] = num > 0 and num >= params.min_area and num >= params.min_visibility * whole
-        if kept[row] and num < whole:
-            seen_part = _pixel_hull(seen)[None]
-            for normal, limit in zip(*polygon_math.half_planes(polygon), strict=True):
-                seen_part = polygon_math.cut(seen_part, normal, limit)
-            shrunk[row] = seen_part[0]
-    return OrientedBoxes(boxes.corners, polygon_math.stacked(shrunk)), kept
 
 
 def _pixel_hull(centres: NDArray[np.float64]) -> NDArray[np.float64]:
