@@ -34,8 +34,9 @@ class ClampBoundingBoxes(OnTargets):
 class SanitizeBoundingBoxes(OnTargets):
     """Drop boxes that are too small or reach outside the image, with their labels.
 
-    The size of an oriented box is that of the rectangle that would be returned, and it reaches outside if the image does not show
-    all of it; clipped boxes do not, even if corners of their rectangles do. If the recipe has BoxParams(instance_masks=True), the masks of these boxes are dropped too.
+    The size of an oriented box is that of the rectangle that would be returned. It reaches outside if the image does not show all
+    of it; clipped boxes do not, even if corners of their rectangles do. If the recipe has BoxParams(instance_masks=True), the
+    masks of these boxes are dropped too.
 
     Args:
         min_size: Smallest width and height of a box that is kept, in pixels.

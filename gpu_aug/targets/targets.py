@@ -141,9 +141,9 @@ class BoxParams(_Params):
             width, height, angle) or "xyxyxyxy" (x and y of four corners, clockwise on the screen, which is top left, top
             right, bottom right, bottom left at the angle 0). The width is the length of the first side, from the first to the
             second corner, and the angle is that of this side, from -180 (exclusive) to 180, counter-clockwise on the screen.
-            These are the formats of torchvision's BoundingBoxes. Albumentations' names set ``normalized`` as well: "pascal_voc" means "xyxy" and "coco" means
-            "xywh", both in pixels; "albumentations" means "xyxy" and "yolo" means "cxcywh", both normalized. A recipe does
-            not depend on which of two equivalent names was given.
+            These are the formats of torchvision's BoundingBoxes. Albumentations' names set ``normalized`` as well: "pascal_voc"
+            means "xyxy" and "coco" means "xywh", both in pixels; "albumentations" means "xyxy" and "yolo" means "cxcywh", both
+            normalized. A recipe does not depend on which of two equivalent names was given.
         normalized: Whether coordinates are shares of the image's width and height. "cxcywhr" and "xywhr" are always in pixels,
             for their sides lie along no axis of the image.
         min_area: Smallest area of a box, for an oriented box that of its part inside the image; boxes with less are dropped.
