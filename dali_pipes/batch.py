@@ -6,6 +6,8 @@ from typing import Any, Self
 
 import torch
 
+from gpu_aug.targets.targets import BoxParams
+
 # Attributes besides images that are on the loader's device, because a training step uses them there.
 _ON_DEVICE = ("labels", "masks", "boxes", "box_labels", "keypoints", "keypoint_labels")
 
@@ -36,7 +38,8 @@ class Batch:
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill the last batch.
         views: One tensor like `images` for each recipe of Views, whose sizes may differ; one view if the loader has one recipe.
         masks: int64 [B, H, W] if each sample has one mask; a list of B int64 [Ni, H, W] if samples have numbered masks.
-        boxes: B float32 [Ni, 4], in the form of the recipe's BoxParams; without these left, top, right, bottom in pixels.
+        boxes: B float32 [Ni, 4], for oriented boxes [Ni, 5] or [Ni, 8], in the form of the recipe's BoxParams; without these
+            left, top, right, bottom in pixels. See `bounding_boxes` for torchvision's tensors.
         box_labels: B int64 [Ni]; -1 if the data has no label.
         keypoints: B float32 [Ni, 2], (x, y) in pixels.
         keypoint_labels: B int64 [Ni]; -1 if the data has no label.
@@ -50,6 +53,7 @@ class Batch:
             are known, else a list of B values. It also has the images of samples with several images, [B, C, H, W]
             each, and the maps, float32 [B, 1 or 2, H, W].
         camera_columns: For datasets with named cameras (LeRobot), the range of each camera's pictures among the T; see `cameras`.
+        box_params: The form of `boxes`; None if there are none.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -78,6 +82,7 @@ class Batch:
     video_numbers: torch.Tensor | None = None
     fields: Mapping[str, torch.Tensor | list[Any]] = field(default_factory=dict)
     camera_columns: Mapping[str, slice] = field(default_factory=dict)
+    box_params: BoxParams | None = None
 
     def __post_init__(self) -> None:
         if not self.views:
@@ -95,6 +100,35 @@ class Batch:
         """The pictures of each camera, [B, T, 3, H, W], as parts of `images`; empty if the data names no cameras."""
         return {name: self.images[:, columns] for name, columns in self.camera_columns.items()}
 
+    def bounding_boxes(self) -> list[Any] | None:
+        """Return `boxes` as `torchvision.tv_tensors.BoundingBoxes`, one [Ni, 4], [Ni, 5] or [Ni, 8] per sample; None without boxes.
+
+        They are on the device of `boxes`, in pixels (shares of the image are multiplied by its size), in the format of the
+        recipe's BoxParams, and their ``canvas_size`` is the height and width of `images`.
+
+        Example:
+            >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+            >>> loader.peek().bounding_boxes() is None
+            True
+        """
+        from torchvision.tv_tensors import BoundingBoxes
+
+        if self.boxes is None or self.box_params is None:
+            return None
+        height, width = self.images.shape[-2:]
+        form = self.box_params.format.upper()
+        return [
+            BoundingBoxes(
+                # x and y take turns in all formats that may be normalized.
+                boxes * boxes.new_tensor([width, height] * (boxes.shape[1] // 2))
+                if self.box_params.normalized
+                else boxes,
+                format=form,
+                canvas_size=(height, width),
+            )
+            for boxes in self.boxes
+        ]
+
     def __getitem__(self, name: str) -> Any:
         """Return an entry of `to_dict`, such as ``batch["images"]`` or a further field.
 
@@ -111,7 +145,9 @@ class Batch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all entries by name, including cameras and further fields; `views` only if there are several."""
-        left_out = {"fields", "camera_columns"} | ({"views"} if len(self.views) == 1 else set())
+        left_out = {"fields", "camera_columns", "box_params"} | (
+            {"views"} if len(self.views) == 1 else set()
+        )
         named = {own.name: getattr(self, own.name) for own in fields(self)}
         entries = {
             name: value

@@ -17,6 +17,7 @@ from dali_pipes.preview.page import FAINT, Cell, Line
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.samples.targets import KINDS, TargetReader
 from gpu_aug import BoxParams, Normalize, Recipe, Targets
+from gpu_aug.targets.box_formats import to_corners
 from gpu_aug.targets.boxes import to_xyxy
 from readers import Sample, read_header
 from readers.sample import Payload
@@ -91,7 +92,7 @@ def annotate(
         picture: uint8 [H, W, 3].
         masks: Integer arrays [H, W]. In a single mask, each value except 0 gets its own colour; several masks get one
             colour each.
-        boxes: [N, 4] as x1, y1, x2, y2 in pixels.
+        boxes: [N, 4] as x1, y1, x2, y2 in pixels, or [N, 8] as x and y of four corners.
         box_labels: [N]; a box has the colour that its label has in a mask.
         keypoints: [K, 2] as x, y in pixels.
     """
@@ -109,8 +110,11 @@ def annotate(
     if boxes is not None and len(boxes):
         numbers = range(1, len(boxes) + 1) if box_labels is None else box_labels.tolist()
         corners = torch.from_numpy(np.array(boxes, np.float32))
-        # A box ends where the next pixel begins, but torchvision also colours the pixel at its end.
-        corners[:, 2:] = torch.maximum(corners[:, :2], corners[:, 2:] - 1)
+        if corners.shape[1] == 4:
+            # A box ends where the next pixel begins, but torchvision also colours the pixel at its end.
+            corners[:, 2:] = torch.maximum(corners[:, :2], corners[:, 2:] - 1)
+        else:
+            corners = (corners - 0.5).round()  # from the border of pixels to their centres
         colours = [color_of(int(number)) for number in numbers]
         image = draw_bounding_boxes(image, corners, colors=colours, width=scale * _LINE_WIDTH)
     for number, point in enumerate([] if keypoints is None else np.array(keypoints, np.float32)):
@@ -182,11 +186,13 @@ def _scaled(
 ) -> Targets:
     """Return targets in pixels of the displayed image, so that lines have the same width on every picture.
 
-    Boxes become corners, and keypoints continuous coordinates, whatever formats the recipe has; `size` is that of the picture.
+    Boxes become corners (two, or four of oriented ones), and keypoints continuous coordinates, whatever formats the recipe has; `size` is that of the picture.
     """
     boxes, points, masks = targets.boxes, targets.keypoints, targets.masks
     if boxes is not None:
-        boxes = to_xyxy(boxes, (recipe and recipe.boxes) or BoxParams(), size) * scale
+        params = (recipe and recipe.boxes) or BoxParams()
+        read = to_corners if params.is_oriented else to_xyxy
+        boxes = read(boxes, params, size).reshape(len(boxes), -1) * scale
     if points is not None:
         # The centre of pixel 0 is at 0.5; for recipes with pixel_index it is at 0.
         half = 0.5 if recipe and recipe.keypoints and recipe.keypoints.pixel_index else 0

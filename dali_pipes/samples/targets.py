@@ -17,7 +17,7 @@ from dali_pipes.samples.mask_files import AS_STORED, read_mask, read_meaning
 from dali_pipes.samples.read_field import FieldError, read_field
 from gpu_aug import Draws, Recipe
 from gpu_aug.errors import TargetsError
-from gpu_aug.targets.boxes import in_format
+from gpu_aug.targets.box_formats import in_format
 from gpu_aug.targets.maps import move_maps
 from gpu_aug.targets.move_batch import check_targets, move_batch
 from gpu_aug.targets.targets import Targets
@@ -74,7 +74,7 @@ class TargetReader:
     `json`: {"boxes": [[x, y, x, y], ...], "labels": [1, ...], "keypoints": [[x, y], ...], "keypoint_labels": [0, ...]}.
     Other names in it are ignored, except ``width`` and ``height``, which must be those of the image. "box_format" names
     the form of the boxes, as BoxParams does; without it they have the recipe's form. Readers of annotations write
-    "xyxy". A batch has the recipe's form.
+    "xyxy", or "xyxyxyxy" for oriented boxes. A batch has the recipe's form.
 
     Args:
         recipe: Determines the form of boxes and keypoints.
@@ -192,10 +192,11 @@ def collate(
     targets = [own.targets for own in row_targets]
     if all(own is _NO_TARGETS for own in targets):
         return {}
+    columns = next((own.boxes.shape[1] for own in targets if own.boxes is not None), 4)
     boxes, points = ([getattr(own, name) for own in targets] for name in ("boxes", "keypoints"))
     return {
         "masks": _masks(row_targets, size, device),
-        "boxes": _listed(boxes, (4,), np.float32, device),
+        "boxes": _listed(boxes, (columns,), np.float32, device),
         "box_labels": _labels(targets, "boxes", "box_labels", device),
         "keypoints": _listed(points, (2,), np.float32, device),
         "keypoint_labels": _labels(targets, "keypoints", "keypoint_labels", device),

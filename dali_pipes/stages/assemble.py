@@ -18,7 +18,7 @@ from dali_pipes.samples.targets import collate, collate_nothing
 from dali_pipes.stages.data import Finished, Images
 from dali_pipes.steps.streams.steps import StreamPlan
 from dali_pipes.video.source import ClipSource
-from gpu_aug import Recipe
+from gpu_aug import BoxParams, Recipe
 from gpu_aug.targets.soft_labels import missing_labels, soft_labels
 from gpu_aug.upload import upload
 
@@ -98,6 +98,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
         valid=torch.from_numpy(plan.valid[has_sample]),
         views=views,
         fields=fields | {name: take_rows(one, rows) for name, one in named.items()} | maps,
+        box_params=None if targets.get("boxes") is None else recipe.boxes or BoxParams(),
         **clip_columns(finished, rows, setup.fetcher.clips),
         **targets,
     )

@@ -22,7 +22,9 @@ class OnTargets(Operation, abstract=True):
 class ClampBoundingBoxes(OnTargets):
     """Clip boxes at the border of the image.
 
-    Recipes do this after every operation anyway, unless they have BoxParams(check_each=False).
+    Recipes do this after every operation anyway, unless they have BoxParams(check_each=False). Of an oriented box the part in
+    the image stays, and the rectangle of least area around this part is returned, whose corners may lie outside. (torchvision
+    moves sides of the rectangle at its angle.)
 
     Source: torchvision v2 ClampBoundingBoxes.
     """
@@ -32,7 +34,9 @@ class ClampBoundingBoxes(OnTargets):
 class SanitizeBoundingBoxes(OnTargets):
     """Drop boxes that are too small or reach outside the image, with their labels.
 
-    If the recipe has BoxParams(instance_masks=True), the masks of these boxes are dropped too.
+    The size of an oriented box is that of the rectangle that would be returned. It reaches outside if the image does not show all
+    of it; clipped boxes do not, even if corners of their rectangles do. If the recipe has BoxParams(instance_masks=True), the
+    masks of these boxes are dropped too.
 
     Args:
         min_size: Smallest width and height of a box that is kept, in pixels.

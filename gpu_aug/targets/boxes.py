@@ -1,7 +1,8 @@
 """The geometry of boxes and keypoints, which all engines share.
 
 Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j + 1) x [i, i + 1). Boxes are float64 [N, 4],
-(left, top, right, bottom); points are float64 [N, 2]; a size is (height, width).
+(left, top, right, bottom); points are float64 [N, 2]; a size is (height, width). Functions of ``AnyBoxes`` also take
+OrientedBoxes, whose methods they call.
 """
 
 from typing import Any
@@ -9,21 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.targets.targets import BoxParams
 
 Boxes = NDArray[np.float64]
+AnyBoxes = Any
+"""Boxes, float64 [N, 4], or OrientedBoxes, whose module imports this one."""
 Points = NDArray[np.float64]
 Size = tuple[int, int]
 
 _TINY = 1e-7  # a smaller area counts as none; Albumentations' number
-_FAR = 1e-6  # homogeneous coordinates below this are on or behind the horizon
+FAR = 1e-6
+"""Homogeneous coordinates below this are on or behind the horizon."""
 _STEP = 4.0  # pixels between the points of a box's border that are moved along a field
 _MOST_STEPS = 64  # points on a side of a large box, which bounds the time
 _TURNS = 30  # most steps of Newton's method, which settles in a few where the field is smooth
 _NOWHERE = 1.0  # pixels; a point whose error stays larger is not shown
 _CLOSE = 0.01  # pixels; a point whose error is smaller has settled
-_CORNERS = BoxParams()  # corners in pixels, the form of all functions here
 
 
 def to_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
@@ -36,21 +38,6 @@ def to_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
     return boxes * _extent(size) if params.normalized else boxes
 
 
-def in_format(boxes: Boxes, form: Any, params: BoxParams | None, size: Size) -> Boxes:
-    """Convert boxes from the format ``form`` to the format of ``params``, for an image of ``size``.
-
-    Raises:
-        TargetsError: ``form`` is not a box format.
-    """
-    params = params or _CORNERS
-    if form == "xyxy" and params.format == "xyxy" and not params.normalized:
-        return boxes
-    try:
-        return from_xyxy(to_xyxy(boxes, BoxParams(form), size), params, size)
-    except RecipeError as error:
-        raise TargetsError(f"box_format beside the boxes: {error}") from error
-
-
 def from_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
     """Return boxes that are corners in pixels in the format of ``params``, for an image of ``size``."""
     boxes = boxes / _extent(size) if params.normalized else boxes.copy()
@@ -61,18 +48,57 @@ def from_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
     return boxes
 
 
-def areas(boxes: Boxes) -> NDArray[np.float64]:
+def areas(boxes: AnyBoxes) -> NDArray[np.float64]:
     """Return the areas of boxes, float64 [N]; 0 if right or bottom is not larger than left or top."""
-    area: NDArray[np.float64] = np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(axis=1)
+    area: NDArray[np.float64] = (
+        np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(axis=1)
+        if isinstance(boxes, np.ndarray)
+        else boxes.areas()
+    )
     return area
 
 
-def clip(boxes: Boxes, size: Size) -> Boxes:
+def sides(boxes: AnyBoxes) -> NDArray[np.float64]:
+    """Return the widths and heights of boxes, float64 [N, 2]."""
+    is_upright = isinstance(boxes, np.ndarray)
+    lengths: NDArray[np.float64] = boxes[:, 2:] - boxes[:, :2] if is_upright else boxes.sides()
+    return lengths
+
+
+def around(boxes: AnyBoxes) -> Boxes:
+    """Return the axis-aligned boxes around boxes, (left, top, right, bottom), float64 [N, 4]."""
+    upright: Boxes = boxes if isinstance(boxes, np.ndarray) else boxes.around()
+    return upright
+
+
+def clip(boxes: AnyBoxes, size: Size) -> AnyBoxes:
     """Return boxes clipped at the border of the image."""
+    if not isinstance(boxes, np.ndarray):
+        return boxes.clip(size)
     return np.clip(boxes, 0, _extent(size))
 
 
-def keep(boxes: Boxes, params: BoxParams, size: Size) -> tuple[Boxes, NDArray[np.bool_]]:
+def lies_outside(boxes: AnyBoxes, size: Size, tolerance: float) -> NDArray[np.bool_]:
+    """Return which boxes are not in the image, bool [N]: they extend beyond it, or the centre of an oriented box lies outside.
+
+    Args:
+        boxes: The boxes.
+        size: Height and width of the image.
+        tolerance: Pixels by which an axis-aligned box may extend beyond the image.
+    """
+    if not isinstance(boxes, np.ndarray):
+        return np.asarray(boxes.lies_outside(size))
+    return np.asarray((np.abs(np.clip(boxes, 0, _extent(size)) - boxes) > tolerance).any(axis=1))
+
+
+def reaches_outside(boxes: AnyBoxes, size: Size) -> NDArray[np.bool_]:
+    """Return which boxes show something beyond the image, bool [N]."""
+    if not isinstance(boxes, np.ndarray):
+        return np.asarray(boxes.reaches_outside(size))
+    return np.asarray((clip(boxes, size) != boxes).any(axis=1))
+
+
+def keep(boxes: AnyBoxes, params: BoxParams, size: Size) -> tuple[AnyBoxes, NDArray[np.bool_]]:
     """Clip boxes, and decide which of them are kept.
 
     Returns:
@@ -80,7 +106,7 @@ def keep(boxes: Boxes, params: BoxParams, size: Size) -> tuple[Boxes, NDArray[np
     """
     clipped = clip(boxes, size)
     before, after = areas(boxes), areas(clipped)
-    width, height = (clipped[:, 2:] - clipped[:, :2]).T
+    width, height = sides(clipped).T
     kept = (
         (after >= params.min_area - _TINY)
         & (after >= (params.min_visibility - _TINY) * before)
@@ -98,15 +124,17 @@ def keep(boxes: Boxes, params: BoxParams, size: Size) -> tuple[Boxes, NDArray[np
 def move_points(points: Points, matrix: NDArray[np.float64]) -> Points:
     """Return points moved by a matrix [3, 3]; points on or behind its horizon become NaN, and NaN stays NaN."""
     moved = _homogeneous(points) @ matrix.T
-    ahead = moved[:, 2:] > _FAR
+    ahead = moved[:, 2:] > FAR
     return np.where(ahead, moved[:, :2], np.nan) / np.where(ahead, moved[:, 2:], 1)
 
 
-def move_boxes(boxes: Boxes, matrix: NDArray[np.float64]) -> Boxes:
+def move_boxes(boxes: AnyBoxes, matrix: NDArray[np.float64]) -> AnyBoxes:
     """Return boxes around the corners of boxes that a matrix [3, 3] moves.
 
     If the matrix has a horizon, only the part of a box in front of it is used.
     """
+    if not isinstance(boxes, np.ndarray):
+        return boxes.move(matrix)
     corners = _homogeneous(boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)) @ matrix.T
     corners = corners.reshape(-1, 4, 3)
     if (matrix[2] == (0, 0, 1)).all():
@@ -114,10 +142,10 @@ def move_boxes(boxes: Boxes, matrix: NDArray[np.float64]) -> Boxes:
     following = np.roll(corners, -1, axis=1)
     here, there = corners[:, :, 2:], following[:, :, 2:]
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = (_FAR - here) / (there - here)  # where the edge meets the horizon
+        share = (FAR - here) / (there - here)  # where the edge meets the horizon
         crossing = corners + share * (following - corners)
-        crossing = np.where((here > _FAR) != (there > _FAR), crossing, np.nan)
-        points = np.concatenate([np.where(here > _FAR, corners, np.nan), crossing], axis=1)
+        crossing = np.where((here > FAR) != (there > FAR), crossing, np.nan)
+        points = np.concatenate([np.where(here > FAR, corners, np.nan), crossing], axis=1)
         points = points[:, :, :2] / points[:, :, 2:]
     return _around(points)
 
@@ -154,7 +182,7 @@ def move_points_along(points: Points, field: NDArray[np.float32], *, search: boo
     return np.where(error[:, None] <= _NOWHERE, found, np.nan)
 
 
-def move_boxes_along(boxes: Boxes, field: NDArray[np.float32]) -> Boxes:
+def move_boxes_along(boxes: AnyBoxes, field: NDArray[np.float32]) -> AnyBoxes:
     """Return boxes around the part of the result of a Remap that shows each box.
 
     Points on the borders, at most 4 pixels apart and up to 64 on each side, are moved along the field. If it folds or
@@ -162,6 +190,8 @@ def move_boxes_along(boxes: Boxes, field: NDArray[np.float32]) -> Boxes:
     parts of the inside, so each side is also limited to within a pixel of the pixels that show the box, except if these reach the
     image's border.
     """
+    if not isinstance(boxes, np.ndarray):
+        return boxes.move_along(field)
     if len(boxes) == 0:
         return boxes.copy()
     longest = float((boxes[:, 2:] - boxes[:, :2]).max(initial=0))
@@ -222,8 +252,8 @@ def shuffle_points(points: Points, tiles: NDArray[np.int64], sources: NDArray[np
 
 
 def shrink_in_holes(
-    boxes: Boxes, hidden: NDArray[np.bool_], params: BoxParams
-) -> tuple[Boxes, NDArray[np.bool_]]:
+    boxes: AnyBoxes, hidden: NDArray[np.bool_], params: BoxParams
+) -> tuple[AnyBoxes, NDArray[np.bool_]]:
     """Shrink boxes to their pixels that are not hidden, and decide which of them are kept.
 
     Args:
@@ -236,6 +266,9 @@ def shrink_in_holes(
 
     Source: Albumentations ``filter_bboxes_by_holes``, which rounds corners towards zero.
     """
+    if not isinstance(boxes, np.ndarray):
+        shown, visible = boxes.shrink_in_holes(hidden, params)
+        return shown, visible
     shrunk, kept = boxes.copy(), np.zeros(len(boxes), bool)
     for row, (left, top, right, bottom) in enumerate(boxes.astype(np.int64)):
         part = ~hidden[max(top, 0) : bottom, max(left, 0) : right]

@@ -13,6 +13,7 @@ from gpu_aug.ops.mix import CutMix, Mixing, Mosaic
 from gpu_aug.targets import boxes as box_math
 from gpu_aug.targets import masks as mask_math
 from gpu_aug.targets.move_one import Moved, follow_matrix
+from gpu_aug.targets.oriented import OrientedBoxes, joined
 from gpu_aug.targets.targets import KINDS
 
 
@@ -66,11 +67,15 @@ def _joined(members: list[Moved]) -> Moved:
     """Return the boxes and keypoints of all images together, with their labels."""
     names = ("boxes", "box_labels", "keypoints", "keypoint_labels")
     joined: dict[str, Any] = {
-        name: np.concatenate([getattr(member, name) for member in members])
+        name: _concatenated([getattr(member, name) for member in members])
         for name in names
         if getattr(members[0], name) is not None
     }
     return replace(members[0], **joined)
+
+
+def _concatenated(parts: list[Any]) -> Any:
+    return joined(parts) if isinstance(parts[0], OrientedBoxes) else np.concatenate(parts)
 
 
 def _tile(offsets: NDArray[np.int64], members: list[Moved]) -> Moved:

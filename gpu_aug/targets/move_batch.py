@@ -1,5 +1,6 @@
 """Moving the boxes, keypoints and masks of a batch by a recipe's draws; all engines share it."""
 
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
@@ -15,8 +16,11 @@ from gpu_aug.ops.mix import CutMix, Mixing, MixUp, Mosaic
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets import boxes as box_math
+from gpu_aug.targets.box_formats import from_moving, to_moving
+from gpu_aug.targets.boxes import AnyBoxes
 from gpu_aug.targets.mixed import mix
 from gpu_aug.targets.move_one import Moved, move, moves_targets
+from gpu_aug.targets.oriented import OrientedBoxes, is_deformed
 from gpu_aug.targets.targets import KINDS, BoxParams, KeypointParams, Targets
 
 # Of recipes that give none; made once, as their checks take longer than moving the boxes of an image.
@@ -89,7 +93,10 @@ def move_through(
         else:
             moved = np.flatnonzero(params["apply"] & moves_targets(leaf))
             for row in moved.tolist():
+                before = batch[row].boxes
                 move(leaf, batch[row], params, row)
+                if isinstance(before, OrientedBoxes):
+                    _warn_of_deformed(leaf, before, batch[row].boxes)
         # Albumentations checks after every step; after the first one a step that moves nothing drops nothing.
         _check(batch, range(len(batch)) if number + 1 == first else moved.tolist())
     return batch
@@ -173,8 +180,19 @@ def _check(batch: list[Moved], rows: Iterable[int], *, at_end: bool = False) -> 
             one.keep_keypoints(box_math.inside(keypoints, one.after))
 
 
+def _warn_of_deformed(leaf: Operation, before: OrientedBoxes, after: AnyBoxes | None) -> None:
+    """Warn if an operation deforms oriented boxes; Python shows the warning once for each class of operation."""
+    if isinstance(after, OrientedBoxes) and is_deformed(after) and not is_deformed(before):
+        warnings.warn(
+            f"{type(leaf).__name__} makes oriented boxes no rectangles, as a shear, a perspective, a distortion or another scale "
+            "in one direction does: each such box becomes the rectangle of least area around it",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | None) -> Moved:
-    """Check targets against their image, and return them with boxes as corners in pixels."""
+    """Check targets against their image, and return them in the form that operations move."""
     params = recipe.boxes or _USUAL_BOXES
     points = recipe.keypoints or _USUAL_KEYPOINTS
     one = Moved(
@@ -201,8 +219,11 @@ def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | N
                 f"{where}masks must be one per box with instance_masks=True, got {len(one.masks)} "
                 f"masks and {'no' if num is None else num} boxes: make them match"
             )
-    if one.boxes is not None:
-        one.boxes = box_math.to_xyxy(one.boxes, params, size)
+    if targets.boxes is not None:
+        try:
+            one.boxes = to_moving(targets.boxes, params, size)
+        except TargetsError as error:
+            raise TargetsError(f"{where}{error}") from error
         _check_boxes(one, where)
     return one
 
@@ -215,35 +236,42 @@ def _check_boxes(one: Moved, where: str) -> None:
     """
     assert one.boxes is not None
     params, given = one.box_params, one.boxes
-    clipped = box_math.clip(given, one.size)
-    # The allowance is Albumentations': rounding of normalized coordinates in float32.
-    outside = (np.abs(clipped - given) > 1e-5 * max(one.size)).any(axis=1)
     if params.clip:
-        one.boxes = clipped
-    elif outside.any() and not params.keep_empty:
-        row = int(outside.argmax())
-        raise TargetsError(
-            f"{where}boxes must lie in the image, {one.size[0]}x{one.size[1]}, got (left, top, right, "
-            f"bottom) = {given[row].round(3).tolist()} in row {row}: correct format="
-            f"{params.format!r}, normalized={params.normalized}, or use BoxParams(clip=True), which cuts off "
-            "what lies outside"
-        )
+        one.boxes = box_math.clip(given, one.size)
+    elif not params.keep_empty:
+        # The allowance is Albumentations': rounding of normalized coordinates in float32.
+        outside = box_math.lies_outside(given, one.size, 1e-5 * max(one.size))
+        if outside.any():
+            row = int(outside.argmax())
+            part = "the centres of oriented boxes" if params.is_oriented else "boxes"
+            raise TargetsError(
+                f"{where}{part} must lie in the image, {one.size[0]}x{one.size[1]}, got {_numbers(given, row)} in row "
+                f"{row}: correct format={params.format!r}, normalized={params.normalized}, or use BoxParams(clip=True), which "
+                "cuts off what lies outside"
+            )
     solid = box_math.areas(one.boxes) >= 1e-7
     if params.filter_invalid:
         one.keep_boxes(solid)
     elif not solid.all() and not params.keep_empty:
         row = int((~solid).argmax())
+        needed = "an area in the image" if params.is_oriented else "right > left and bottom > top"
         raise TargetsError(
-            f"{where}boxes must have right > left and bottom > top, got "
-            f"{one.boxes[row].round(3).tolist()} in row {row}: correct format={params.format!r}, "
-            "or use BoxParams(filter_invalid=True), which drops them"
+            f"{where}boxes must have {needed}, got {_numbers(one.boxes, row)} in row {row}: correct format="
+            f"{params.format!r}, or use BoxParams(filter_invalid=True), which drops them"
         )
+
+
+def _numbers(boxes: AnyBoxes, row: int) -> str:
+    """Return the numbers of a box for an error."""
+    if isinstance(boxes, OrientedBoxes):
+        return f"the corners {boxes.corners[row].round(3).tolist()}"
+    return f"(left, top, right, bottom) = {boxes[row].round(3).tolist()}"
 
 
 def _leave(one: Moved) -> Targets:
     boxes, points = one.boxes, one.keypoints
     return Targets(
-        None if boxes is None else box_math.from_xyxy(boxes, one.box_params, one.after),
+        None if boxes is None else from_moving(boxes, one.box_params, one.after),
         one.box_labels,
         points,
         one.keypoint_labels,

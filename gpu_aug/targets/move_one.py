@@ -19,6 +19,7 @@ from gpu_aug.ops.imported.dropout import RandomGridShuffle
 from gpu_aug.ops.operation import Operation
 from gpu_aug.targets import boxes as box_math
 from gpu_aug.targets import masks as mask_math
+from gpu_aug.targets.oriented import OrientedBoxes
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 
 _CPU = torch.device("cpu")  # all targets are moved on the host
@@ -26,14 +27,15 @@ _CPU = torch.device("cpu")  # all targets are moved on the host
 
 @dataclass(slots=True)
 class Moved:
-    """The targets of one image while a recipe moves them; boxes are corners in pixels.
+    """The targets of one image while a recipe moves them.
 
     Attributes:
+        boxes: Axis-aligned boxes as corners in pixels, [N, 4], or oriented ones.
         size: Height and width of the image before the current operation.
         after: Height and width of the image after the current operation.
     """
 
-    boxes: NDArray[np.float64] | None
+    boxes: NDArray[np.float64] | OrientedBoxes | None
     box_labels: NDArray[Any] | None
     keypoints: NDArray[np.float64] | None
     keypoint_labels: NDArray[Any] | None
@@ -180,9 +182,9 @@ def _(_operation: ClampBoundingBoxes, one: Moved, _params: Params, _row: int) ->
 def _(operation: SanitizeBoundingBoxes, one: Moved, _params: Params, _row: int) -> None:
     if one.boxes is None:
         return
-    sides = one.boxes[:, 2:] - one.boxes[:, :2]
-    within = (box_math.clip(one.boxes, one.size) == one.boxes).all(axis=1)
-    kept = within & (sides >= operation.min_size).all(axis=1)
+    sides = box_math.sides(one.boxes)
+    kept = (sides >= operation.min_size).all(axis=1)
+    kept &= ~box_math.reaches_outside(one.boxes, one.size)
     kept &= sides.prod(axis=1) >= operation.min_area
     one.keep_boxes(kept)
 

@@ -15,13 +15,18 @@ from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import validation
 from gpu_aug.ops.operation import describe
 
-BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+BoxFormat = Literal["xyxy", "xywh", "cxcywh", "xywhr", "cxcywhr", "xyxyxyxy"]
 BoxAlias = Literal["pascal_voc", "albumentations", "coco", "yolo"]
 KINDS = ("boxes", "keypoints", "masks")
 """The fields of Targets that operations move; labels follow theirs."""
 
 BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
 """The names of box formats but for the aliases of Albumentations."""
+
+BOX_COLUMNS: Mapping[str, int] = MappingProxyType(
+    {"xyxy": 4, "cxcywhr": 5, "xyxyxyxy": 8, "xywh": 4, "cxcywh": 4, "xywhr": 5}
+)
+"""How many numbers a box has in each format; those of more than 4 are oriented. The first of equals is the usual one."""
 
 BOX_ALIASES: Mapping[str, tuple[str, bool]] = MappingProxyType(
     {
@@ -36,7 +41,7 @@ BOX_ALIASES: Mapping[str, tuple[str, bool]] = MappingProxyType(
 _LARGEST = float(np.finfo(np.float32).max)  # coordinates are returned as float32
 # What error messages ask for.
 _EXAMPLES = {
-    "boxes": "float [N, 4], such as [[10, 20, 50, 60]]",
+    "boxes": "float [N, 4], such as [[10, 20, 50, 60]], or [N, 5] or [N, 8] for oriented boxes",
     "keypoints": "float [K, 2] of (x, y), such as [[10, 20]]",
     "masks": "integers [M, H, W], one layer per mask",
 }
@@ -50,8 +55,8 @@ class Targets:
     format of its BoxParams; without BoxParams this is (left, top, right, bottom) in pixels.
 
     Attributes:
-        boxes: Boxes, float64 [N, 4], in continuous coordinates: the pixel in row i and column j is the box
-            (j, i, j + 1, i + 1).
+        boxes: Boxes, float64 [N, 4], or oriented ones, [N, 5] or [N, 8] as BoxParams.format says, in continuous coordinates:
+            the pixel in row i and column j is the box (j, i, j + 1, i + 1).
         box_labels: Labels of the boxes, an array with first axis N, which are dropped with their boxes; integers become int64.
         keypoints: Keypoints (x, y), float64 [K, 2], in continuous coordinates: the centre of the top-left pixel is
             (0.5, 0.5). See KeypointParams.pixel_index for the other convention.
@@ -73,7 +78,7 @@ class Targets:
     masks: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        for name, columns in (("boxes", 4), ("keypoints", 2)):
+        for name, columns in (("boxes", (4, 5, 8)), ("keypoints", (2,))):
             points = getattr(self, name)
             if points is not None:
                 object.__setattr__(self, name, _coordinates(name, points, columns))
@@ -124,18 +129,32 @@ class BoxParams(_Params):
 
     Sizes and areas are in pixels of the image at the time of the check, and count only the part of a box inside the image.
 
+    Oriented boxes are moved as the convex polygons that the image shows of them, and become rectangles only at the end. A box
+    that is no rectangle any more, because it was sheared, seen in perspective, distorted or clipped, becomes the rectangle of
+    least area around its polygon, and its first side is the one nearest to the direction of the moved first side; except for
+    clipping, a warning names the operation. Corners may lie outside the image. A mirror exchanges the first two corners and the
+    last two, as in torchvision, so the first side stays the same side of the object and the order clockwise.
+
     Args:
         format: Format of boxes: "xyxy" (left, top, right, bottom), "xywh" (left, top, width, height) or "cxcywh" (centre,
-            width, height). Albumentations' names set ``normalized`` as well: "pascal_voc" means "xyxy" and "coco" means
-            "xywh", both in pixels; "albumentations" means "xyxy" and "yolo" means "cxcywh", both normalized. A recipe does
-            not depend on which of two equivalent names was given.
-        normalized: Whether coordinates are shares of the image's width and height.
-        min_area: Smallest area of a box; boxes with less are dropped.
+            width, height); for oriented boxes "cxcywhr" (centre, width, height, angle in degrees), "xywhr" (first corner,
+            width, height, angle) or "xyxyxyxy" (x and y of four corners, clockwise on the screen, which is top left, top
+            right, bottom right, bottom left at the angle 0). The width is the length of the first side, from the first to the
+            second corner, and the angle is that of this side, from -180 (exclusive) to 180, counter-clockwise on the screen.
+            These are the formats of torchvision's BoundingBoxes. Albumentations' names set ``normalized`` as well: "pascal_voc"
+            means "xyxy" and "coco" means "xywh", both in pixels; "albumentations" means "xyxy" and "yolo" means "cxcywh", both
+            normalized. A recipe does not depend on which of two equivalent names was given.
+        normalized: Whether coordinates are shares of the image's width and height. "cxcywhr" and "xywhr" are always in pixels,
+            for their sides lie along no axis of the image.
+        min_area: Smallest area of a box, for an oriented box that of its part inside the image; boxes with less are dropped.
         min_visibility: Smallest share of a box's area that must be inside the image; boxes with less are dropped.
-        min_width: Smallest width of a box; narrower boxes are dropped.
+        min_width: Smallest width of a box; narrower boxes are dropped. Of an oriented box, width and height are the sides of
+            the rectangle that would be returned at that time.
         min_height: Smallest height of a box; lower boxes are dropped.
         max_accept_ratio: Largest ratio of the longer to the shorter side; boxes with more are dropped. None sets no limit.
-        clip: Whether input boxes that extend beyond the image are clipped; if False, they raise an error.
+        clip: Whether input boxes that extend beyond the image are clipped; if False, they raise an error. An oriented box
+            raises an error only if its centre lies outside the image: a rectangle around an object at the border often has
+            corners outside.
         filter_invalid: Whether input boxes without area are dropped; if False, they raise an error.
         check_each: Whether boxes are clipped and dropped after each operation that moves them, or only once at the end.
             Visibility is measured from one check to the next.
@@ -173,6 +192,11 @@ class BoxParams(_Params):
         if self.format not in BOX_FORMATS:
             allowed = ", ".join((*BOX_FORMATS, *BOX_ALIASES))
             raise validation.fault(name, "format", self.format, f"one of {allowed}")
+        if self.normalized and self.format in ("cxcywhr", "xywhr"):
+            raise RecipeError(
+                f"BoxParams format {self.format!r} must be in pixels, got normalized=True, for sides along no axis of the "
+                "image are no shares of its width or height: give format='xyxyxyxy' with normalized=True"
+            )
         for field in ("min_area", "min_visibility", "min_width", "min_height"):
             value = validation.number(name, field, getattr(self, field))
             if value < 0 or (field == "min_visibility" and value > 1):
@@ -187,6 +211,11 @@ class BoxParams(_Params):
                 )
             object.__setattr__(self, "max_accept_ratio", ratio)
         _check_switches(self)
+
+    @property
+    def is_oriented(self) -> bool:
+        """Whether the format is one of oriented boxes."""
+        return BOX_COLUMNS[self.format] > 4
 
     __repr__ = describe
 
@@ -257,7 +286,7 @@ def _check_switches(params: Any, besides: Mapping[str, str] = MappingProxyType({
         object.__setattr__(params, field.name, bool(value))
 
 
-def _coordinates(name: str, values: Any, columns: int) -> NDArray[np.float64]:
+def _coordinates(name: str, values: Any, columns: tuple[int, ...]) -> NDArray[np.float64]:
     wanted = _EXAMPLES[name]
     try:
         # A copy, so that the argument never changes.
@@ -267,8 +296,8 @@ def _coordinates(name: str, values: Any, columns: int) -> NDArray[np.float64]:
             f"{name} must be {wanted}, got {type(values).__name__}: {error}"
         ) from error
     if array.size == 0 and array.ndim < 3:
-        array = array.reshape(0, columns)
-    if array.ndim != 2 or array.shape[1] != columns:
+        array = array.reshape(0, array.shape[-1] if array.shape[-1] in columns else columns[0])
+    if array.ndim != 2 or array.shape[1] not in columns:
         raise TargetsError(
             f"{name} must be {wanted}, got shape {list(array.shape)}: put one in each row"
         )

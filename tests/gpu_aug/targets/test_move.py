@@ -471,7 +471,7 @@ def test_nothing_at_all_is_fine():
     [
         (
             {"format": "xyhw"},
-            "BoxParams format must be one of xyxy, xywh, cxcywh, pascal_voc, .* got 'xyhw'",
+            "BoxParams format must be one of xyxy, xywh, cxcywh, xywhr, .* got 'xyhw'",
         ),
         (
             {"format": "coco", "normalized": True},
