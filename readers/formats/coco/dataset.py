@@ -198,8 +198,8 @@ class CocoDataset(DescribedFiles):
             ),
             (
                 num_turned := self._num_turned_outlines(),
-                f"{name}: the {counted(num_turned, 'outline')} of the objects that were looked at are rectangles, some of them "
-                "turned, and boxes are those of bbox: say oriented=True to have oriented boxes, or oriented=False",
+                f"{name}: the outlines of {counted(num_turned, 'object')} that were looked at are rectangles, of which some are turned, and "
+                " boxes are those of bbox: say oriented=True to have oriented boxes, or oriented=False",
             ),
         ]
         same = same_name_warnings(name, self.class_names, self._categories)
@@ -254,8 +254,11 @@ class CocoDataset(DescribedFiles):
         return fields
 
     def _num_turned_outlines(self) -> int:
-        """Return the number of outlines of some images if they look like oriented boxes; 0 if not, or if ``oriented`` is given."""
-        rows = [] if self._options["oriented"] is not None else spread_evenly(len(self), _LOOKED_AT)
+        """Return the number of outlines of some images if they look like oriented boxes; 0 if not, or if the options settle it."""
+        is_settled = (
+            self._options["oriented"] is not None or self._options["box_format"] == "cxcywhr"
+        )
+        rows = [] if is_settled else spread_evenly(len(self), _LOOKED_AT)
         samples = (one for one in self._stored.fetch(rows) if isinstance(one, Sample))
         texts = [text for one in samples for name, text in one.fields.items() if name.isdigit()]
         outlines = [(read_if_sound(parse, text) or {}).get("segmentation") for text in texts]
