@@ -85,8 +85,9 @@ class DotaDataset(AnnotatedDataset):
         options = {"format": "dota", "difficult": difficult, "outside": outside}
         names = read_classes(classes)
         super().__init__(folder, entries, names or (), options)
-        needed_for = "" if names else NEEDED_FOR_CLASSES
-        parsed = [read_if_sound(self._labels, name, needed_for) for name in files]
+        parsed = [
+            read_if_sound(self._labels, name, "" if names else NEEDED_FOR_CLASSES) for name in files
+        ]
         rows = [row for one in parsed if one for row in one[1]]
         if names is None:
             self._set_classes(choose_classes({row.name for row in rows}, folder))
@@ -121,8 +122,7 @@ class DotaDataset(AnnotatedDataset):
     def _is_box(self, row: Row, size: tuple[int, int], where: str) -> bool:
         """Return whether an object has an area, is not left out as difficult, and lies in its picture."""
         is_wanted = has_area(row.corners) and (self._options["difficult"] or not row.difficult)
-        outside = self._options["outside"]
-        return is_wanted and fit_corners(row.corners, size, outside, where) is not None
+        return is_wanted and bool(fit_corners(row.corners, size, self._options["outside"], where))
 
     def _labels(self, name: str) -> tuple[dict[str, str], list[Row]]:
         return parse_labels(self._files.read_annotation(name), name)

@@ -52,10 +52,13 @@ def find_layout(
             "labelTxt or annfiles; name others, annotations='labels'"
         )
     entries = [Entry(stem_of(image_of[stem]), image_of[stem], label_of[stem]) for stem in both]
-    counts = len(image_of) - len(both), len(label_of) - len(both)
     stems = {Path(name).stem for name in images}
-    with_picture = [name for name in labels if Path(name).stem in stems]
-    return entries, with_picture, unpaired_warnings(root, *counts, ".txt")
+    num_bare, num_alone = len(image_of) - len(both), len(label_of) - len(both)
+    return (
+        entries,
+        [name for name in labels if Path(name).stem in stems],
+        unpaired_warnings(root, num_bare, num_alone, ".txt"),
+    )
 
 
 def label_folder(name: str, annotations: str | None = None) -> str:
@@ -66,10 +69,9 @@ def label_folder(name: str, annotations: str | None = None) -> str:
         annotations: Name of the folder. If it is None, DOTA's names are recognised, without folders of upright boxes.
     """
     *folders, file = name.split("/")
-    is_given = annotations is not None
-    if not file.lower().endswith(".txt") or (
-        not is_given and any(map(_UPRIGHT.fullmatch, folders))
-    ):
+    is_upright = annotations is None and any(map(_UPRIGHT.fullmatch, folders))
+    if is_upright or not file.lower().endswith(".txt"):
         return ""
-    fits = annotations.__eq__ if is_given else LABELS.fullmatch
-    return next(filter(fits, folders), "")
+    return next(
+        filter(LABELS.fullmatch if annotations is None else annotations.__eq__, folders), ""
+    )

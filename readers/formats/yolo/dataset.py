@@ -172,12 +172,11 @@ class YoloDataset(AnnotatedDataset):
         outlines = [one for some in of_files for one in some]
         are_boxes = look_like_turned_boxes(outlines)
         task: Task = "obb" if are_boxes else "segment"
-        what = "nearly all are rectangles and some are turned"
         self._remarks += (
             f"{self._root} has rows of four corners only, which may be outlines or oriented boxes. Of the "
             f"{counted(len(outlines), 'row')} of {counted(len(chosen), 'file')} that were looked at, "
-            f"{what if are_boxes else 'several are no rectangles or none is turned'}, so they are read with task={task!r}: say "
-            "task='obb' for oriented boxes or task='segment' for outlines",
+            f"{'nearly all are rectangles and some are turned' if are_boxes else 'several are no rectangles or none is turned'}, so "
+            f"they are read with task={task!r}: say task='obb' for oriented boxes or task='segment' for outlines",
         )
         return task
 

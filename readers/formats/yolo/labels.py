@@ -184,7 +184,8 @@ def _check(row: Row, where: str, labels: Labels) -> None:
     wrong = next((value for value in shares if not _LOW <= value <= _HIGH), None)
     if wrong is not None:
         raise ValueError(
-            f"{where}: {wrong:g} is no share of the picture's size, which is from {_LOW} to {_HIGH} (pixels?)"
+            f"{where}: {wrong:g}{' (of the box around the corners)' if labels.task == 'obb' else ''} is no share of the picture's "
+            f"size, which is from {_LOW} to {_HIGH} (pixels?)"
         )
 
 

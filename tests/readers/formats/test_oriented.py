@@ -130,8 +130,11 @@ def test_yolo_returns_the_corners_of_the_file(tmp_path: Path) -> None:
         (shares(TURNED)[:6], "6 numbers behind the class, task='obb' has 8: x, y of four corners"),
         ((*shares(TURNED), 0.9), "9 numbers .* without the confidence of predictions"),
         ((0.5, 0.5, 0.2, 0.1, 0.3), "5 numbers behind the class, task='obb' has 8"),
-        (tuple(TURNED), r"30 is no share|24 is no share"),
-        (shares(BEYOND), "-0.1875 is no share of the picture's size"),
+        (tuple(TURNED), r"24 \(of the box around the corners\) is no share"),
+        (
+            shares(BEYOND),
+            r"-0.1875 \(of the box around the corners\) is no share of the picture's size",
+        ),
         (shares([8, 4] * 4), "its four corners enclose no area"),
     ],
     ids=["six", "confidence", "angle", "pixels", "centre outside", "a point"],
