@@ -14,11 +14,8 @@ CLASSES = (
     *("roundabout", "soccer-ball-field", "swimming-pool", "container-crane", "airport", "helipad"),
 )
 """Classes of DOTA v2.0 in the order of https://captain-whu.github.io/DOTA/dataset.html and of Ultralytics' DOTAv1.yaml."""
-_VERSIONS = (
-    15,
-    16,
-    18,
-)  # numbers of classes in v1.0, v1.5 and v2.0, which each append to the one before
+# Numbers of classes in v1.0, v1.5 and v2.0, of which each appends to the one before.
+_VERSIONS = (15, 16, 18)
 _CORNERS = 8  # count of numbers before the class
 _NUMBER = re.compile(r"[-+]?[0-9.]+")
 _BEGINNING = re.compile(

@@ -75,12 +75,13 @@ def test_areas_are_those_of_opencv() -> None:
 
 
 def test_rectangles_are_told_from_other_outlines() -> None:
-    """Corners rounded to pixels stay rectangles; perspective views, trapeziums and kites are none."""
+    """Corners rounded to pixels stay rectangles; kites, trapeziums and parallelograms are none."""
     whole = [[round(value) for value in corners_of_rotated(box)] for box in rotated().tolist()]
     kites = [
         [50, 0, 80, 40, 50, 120, 20, 40],
         [0, 0, 100, 10, 90, 60, 10, 50],
         [0, 0, 60, 0, 50, 40, 10, 40],
+        [0, 0, 60, 0, 90, 40, 30, 40],
     ]
 
     assert all(map(is_rectangle, whole))
@@ -222,8 +223,9 @@ def test_coco_warns_of_outlines_that_look_like_boxes(tmp_path: Path) -> None:
 
     assert dataset.fingerprint == open_dataset(path, oriented=False).fingerprint
     assert warnings_of(path, oriented=True) == warnings_of(path, oriented=False) == []
-    for number, other in enumerate(([CORNERS], [[8, 4, 40, 4, 20, 36]], [])):
-        objects = [OBJECT | {"segmentation": other}] * 2
+    triangle = OBJECT | {"segmentation": [[8, 4, 40, 4, 20, 36]]}
+    upright, bare = OBJECT | {"segmentation": [CORNERS]}, OBJECT | {"segmentation": []}
+    for number, objects in enumerate(([upright], [triangle], [bare], [OBJECT, OBJECT, triangle])):
         assert warnings_of(coco(tmp_path / str(number), *objects)) == []
 
 
