@@ -65,7 +65,7 @@ def open_dataset(
         source: One of
             a folder: of images or class folders, of videos, of files of one format (.tar, .parquet,
             .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face, LeRobot) or an
-            annotation tool (Pascal VOC, YOLO, LabelMe); also
+            annotation tool (Pascal VOC, YOLO, LabelMe, DOTA); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg`` (frames with other names
             look like the images of a class: pass ``format="frame-folder"``),
             a file of any format in `readers.detect.registry.FORMATS`, such as a table or list of images, of videos and their

@@ -57,6 +57,7 @@ READERS = {
     "readers.formats.voc.dataset": ("VocDataset",),
     "readers.formats.yolo.dataset": ("YoloDataset",),
     "readers.formats.labelme.dataset": ("LabelMeDataset",),
+    "readers.formats.dota.dataset": ("DotaDataset",),
 }
 """Classes of formats that are opened by `open_dataset`, and what storage takes."""
 MARKS = {

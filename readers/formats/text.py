@@ -18,6 +18,24 @@ def filled_lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, stripped
 
 
+def filled_rows(data: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the words of each line of an encoded text that is not empty, and the numbers of the lines from 1.
+
+    Args:
+        data: Text in UTF-8, UTF-16 or UTF-32, with or without a byte order mark.
+        name: Name of the text, for the error.
+
+    Raises:
+        ValueError: The bytes are no such text.
+    """
+    try:
+        text = data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError:
+        raise ValueError(f"{name} is no text in UTF-8") from None
+    for number, line in filled_lines(text):
+        yield number, line.split()
+
+
 def parse_object(text: Payload, where: str = "it", encoding: str | None = None) -> dict[str, Any]:
     """Return a JSON object.
 

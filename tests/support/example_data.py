@@ -65,6 +65,8 @@ def _write_annotated(folder: Path) -> None:
     annotated.write_yolo(folder / "yolo-seg", image, outline)
     text = annotated.labelme_json(annotated.shape())
     annotated.put(folder / "labelme", {"0.jpg": image, "0.json": text})
+    labels = "imagesource:GoogleEarth\ngsd:0.146\n8 4 40 4 40 36 8 36 ship 0\n"
+    annotated.put(folder / "dota", {"train/images/P0.jpg": image, "train/labelTxt/P0.txt": labels})
 
 
 def _jpeg(seed: int) -> bytes:

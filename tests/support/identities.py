@@ -69,6 +69,16 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "yolo": ("yolo", {}),
     "yolo with options": ("yolo/data.yaml", {"task": "detect", "outside": "clip"}),
     "labelme": ("labelme/pictures", {"classes": ["class-0", "class-1", "class-2"]}),
+    "dota": ("dota/dota", {}),
+    "dota with options": ("dota/dota", {"difficult": False, "outside": "clip"}),
+    "coco with oriented boxes": (
+        "coco/annotations/instances_train.json",
+        {"oriented": True},
+    ),
+    "labelme with oriented boxes": (
+        "labelme/pictures",
+        {"classes": ["class-0", "class-1", "class-2"], "oriented": True},
+    ),
     "labelme with masks": (
         "labelme/pictures",
         {"classes": ["class-0", "class-1", "class-2"], "masks": True},

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from readers.formats.boxes.oriented import corners_around
 from tests.support.annotated import (
     BOX,
     HEIGHT,
@@ -224,6 +225,12 @@ def _labelme(root: Path) -> Opened:
     return root, {"classes": ["cat", "dog"], "masks": True}
 
 
+def _dota(root: Path) -> Opened:
+    corners = " ".join(map(str, corners_around(BOX)))
+    put(root, {"images/a.png": picture(), "labelTxt/a.txt": f"{corners} ship 0\n"})
+    return root, {}
+
+
 def _mask_folder(root: Path) -> Opened:
     put(root, {"images/a.png": picture(), "masks/a.png": _mask()})
     return root, {}
@@ -256,6 +263,7 @@ TARGETS: dict[str, tuple[Callable[[Path], Opened], ...]] = {
     "voc": (_voc,),
     "yolo": (_yolo, _yolo_pose),
     "labelme": (_labelme,),
+    "dota": (_dota,),
     "mask-folder": (_mask_folder,),
     "openimages": (_openimages,),
     "lance": (_lance,),

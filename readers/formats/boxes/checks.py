@@ -27,7 +27,11 @@ Coords = Literal["one-based", "zero-based"]
 
 _FIRST = {"one-based": 1, "zero-based": 0}  # coordinate of the first pixel
 # pandas writes integers as 1.0 if a column has missing values.
-_FLAGS = {"0": 0, "1": 1, "-1": -1, "0.0": 0, "1.0": 1, "-1.0": -1, "false": 0, "true": 1, "nan": 0}
+_FLAGS = {
+    **{text: number for number in (-1, 0, 1, 2) for text in (f"{number}", f"{number}.0")},
+    **dict.fromkeys(("false", "nan"), 0),
+    "true": 1,
+}
 
 
 def class_number(numbers: Mapping[str, int], name: str, where: str) -> int:

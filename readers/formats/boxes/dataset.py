@@ -84,27 +84,30 @@ def head_of(path: Path) -> bytes:
     return read_head(path, _HEAD_BYTES)
 
 
-def by_stem(names: Iterable[str], where: object, suffix: str = "") -> dict[str, str]:
+def by_stem(
+    names: Iterable[str], where: object, suffix: str = "", *, with_folders: bool = True
+) -> dict[str, str]:
     """Return a dict from stem, a file name without its ending, to file name.
 
     Args:
         names: Names of the files, with folders and endings.
         where: The folder or list that holds the files, for errors.
         suffix: Required end of the stems, such as ``_mask``, which the keys omit; files without it are left out.
+        with_folders: Whether stems have the names of the folders. Without them, files of one name in two folders are refused.
 
     Raises:
         SourceError: Two files have the same stem.
     """
     name_of: dict[str, str] = {}
     for name in names:
-        stem = stem_of(name)
+        stem = stem_of(name if with_folders else name.rpartition("/")[2])
         if not stem.endswith(suffix):
             continue
         other = name_of.setdefault(stem.removesuffix(suffix), name)
         if other != name:
             raise SourceError(
-                f"{where}: {other} and {name} have the same name but for the ending, so that it is unclear to which of them an "
-                "annotation or mask of that name belongs: rename or remove one of them"
+                f"{where}: {other} and {name} have the same name but for the {'ending' if with_folders else 'folder'}, so that it is "
+                "unclear to which of them an annotation or mask of that name belongs: rename or remove one of them"
             )
     return name_of
 
@@ -132,7 +135,8 @@ class Picture(NamedTuple):
         data: Encoded bytes of the picture.
         field: Name of the field that holds the picture, such as ``jpg``.
         header: Parsed header of the picture.
-        targets: Content of the field ``json``; None for a sample without this field.
+        targets: Content of the field ``json``; None for a sample without this field. Without a ``box_format`` its boxes are
+            left, top, right, bottom.
         fields: Content of further fields by name.
     """
 
@@ -245,7 +249,8 @@ class AnnotatedDataset(IndexedDataset):
             return BadSample(index, entry.key, "read", str(error), transient=is_transient(error))
         fields: dict[str, Payload] = {picture.field: picture.data}
         if picture.targets is not None:
-            fields["json"] = to_payload({**picture.targets, **CORNERS})
+            usual = {} if "box_format" in picture.targets else CORNERS
+            fields["json"] = to_payload({**picture.targets, **usual})
         fields |= picture.fields
         size = picture.header.height, picture.header.width
         return Sample(index, entry.key, fields, entry.label, size, image_field=picture.field)

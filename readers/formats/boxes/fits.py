@@ -1,12 +1,15 @@
-"""Detection of folders in the layout of Pascal VOC, YOLO or LabelMe, by the files in them."""
+"""Detection of folders in the layout of Pascal VOC, YOLO, LabelMe or DOTA, by the files in them."""
 
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from readers.detect.splits import split_alone
-from readers.formats.boxes.dataset import head_of, stem_of
+from readers.formats.boxes.dataset import head_of, names_below, stem_of
+from readers.formats.dota.labels import looks_like_labels
+from readers.formats.dota.layout import LABELS, label_folder
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.voc.layout import ANNOTATIONS, IMAGES, MASKS, find_devkit
 from readers.formats.yolo.config import find_config
@@ -34,6 +37,20 @@ def is_yolo(folder: Path) -> bool:
 def is_labelme(folder: Path) -> bool:
     """Return whether a folder, or a folder of a split in it, holds LabelMe's JSON files."""
     return any(_holds_labelme(*one) for one in _listings(folder))
+
+
+def is_dota(folder: Path) -> bool:
+    """Return whether a folder, or a folder of a split in it, holds folders of DOTA's label files."""
+    places = [
+        (path, place)
+        for path, _ in _listings(folder)
+        for place in filter(LABELS.fullmatch, listed(path)[0])
+    ]
+    return any(
+        looks_like_labels(head_of(path / name))
+        for path, place in places
+        for name in islice(filter(label_folder, names_below(path, place)), _TRIED)
+    )
 
 
 def _listings(folder: Path) -> Iterator[tuple[Path, list[str]]]:

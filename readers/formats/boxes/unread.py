@@ -1,4 +1,4 @@
-"""Warnings about box annotations of Pascal VOC and YOLO next to images that are opened as plain images."""
+"""Warnings about box annotations of Pascal VOC, YOLO and DOTA next to images that are opened as plain images."""
 
 import os
 import re
@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from readers.formats.boxes.dataset import head_of
+from readers.formats.dota.labels import looks_like_labels
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.yolo.config import looks_like_config
 from readers.formats.yolo.layout import file_of_picture
@@ -14,16 +15,18 @@ from readers.formats.yolo.layout import file_of_picture
 _YOLO = re.compile(rb"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
 
 
-def warn_unread_voc(root: Path, images: Sequence[Path]) -> Iterator[str]:
-    """Yield one warning if an image has a Pascal VOC annotation that is not read; see `Format.warn_unread`."""
+def warn_unread_voc(root: Path, images: Sequence[Path]) -> list[str]:
+    """Return one warning if an image has a Pascal VOC annotation that is not read; see `Format.warn_unread`."""
     names = [
         (image, folder / f"{image.stem}.xml")
         for image in images
         for folder in (image.parent, image.parent.parent / "Annotations")
     ]
-    for path, above in _first(names, looks_like_annotation):
-        how = f"to train on them use open_dataset({above!r}, format='voc')"
-        yield f"{root} is read without the boxes of Pascal VOC ({path} and its like): {how}"
+    return [
+        f"{root} is read without the boxes of Pascal VOC ({path} and its like): to train on them use open_dataset({above!r}, "
+        "format='voc')"
+        for path, above in _first(names, looks_like_annotation)
+    ]
 
 
 def warn_unread_yolo(root: Path, images: Sequence[Path]) -> Iterator[str]:
@@ -38,6 +41,20 @@ def warn_unread_yolo(root: Path, images: Sequence[Path]) -> Iterator[str]:
         classes = "" if has_classes else ", classes=['cat', 'dog']"
         how = f"to train on them use open_dataset({above!r}, format='yolo'{classes})"
         yield f"{root} is read without the boxes of YOLO ({path} and its like): {how}"
+
+
+def warn_unread_dota(root: Path, images: Sequence[Path]) -> list[str]:
+    """Return one warning if an image has a DOTA annotation that is not read; see `Format.warn_unread`."""
+    names = [
+        (image, image.parent.parent / folder / f"{image.stem}.txt")
+        for image in images
+        for folder in ("labelTxt", "annfiles")
+    ]
+    return [
+        f"{root} is read without the oriented boxes of DOTA ({path} and its like): to train on them use open_dataset({above!r}, "
+        "format='dota')"
+        for path, above in _first(names, looks_like_labels)
+    ]
 
 
 def _first(

@@ -3,18 +3,20 @@
 import json
 from collections import Counter
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from readers.detect.registry import require
 from readers.formats.boxes.checks import (
     read_each,
+    read_if_sound,
     require_choice,
     require_stated_size,
     same_name_warnings,
 )
 from readers.formats.boxes.dataset import image_field
+from readers.formats.boxes.oriented import ORIENTED, look_like_turned_boxes
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import mask_fields, rasterise
 from readers.formats.coco.targets import (
@@ -24,11 +26,20 @@ from readers.formats.coco.targets import (
     file_name,
     name_of,
     objects_to_json,
+    outline_box,
     parse,
+    quadrangle_of,
+    rotated_box,
     segments_to_json,
+    upright_box,
 )
 from readers.formats.columns import CORNERS, to_payload
-from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with
+from readers.formats.files.described import (
+    DescribedFiles,
+    FilesBelow,
+    folder_with,
+    spread_evenly,
+)
 from readers.image.header import image_size
 from readers.plural import counted
 from readers.sample import (
@@ -41,6 +52,8 @@ from readers.sample import (
 )
 from readers.storage.index import Scan
 
+_LOOKED_AT = 20  # images whose outlines are examined at opening
+
 
 class CocoDataset(DescribedFiles):
     """The images of a COCO file with their objects, in the order of the list ``images``.
@@ -48,7 +61,8 @@ class CocoDataset(DescribedFiles):
     Each sample has the image under its extension, and the field ``json``, in which the loader looks for
     targets:
 
-    - ``boxes``: x, y, x, y in pixels of the stored image, from COCO's x, y, width, height;
+    - ``boxes``: x, y, x, y in pixels of the stored image, from COCO's x, y, width, height. With ``oriented=True`` or
+      ``box_format="cxcywhr"``, x, y of four corners, with ``box_format`` "xyxyxyxy";
     - ``labels``: the object's category, counted from 0 in the order of the category numbers; `class_names`
       has their names. Without the list ``categories`` it is the number in the file, and a warning says so;
     - ``keypoints``, ``keypoint_labels``: where an object has keypoints, those that are labelled (v > 0), of
@@ -80,8 +94,13 @@ class CocoDataset(DescribedFiles):
         masks: Whether the mask of each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 inside
             the object, else 0. Polygons need the package pycocotools (the extra ``coco``).
         crowd: Whether regions of several objects (``iscrowd``) count as objects.
-        box_format: Meaning of the four numbers of a box: "xywh" as in COCO, or "xyxy", as some tools write them.
+        box_format: Meaning of the numbers of a box: "xywh" as in COCO, "xyxy", as some tools write them, or "cxcywhr" for oriented
+            boxes: the centre, width, height and the angle in degrees, counter-clockwise, as in Detectron2 and torchvision.
         panoptic: Folder of the masks of a panoptic file. None takes the folder next to the file that has the file's name.
+        oriented: Whether the box of an object is its outline (``segmentation``) instead of its ``bbox``. The outline must have
+            four corners, which keep their order; another outline makes the sample bad. An object without an outline has
+            the corners of its ``bbox``. None is False, with a warning if all outlines look like oriented boxes. It is not needed
+            with the box_format "cxcywhr".
 
     Raises:
         SourceError: The file is missing, cut off, no JSON of this kind, lists no images, or has two images or two categories of
@@ -95,10 +114,11 @@ class CocoDataset(DescribedFiles):
         images: PathLike | None = None,
         masks: bool = False,
         crowd: bool = False,
-        box_format: Literal["xywh", "xyxy"] = "xywh",
+        box_format: Literal["xywh", "xyxy", "cxcywhr"] = "xywh",
         panoptic: PathLike | None = None,
+        oriented: bool | None = None,
     ) -> None:
-        require_choice("box_format", box_format, ("xywh", "xyxy"))
+        require_choice("box_format", box_format, ("xywh", "xyxy", "cxcywhr"))
         images = None if images is None else Path(images).absolute()
         panoptic = None if panoptic is None else Path(panoptic).absolute()
         options = {
@@ -107,6 +127,7 @@ class CocoDataset(DescribedFiles):
             "crowd": crowd,
             "box_format": box_format,
             "panoptic": panoptic,
+            "oriented": oriented,
         }
         super().__init__(annotations, Scan("coco", 4, find_images), options)
         path = self._source
@@ -175,6 +196,11 @@ class CocoDataset(DescribedFiles):
                 f"{name}: all boxes ({notes['shares']}) lie within the first pixels of their images, so that they look like shares of width and "
                 "height: COCO's are pixels, so multiply them",
             ),
+            (
+                num_turned := self._num_turned_outlines(),
+                f"{name}: the outlines of {counted(num_turned, 'object')} that were looked at are rectangles, of which some are turned, and "
+                " boxes are those of bbox: say oriented=True to have oriented boxes, or oriented=False",
+            ),
         ]
         same = same_name_warnings(name, self.class_names, self._categories)
         return (*(sentence for is_said, sentence in sentences if is_said), *same)
@@ -182,7 +208,8 @@ class CocoDataset(DescribedFiles):
     def _identity(self) -> bytes:
         identity = repr((self._options["masks"], self._options["crowd"]))
         box_format = self._options["box_format"]
-        return (identity if box_format == "xywh" else identity + box_format).encode()
+        identity += "" if box_format == "xywh" else box_format
+        return (f"{identity} oriented" if self._options["oriented"] else identity).encode()
 
     def _name_of(self, entry: Sample | BadSample) -> str:
         with suppress(
@@ -210,9 +237,13 @@ class CocoDataset(DescribedFiles):
     def _objects(self, entry: Sample, size: tuple[int, int] | None) -> dict[str, Payload]:
         annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
         wanted = choose_objects(annotations, crowd=self._options["crowd"])
-        objects = add_boxes(wanted, self._options["box_format"], size)
+        box_format, oriented = self._options["box_format"], self._options["oriented"]
+        has_angle = box_format == "cxcywhr"
+        read = partial(outline_box if oriented else upright_box, box_format=box_format, size=size)
+        objects = add_boxes(wanted, rotated_box if has_angle else read)
         targets = objects_to_json(objects, self._categories)
-        fields: dict[str, Payload] = {"json": to_payload(targets | CORNERS)}
+        form = ORIENTED if oriented or has_angle else CORNERS
+        fields: dict[str, Payload] = {"json": to_payload(targets | form)}
         if self._options["masks"]:
             outlines = [one for one, _ in objects]
             height, width = size or (0, 0)
@@ -221,6 +252,19 @@ class CocoDataset(DescribedFiles):
             )
             fields |= mask_fields(masks)
         return fields
+
+    def _num_turned_outlines(self) -> int:
+        """Return the number of outlines of some images if they look like oriented boxes; 0 if not, or if the options settle it."""
+        is_settled = (
+            self._options["oriented"] is not None or self._options["box_format"] == "cxcywhr"
+        )
+        rows = [] if is_settled else spread_evenly(len(self), _LOOKED_AT)
+        samples = (one for one in self._stored.fetch(rows) if isinstance(one, Sample))
+        texts = [text for one in samples for name, text in one.fields.items() if name.isdigit()]
+        outlines = [(read_if_sound(parse, text) or {}).get("segmentation") for text in texts]
+        corners = [found for one in outlines if (found := quadrangle_of(one))]
+        are_boxes = len(corners) == len(outlines) and look_like_turned_boxes(corners)
+        return len(corners) if are_boxes else 0
 
     def _panoptic(self, entry: Sample, masks: FilesBelow) -> dict[str, Payload]:
         names = [name for name in entry.fields if name.startswith(SEGMENTS)]

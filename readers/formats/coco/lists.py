@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from readers.formats.boxes.checks import stated_length
 from readers.formats.coco.targets import (
     are_categories,
-    corners_of,
     file_name,
     is_box,
     is_id,
     parse,
+    upright_box,
 )
 from readers.sample import SourceError
 from readers.storage.blob import Content
@@ -238,7 +238,7 @@ def _annotation(value: dict[str, Any], start: int, stop: int) -> _Annotation:
             return _Annotation("", start, stop, box[0] + box[2], box[1] + box[3])
     is_flat = False
     with suppress(ValueError):  # a broken box makes a bad sample later, and does not count as flat
-        is_flat = not isinstance(value.get("segmentation"), dict) and not corners_of(
+        is_flat = not isinstance(value.get("segmentation"), dict) and not upright_box(
             value, "xywh", None
         )
     return _Annotation("", start, stop, is_flat=is_flat)

@@ -3,11 +3,13 @@
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from readers.formats.boxes.checks import keypoints_to_json, read_each, read_flag
+from readers.formats.boxes.oriented import area_of, corners_around, corners_of_rotated, has_area
 from readers.formats.coco.masks import extent
 from readers.formats.columns import shorten
 from readers.formats.text import parse_object
@@ -82,7 +84,7 @@ def objects_to_json(
     """Return the content of the field json; see `CocoDataset`.
 
     Args:
-        objects: Annotations, each with its box: left, top, right, bottom.
+        objects: Annotations, each with its box: left, top, right, bottom, or x, y of four corners.
         categories: Id -> category, in the order of their classes.
 
     Raises:
@@ -95,8 +97,8 @@ def objects_to_json(
         "labels": read_each(annotations, lambda one: _class_of(one, labels), name_of),
         "iscrowd": read_each(annotations, _is_crowd, name_of),
         "area": [
-            one.get("area", (right - left) * (bottom - top))
-            for one, (left, top, right, bottom) in objects
+            one.get("area", area_of(box) if box[4:] else (box[2] - box[0]) * (box[3] - box[1]))
+            for one, box in objects
         ],
     }
     if any("keypoints" in category for category in categories.values()):
@@ -135,12 +137,13 @@ def segments_to_json(
         if read_flag(is_thing, "isthing of its category"):
             things.append(one)
     things = choose_objects(things, crowd=crowd)
-    targets = objects_to_json(add_boxes(things, "xywh", None), categories)
+    boxes = add_boxes(things, partial(upright_box, box_format="xywh", size=None))
+    targets = objects_to_json(boxes, categories)
     targets["segment_ids"] = [one["id"] for one in things]
     return targets, json.dumps({"colors": colors}, separators=(",", ":")).encode()
 
 
-def corners_of(
+def upright_box(
     one: Mapping[str, Any], box_format: str, size: tuple[int, int] | None
 ) -> list[float] | None:
     """Return left, top, right, bottom of an object: of its box, or of its outline if the box is missing or has no area.
@@ -162,7 +165,10 @@ def corners_of(
             raise ValueError("it has neither a bbox nor a segmentation")
         return extent(outline, size)
     if not isinstance(box, list) or len(box) != 4 or not are_finite(box):
-        raise ValueError(f"its bbox {shorten(box)} must be four numbers")
+        raise ValueError(
+            f"its bbox {shorten(box)} must be four numbers; say box_format='cxcywhr' where it is the centre, width, height and the "
+            "angle in degrees, counter-clockwise, as in Detectron2"
+        )
     x, y, right, bottom = box
     if box_format == "xywh":
         right, bottom = x + right, y + bottom
@@ -175,15 +181,71 @@ def corners_of(
     return None
 
 
+def rotated_box(one: Mapping[str, Any]) -> list[float]:
+    """Return the four corners of an object whose bbox is (centre x, centre y, width, height, angle); see `corners_of_rotated`.
+
+    Raises:
+        ValueError: The bbox has another form, or no area.
+    """
+    box = one.get("bbox")
+    if not isinstance(box, list) or len(box) != 5 or not are_finite(box) or min(box[2:4]) <= 0:
+        raise ValueError(
+            f"its bbox {shorten(box)} must be five numbers for box_format='cxcywhr': the centre, a width and a height above 0, and "
+            "the angle in degrees"
+        )
+    return corners_of_rotated(box)
+
+
+def outline_box(
+    one: Mapping[str, Any], box_format: str, size: tuple[int, int] | None
+) -> list[float] | None:
+    """Return the four corners of an object's outline, or of its box if it has no outline.
+
+    Args:
+        one: An annotation.
+        box_format: See `upright_box`.
+        size: See `upright_box`.
+
+    Returns:
+        x, y of each corner in the order of the file; None if neither the outline nor the box has an area.
+
+    Raises:
+        ValueError: The outline does not consist of four corners in one part, or `upright_box` refuses the box.
+    """
+    outline = one.get("segmentation")
+    corners = quadrangle_of(outline)
+    if outline and corners is None:
+        raise ValueError(
+            "its segmentation is no outline of four corners, which oriented=True needs: write the corners of its oriented box, or "
+            "leave out oriented= to have the box around it"
+        )
+    if corners is not None and has_area(corners):
+        return corners
+    box = upright_box(one, box_format, size)
+    return None if box is None else corners_around(box)
+
+
+def quadrangle_of(outline: Any) -> list[float] | None:
+    """Return the corners of a polygon of four corners, x, y of each; None for anything else.
+
+    A fifth corner that repeats the first one, as GIS programs write it, is left out.
+    """
+    if not isinstance(outline, list) or len(outline) != 1 or not isinstance(outline[0], list):
+        return None
+    corners = outline[0][:8] if outline[0][:2] == outline[0][8:] else outline[0]
+    return corners if len(corners) == 8 and are_finite(corners) else None
+
+
 def add_boxes(
-    objects: Sequence[Mapping[str, Any]], box_format: str, size: tuple[int, int] | None
+    objects: Sequence[Mapping[str, Any]],
+    box_of: Callable[[Mapping[str, Any]], list[float] | None],
 ) -> list[tuple[Mapping[str, Any], list[float]]]:
-    """Return objects with their boxes, without those for which `corners_of` returns None.
+    """Return objects with the boxes that `box_of` returns for them, without those for which it returns None.
 
     Raises:
         ValueError: An object has no box; the text names the object.
     """
-    boxes = read_each(objects, lambda one: corners_of(one, box_format, size), name_of)
+    boxes = read_each(objects, box_of, name_of)
     return [(one, box) for one, box in zip(objects, boxes, strict=True) if box is not None]
 
 

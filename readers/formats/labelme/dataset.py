@@ -1,5 +1,6 @@
 """Datasets of LabelMe annotations: pictures with one JSON file of shapes each."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -24,9 +25,13 @@ from readers.formats.boxes.dataset import (
     names_below,
     stem_of,
 )
+from readers.formats.boxes.oriented import ORIENTED, fit_corners
 from readers.formats.coco.masks import mask_fields
+from readers.formats.files.described import spread_evenly
 from readers.formats.labelme.document import (
     LINES,
+    ROTATED,
+    WITH_AREA,
     Document,
     Instance,
     Shape,
@@ -46,6 +51,9 @@ from readers.storage.unreadable import oserror_as_source_error
 
 _READ_BYTES = 2  # memory for each byte of a file that is decoded to text
 _VALUE_BYTES = 100  # memory for each JSON value
+_LOOKED_AT = (
+    20  # files that are searched for rotated rectangles: each may hold a picture of several MB
+)
 _FIELDS = {"jpeg": "jpg", "tiff": "tif"}  # names of fields that differ from those of image formats
 
 
@@ -55,7 +63,9 @@ class LabelMeDataset(AnnotatedDataset):
     Each sample has the picture and the field ``json``, from which the loader reads targets:
 
     - ``boxes``, ``labels``: the extent and the class number of each object that has an area: rectangles, polygons,
-      circles, rotated rectangles and masks. Shapes with equal label and ``group_id`` are one object;
+      circles, rotated rectangles and masks. Shapes with equal label and ``group_id`` are one object. With oriented boxes,
+      x, y of the four corners of a rotated rectangle in the order of the file, of other objects those of the extent, and
+      ``box_format`` "xyxyxyxy";
     - ``keypoints``, ``keypoint_labels``: points, and their class numbers; ``keypoint_objects`` is the index of the box with the
       point's ``group_id``, -1 if no box or several boxes have it;
     - ``shapes``, ``flags``: as in the file, without the pixels of masks. Lines, which have no area, appear only here, since
@@ -71,7 +81,15 @@ class LabelMeDataset(AnnotatedDataset):
             all files of all splits, sorted, are the classes, with a warning; an unreadable file is then an error.
         masks: Whether each object's mask is a field, ``mask.0.png`` and so on in the order of the boxes, with 1 inside the
             object and 0 elsewhere. Masks may overlap. Needs the package pycocotools (the extra ``coco``).
-        outside: "raise" makes a sample bad if a box leaves its picture, "clip" clips the box.
+        outside: "raise" makes a sample bad if a box leaves its picture, "clip" clips the box. An oriented box is never clipped,
+            since that would deform it: "raise" makes the sample bad if its centre lies outside, "clip" leaves out boxes that
+            lie outside completely. ``BoxParams(clip=True)`` of a recipe cuts the others.
+        oriented: Whether boxes are oriented. If None, they are if all shapes with an area in up to 20 files, spread evenly, are
+            rotated rectangles (``oriented_rectangle``, or ``rotation`` of X-AnyLabeling). Where only some are, a warning says
+            so when the first of them is read.
+
+    Attributes:
+        oriented: Whether boxes are oriented, as given or found.
 
     Raises:
         SourceError: There are no JSON files, several splits but `split` is None, or no such split.
@@ -92,6 +110,7 @@ class LabelMeDataset(AnnotatedDataset):
         classes: Classes | None = None,
         masks: bool = False,
         outside: Outside = "raise",
+        oriented: bool | None = None,
     ) -> None:
         require_choice("outside", outside, get_args(Outside))
         if masks:
@@ -116,6 +135,10 @@ class LabelMeDataset(AnnotatedDataset):
                 f"{folder} has no list of classes, so they are the labels of its files in sorted order "
                 f"({few_of(self._class_names, 10)}): say classes= to fix their numbers"
             )
+        self._warns_of_rotated = oriented is None
+        self.oriented = self._are_all_rotated(everything) if oriented is None else oriented
+        # Fingerprints without oriented boxes are older than this option.
+        self._options |= ORIENTED if self.oriented else {}
         self._remarks = tuple(remarks)
 
     def _read(self, entry: Entry) -> Picture:
@@ -136,23 +159,51 @@ class LabelMeDataset(AnnotatedDataset):
         """Return the objects that have a box inside the picture, and the content of the field json."""
         for number, shape in enumerate(document.shapes, start=1):
             class_number(self._numbers, shape.label, f"{name} shape {number}")
-        outside = self._options["outside"]
-        fitted = [
+        fit, outside = fit_corners if self.oriented else fit_box, self._options["outside"]
+        objects = [
             (one, box)
             for one in instances_of(document.shapes)
-            if (box := fit_box(one.box, size, outside, f"{name} shape {one.number}")) is not None
+            if (
+                box := fit(
+                    one.corners if self.oriented else one.box,
+                    size,
+                    outside,
+                    f"{name} shape {one.number}",
+                )
+            )
+            is not None
         ]
-        instances = [one for one, _ in fitted]
+        instances = [one for one, _ in objects]
+        num_rotated = sum(shape.kind == ROTATED for shape in document.shapes)
+        if num_rotated and self._warns_of_rotated and not self.oriented:
+            self._warns_of_rotated = False  # the text would be the same for each file
+            warnings.warn(
+                f"{name} has {counted(num_rotated, 'rotated rectangle')}, of which only the extent becomes a box, since other files "
+                "or shapes are not rotated: say oriented=True to have oriented boxes, the four corners of other shapes included, "
+                "or oriented=False",
+                stacklevel=2,
+            )
         points = [shape for shape in document.shapes if shape.kind == "point"]
         return instances, {
-            "boxes": [box for _, box in fitted],
+            "boxes": [box for _, box in objects],
             "labels": [self._numbers[one.label] for one in instances],
             "keypoints": [list(shape.points[0]) for shape in points],
             "keypoint_labels": [self._numbers[shape.label] for shape in points],
             "keypoint_objects": [_owner(shape, instances) for shape in points],
             "shapes": document.raw_shapes,
             "flags": document.flags,
+            **(ORIENTED if self.oriented else {}),
         }
+
+    def _are_all_rotated(self, everything: Sequence[str]) -> bool:
+        """Return whether all shapes with an area, in some files of all splits, are rotated rectangles."""
+        names = [everything[at] for at in spread_evenly(len(everything), _LOOKED_AT)]
+        of_files = [
+            read_if_sound(lambda name: parse_labels(self._content_of(name), name), name) or ()
+            for name in names
+        ]
+        kinds = {kind for shapes in of_files for _, kind in shapes if kind in WITH_AREA}
+        return kinds == {ROTATED}
 
     def _picture(self, document: Document, name: str) -> tuple[Payload, str, Header]:
         if not document.data:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import stated_length
+from readers.formats.boxes.oriented import corners_around
 from readers.formats.coco.masks import rasterise, read_png
 from readers.formats.columns import shorten
 from readers.formats.text import parse_object, to_struct
@@ -27,6 +28,9 @@ _NUM_POINTS = {
     "line": (2, 2),
     "linestrip": (2, None),
 }
+ROTATED = "oriented_rectangle"
+# The type has this name in X-AnyLabeling's files, which are LabelMe's otherwise, and that one in files of converters.
+_SYNONYMS = {"rotation": ROTATED, "rotated_rectangle": ROTATED}
 WITH_AREA = ("polygon", "rectangle", "oriented_rectangle", "circle", "mask")
 LINES = ("line", "linestrip")
 _DECODED_BYTES = 4  # per pixel of a mask, at most: masks have up to 32 bits
@@ -48,7 +52,8 @@ class Labelled(msgspec.Struct):
     @property
     def kind(self) -> str:
         """Type of the shape, a key of `_NUM_POINTS` if it is known; a shape without a type is a polygon."""
-        return str(self.shape_type or "polygon")
+        kind = str(self.shape_type or "polygon")
+        return _SYNONYMS.get(kind, kind)
 
 
 class Shape(Labelled, kw_only=True):
@@ -179,6 +184,13 @@ class Instance(NamedTuple):
         """The extent of all its shapes: left, top, right, bottom."""
         boxes = np.array([_box_of(one) for one in self.shapes])
         return [*boxes[:, :2].min(0).tolist(), *boxes[:, 2:].max(0).tolist()]
+
+    @property
+    def corners(self) -> list[float]:
+        """The four corners of a rotated rectangle, x, y of each in the order of the file; otherwise those of `box`."""
+        if len(self.shapes) == 1 and self.shapes[0].kind == ROTATED:
+            return [value for point in self.shapes[0].points for value in point]
+        return corners_around(self.box)
 
 
 def instances_of(shapes: Sequence[Shape]) -> list[Instance]:

@@ -15,7 +15,9 @@ from readers.formats.boxes.checks import (
     same_name_warnings,
 )
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
+from readers.formats.boxes.oriented import ORIENTED, look_like_turned_boxes
 from readers.formats.coco.masks import mask_fields, rasterise
+from readers.formats.files.described import spread_evenly
 from readers.formats.yolo.labels import (
     Labels,
     Object,
@@ -27,6 +29,7 @@ from readers.formats.yolo.labels import (
     read_rows,
 )
 from readers.formats.yolo.layout import Layout, file_of_picture, find_layout
+from readers.image.header import image_size
 from readers.labels.classes import Classes, read_classes
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
@@ -34,6 +37,7 @@ from readers.storage.unreadable import oserror_as_source_error
 
 # Label files that are searched for repeated rows at opening: 0.05 s from the page cache; 20,000 took 0.8 s.
 _LOOKED_AT = 1000
+_GUESSED_FROM = 20  # pictures whose sizes are read to tell oriented boxes from outlines
 _FLIPPED = (
     " keypoints of an object have other numbers in a mirrored picture. Flips here keep the numbers, so that left ones are called "
     "right ones: leave HorizontalFlip, VerticalFlip, Transpose and D4 out of the recipe, or exchange keypoint_labels of "
@@ -47,9 +51,9 @@ class YoloDataset(AnnotatedDataset):
     Each sample has the picture in the field named by its ending, and the field ``json``, from which the loader reads targets:
 
     - ``boxes``: left, top, right, bottom in pixels of the upright picture (after its EXIF orientation is applied); for
-      outlines and rotated boxes, their extent;
+      outlines, their extent. For the task "obb", x, y of four corners in the order of the file, with ``box_format`` "xyxyxyxy";
     - ``labels``: class numbers as in the file; `class_names` has their names;
-    - ``polygons``: for the tasks "segment" and "obb", x, y, x, y, ... of each object in pixels;
+    - ``polygons``: for the task "segment", x, y, x, y, ... of each object in pixels;
     - ``keypoints``, ``keypoint_labels``: for the task "pose", the labelled keypoints (v > 0) of all objects, and the index of
       each in its object; also ``keypoint_visibility`` (1 hidden, 2 visible) and ``keypoint_objects`` (index of the object).
 
@@ -63,14 +67,17 @@ class YoloDataset(AnnotatedDataset):
     Args:
         source: Path of the folder that holds ``data.yaml``, of another YAML file of this kind, or of a folder without one.
         split: Name of the split; None if there is only one.
-        task: Kind of the rows. If None, it is found by examining them; an error is raised if all are outlines of four corners,
-            since these may be rotated boxes.
+        task: Kind of the rows. If None, it is found by examining them. Rows of four corners may be outlines ("segment") or
+            oriented boxes ("obb"). If there are no others, they count as oriented boxes if nearly all are rectangles and any is
+            turned, otherwise as outlines, and a warning says so.
         masks: For the task "segment", whether each object's mask is a field, ``mask.0.png`` and so on in the order of the boxes,
             with 1 inside the object and 0 elsewhere. Needs the package pycocotools (the extra ``coco``).
         classes: Names of the classes, or a text file with one per line, if no YAML file has them.
         root: Path of the dataset's folder, if the YAML file lies elsewhere.
         outside: For a box that leaves its picture by more than 0.01 of its size: "raise" makes the sample bad, "clip" clips
-            the box.
+            the box. An oriented box whose corners leave the picture is returned unchanged, since moving single corners would
+            deform it: "raise" makes the sample bad if the centre of the box lies outside, "clip" leaves out boxes that lie
+            outside completely. ``BoxParams(clip=True)`` of a recipe cuts the others.
 
     Attributes:
         task: Kind of the rows, as given or found.
@@ -79,7 +86,7 @@ class YoloDataset(AnnotatedDataset):
 
     Raises:
         SourceError: There are no pictures, no labels at all, or no class names; there are several splits but `split` is None;
-            or the task is unclear.
+            or the task contradicts the YAML file.
 
     Example:
         >>> import json
@@ -109,7 +116,9 @@ class YoloDataset(AnnotatedDataset):
             layout = find_layout(path, split, above, labelled=task != "semantic")
         names = _class_names(layout, read_classes(classes))
         super().__init__(layout.root, layout.entries, names, {"format": "yolo"}, layout.remarks)
-        self.task = _task(layout, task, self._files)
+        self.task = _task(layout, task, self._files) or (
+            "segment" if masks else self._guess_task()  # masks are made of outlines only
+        )
         if masks and self.task != "segment":
             raise SourceError(
                 f"masks=True is for outlines, and {layout.root} has task={self.task!r}: leave it out"
@@ -124,6 +133,7 @@ class YoloDataset(AnnotatedDataset):
         self._masks_dir = layout.config.masks_dir or "masks"
         self._labels = Labels(self.task, len(names), shape)
         self._options |= {"task": self.task, "masks": masks, "outside": outside}
+        self._options |= ORIENTED if self.task == "obb" else {}
         self._options |= {"kpt_shape": shape, "masks_dir": self._masks_dir}
         repeated, num_files = self._num_repeated()
         self._has_warned = repeated > 0
@@ -154,6 +164,30 @@ class YoloDataset(AnnotatedDataset):
     def _rows(self, name: str) -> list[Row]:
         return read_rows(self._files.read_annotation(name), name)
 
+    def _guess_task(self) -> Task:
+        """Guess whether rows of four corners are outlines or oriented boxes, and add a warning about the guess."""
+        entries = [one for one in self._entries if one.annotation]
+        chosen = [entries[at] for at in spread_evenly(len(entries), _GUESSED_FROM)]
+        of_files = [read_if_sound(self._outlines, entry) or [] for entry in chosen]
+        outlines = [one for some in of_files for one in some]
+        are_boxes = look_like_turned_boxes(outlines)
+        task: Task = "obb" if are_boxes else "segment"
+        self._remarks += (
+            f"{self._root} has rows of four corners only, which may be outlines or oriented boxes. Of the "
+            f"{counted(len(outlines), 'row')} of {counted(len(chosen), 'file')} that were looked at, "
+            f"{'nearly all are rectangles and some are turned' if are_boxes else 'several are no rectangles or none is turned'}, so "
+            f"they are read with task={task!r}: say task='obb' for oriented boxes or task='segment' for outlines",
+        )
+        return task
+
+    def _outlines(self, entry: Entry) -> list[list[float]]:
+        """Return the outlines of a picture, x, y, x, y, ... of each in pixels."""
+        # The decoder reports a picture without a header. Here its outlines shrink to a point, which is no turned rectangle.
+        height, width = image_size(self._files.read(entry.image, mapped=True)) or (0, 0)
+        scale = (width, height) * 4
+        rows = self._rows(entry.annotation)
+        return [[a * b for a, b in zip(row.numbers, scale, strict=True)] for row in rows]
+
     def _num_repeated(self) -> tuple[int, int]:
         """Search up to 1000 label files, spread evenly, for repeated rows.
 
@@ -172,11 +206,11 @@ class YoloDataset(AnnotatedDataset):
         )
 
     def _targets(self, objects: Sequence[Object]) -> dict[str, list[Any]]:
-        targets: dict[str, list[Any]] = {
-            "boxes": [one.box for one in objects],
-            "labels": [one.label for one in objects],
-        }
-        if self.task in ("segment", "obb"):
+        labels = [one.label for one in objects]
+        if self.task == "obb":
+            return {"boxes": [one.polygon for one in objects], "labels": labels, **ORIENTED}
+        targets: dict[str, list[Any]] = {"boxes": [one.box for one in objects], "labels": labels}
+        if self.task == "segment":
             targets["polygons"] = [one.polygon for one in objects]
         if self.task == "pose":
             targets |= keypoints_to_json([one.keypoints for one in objects])
@@ -199,8 +233,8 @@ def _class_names(layout: Layout, given: tuple[str, ...] | None) -> tuple[str, ..
     return names
 
 
-def _task(layout: Layout, asked: Task | None, files: Any) -> Task:
-    """Return the task, as given or found in the label files.
+def _task(layout: Layout, asked: Task | None, files: Any) -> Task | None:
+    """Return the task, as given or found in the label files; None if all rows are outlines of four corners.
 
     Args:
         layout: Files of the split.
@@ -208,7 +242,7 @@ def _task(layout: Layout, asked: Task | None, files: Any) -> Task:
         files: Reads the label files.
 
     Raises:
-        SourceError: The task contradicts the YAML file, or is unclear.
+        SourceError: The task contradicts the YAML file.
     """
     if layout.config.masks_dir:
         if asked not in (None, "semantic"):
@@ -223,13 +257,7 @@ def _task(layout: Layout, asked: Task | None, files: Any) -> Task:
     if asked is not None:
         return asked
     names = [one.annotation for one in layout.entries if one.annotation]
-    found_task = find_task(files.read_annotation, names, layout.config.kpt_shape)
-    if found_task is None:
-        raise SourceError(
-            f"{layout.root} has outlines of four corners alone, which may as well be turned boxes: say task='segment' or "
-            "task='obb'"
-        )
-    return found_task
+    return find_task(files.read_annotation, names, layout.config.kpt_shape)
 
 
 def _check_palette(mask: Payload, name: str) -> None:

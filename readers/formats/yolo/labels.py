@@ -1,11 +1,12 @@
 """Parser of YOLO label files, and conversion of their rows to objects in pixels."""
 
-import json
 import math
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from readers.formats.boxes.checks import Outside, fit_box, read_if_sound
+from readers.formats.boxes.oriented import fit_corners
+from readers.formats.text import filled_rows
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]
 
@@ -64,14 +65,8 @@ def read_rows(data: bytes, name: str) -> list[Row]:
     Raises:
         ValueError: A row does not consist of numbers; the text names file and line.
     """
-    try:
-        text = data.decode(json.detect_encoding(data))  # UTF-8, 16 or 32
-    except UnicodeDecodeError:
-        raise ValueError(f"{name} is no text in UTF-8") from None
     result = []
-    for line, words in enumerate(map(str.split, text.split("\n")), start=1):
-        if not words:
-            continue
+    for line, words in filled_rows(data, name):
         try:
             values = tuple(map(float, words))
         except ValueError as error:  # could not convert string to float: 'x'
@@ -129,7 +124,7 @@ def objects_of(
         labels: The rules for rows.
         size: Height and width of the upright picture.
         outside: "raise" refuses boxes that leave the picture by more than 0.01 of its size, "clip" clips them; boxes that leave
-            it by less, due to rounding, are always clipped.
+            it by less, due to rounding, are always clipped. For oriented boxes see `fit_corners`.
 
     Raises:
         ValueError: A row violates the rules; the text names file and line.
@@ -139,6 +134,9 @@ def objects_of(
         where = f"{name}:{row.line}"
         _check(row, where, labels)
         one = _object(row, labels, size)
+        if labels.task == "obb":
+            result += [one] if fit_corners(one.polygon, size, outside, where) else []
+            continue
         slack = [-_LOW * length for length in (size[1], size[0])]
         box = [
             _snapped(value, length, slack[at % 2])
@@ -159,7 +157,10 @@ def _check(row: Row, where: str, labels: Labels) -> None:
     number, shares = len(row.numbers), row.numbers
     expected, right = {
         "detect": ("4", number == _BOX),
-        "obb": ("8", number == _CORNERS),
+        "obb": (
+            "8: x, y of four corners, without the confidence of predictions",
+            number == _CORNERS,
+        ),
         "segment": ("6 or more, in pairs", number >= 6 and number % 2 == 0),
     }.get(labels.task, ("", True))
     if labels.kpt_shape and labels.task == "pose":
@@ -172,6 +173,10 @@ def _check(row: Row, where: str, labels: Labels) -> None:
             shares = tuple(
                 value for at, value in enumerate(row.numbers) if at < _BOX or (at - _BOX) % 3 != 2
             )
+    if right and labels.task == "obb":
+        # Corners may lie outside; Ultralytics also checks the centre and the size of the box around them only.
+        spans = [(min(one), max(one)) for one in (shares[::2], shares[1::2])]
+        shares = tuple(value for low, high in spans for value in ((low + high) / 2, high - low))
     if not right:
         raise ValueError(
             f"{where}: {number} numbers behind the class, task={labels.task!r} has {expected}; say task= if it is another"
@@ -179,7 +184,8 @@ def _check(row: Row, where: str, labels: Labels) -> None:
     wrong = next((value for value in shares if not _LOW <= value <= _HIGH), None)
     if wrong is not None:
         raise ValueError(
-            f"{where}: {wrong:g} is no share of the picture's size, which is from {_LOW} to {_HIGH} (pixels?)"
+            f"{where}: {wrong:g}{' (of the box around the corners)' if labels.task == 'obb' else ''} is no share of the picture's "
+            f"size, which is from {_LOW} to {_HIGH} (pixels?)"
         )
 
 

@@ -30,6 +30,7 @@ FORMATS = (
     "voc",
     "yolo",
     "labelme",
+    "dota",
     "mask_folder",
     "imagenet",
     "openimages",

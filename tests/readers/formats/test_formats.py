@@ -32,6 +32,8 @@ from tests.support.s3_server import Storage, storage
 from tests.support.target_files import CORNERS, TARGETS
 from tests.support.writers import Expected, Written
 
+# A recipe with upright boxes, or without boxes, warns of data with oriented ones.
+pytestmark = pytest.mark.filterwarnings("ignore:the data has oriented boxes:UserWarning")
 NUM_SAMPLES = 23
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reading.md"
 COLUMNS = ("labels", "boxes", "keypoints", "masks", "remote")

@@ -93,19 +93,6 @@ def test_outlines(tmp_path: Path) -> None:
     assert (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) == BOX
 
 
-def test_turned_boxes_are_not_guessed(tmp_path: Path) -> None:
-    """Four corners may be an outline or a turned box: the caller says it."""
-    root = write_yolo(tmp_path, IMAGE, yolo_row(1, outline()), yolo_row(0, outline()))
-    turned = open_dataset(root, task="obb")
-    found = told(turned.fetch([0])[0])
-
-    assert near(found["boxes"], [[*BOX]])
-    assert near(found["polygons"], [[8, 4, 40, 4, 40, 36, 8, 36]])
-    assert turned.fingerprint != open_dataset(root, task="segment").fingerprint
-    assert_refused("say task='segment' or task='obb'", root)
-    assert_refused(r"masks=True is for outlines, and .* task='obb'", root, task="obb", masks=True)
-
-
 def test_poses(tmp_path: Path) -> None:
     """Keypoints that are labelled, with number, visibility and owner; the others are left out."""
     text = yolo_row(0, (*shares(), *KEYPOINTS)) + yolo_row(0, (0.5, 0.5, 1, 1, *([0.5, 1, 2] * 3)))

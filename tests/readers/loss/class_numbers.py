@@ -89,6 +89,24 @@ def _labelme(root: Path) -> None:
     _annotations(write, "json", "labelme", '{"shapes": [', root)
 
 
+def _dota(root: Path) -> None:
+    """A file of labels that is damaged, or cannot be read for a while, may name a class that moves the numbers."""
+
+    def write(name: str) -> str:
+        return f"8 4 40 4 40 36 8 36 {name} 0\n"
+
+    put(root, {f"images/{number}.png": picture() for number in range(3)})
+    put(root, {f"labelTxt/{number}.txt": write(name) for number, name in enumerate(_NAMES)})
+    assert open_with_warning("sorted order", root).class_names == _NAMES
+    put(root, {"labelTxt/1.txt": "8 4 40 bee"})
+    assert_refused("1.txt:1: .*may name further classes.*classes=", root)
+    _, bad, last = open_dataset(root, classes=list(_NAMES)).fetch([0, 1, 2])
+    assert isinstance(bad, BadSample)
+    assert json.loads(last.fields["json"])["labels"] == [2]  # type: ignore[union-attr]
+    with failing(root / "labelTxt" / "1.txt"):
+        assert_refused("the storage failed", root, classes=list(_NAMES))
+
+
 def _csv(root: Path) -> None:
     """A row that lacks a cell, or a table that is away, is refused by its name."""
     put(root, {"a.jpg": picture(), "a.csv": "image,label\na.jpg,ant\na.jpg\na.jpg,cow\n"})
@@ -208,6 +226,7 @@ CELLS: dict[str, Cell] = {
     "voc": _voc,
     "yolo": _yolo,
     "labelme": _labelme,
+    "dota": _dota,
     "mask-folder": _mask_folder,
     "imagenet": _imagenet,
     "openimages": _openimages,

@@ -208,7 +208,16 @@ CELLS: dict[str, Cell] = {
     "arrow": cut_between_batches,
     **dict.fromkeys(
         (
-            *("folder", "video-folder", "frame-folder", "voc", "yolo", "labelme", "mask-folder"),
+            *(
+                "folder",
+                "video-folder",
+                "frame-folder",
+                "voc",
+                "yolo",
+                "labelme",
+                "dota",
+                "mask-folder",
+            ),
             "imagenet",
         ),
         OWN_FILES,

@@ -261,6 +261,19 @@ def _openimages(root: Path) -> None:
     _says(_boxes(source, **options), 'box 0 of a: the label "/m/2"')
 
 
+def _dota(root: Path) -> None:
+    """Nothing states a size: corners are pixels of the upright picture. Lines are named."""
+    put(root, {"images/a.jpg": _turned()})
+    (root / "labelTxt").mkdir()
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        text = "gsd:0.5\r\n8 4 40 4 40 36 8 36 ship 0\r\n"
+        (root / "labelTxt" / "a.txt").write_bytes(text.encode(encoding))
+        [entry] = open_dataset(root, format="dota").fetch([0])
+        assert json.loads(entry.fields["json"])["boxes"] == [[8, 4, 40, 4, 40, 36, 8, 36]]  # type: ignore[union-attr]
+    put(root, {"labelTxt/a.txt": "8 4 40 4 40 36 8 36 ship 0\n60 4 90 4 90 40 60 40 ship 0\n"})
+    _says(_boxes(root), r"a\.txt:2: its centre \(75, 22\) lies outside")
+
+
 _NO_BOXES = "It holds no boxes, and so nothing that lies in a frame."
 _RECORDS = (
     *("folder", "tar", "parquet", "arrow", "lmdb", "hdf5", "arrayrecord", "mds", "manifest"),
@@ -281,6 +294,7 @@ CELLS: dict[str, Cell] = {
     "voc": _voc,
     "yolo": _yolo,
     "labelme": partial(_states, _labelme_of),
+    "dota": _dota,
     "mask-folder": NotApplicable("A mask is as large as its image, or the loader refuses it."),
     "imagenet": NotApplicable(_NO_BOXES),
     "openimages": _openimages,

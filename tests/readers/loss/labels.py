@@ -171,6 +171,7 @@ CELLS: dict[str, Cell] = {
     "voc": DETECTION,
     "yolo": DETECTION,
     "labelme": DETECTION,
+    "dota": DETECTION,
     "mask-folder": NotApplicable("Its labels are masks; an image without one is no sample."),
     "imagenet": NotApplicable(
         "Class folders and the development kit number all images but those of the test split."

@@ -11,6 +11,8 @@ from readers.detect.registry import FORMATS
 from tests.readers.formats.conftest import no_pauses  # noqa: F401  (used by every test here)
 from tests.support.loss import Cell, NotApplicable
 
+# A recipe with upright boxes, or without boxes, warns of data with oriented ones.
+pytestmark = pytest.mark.filterwarnings("ignore:the data has oriented boxes:UserWarning")
 KINDS = (
     *("labels", "class_numbers", "frames", "ends", "transient", "stores", "contents", "limits"),
     "first_sample",

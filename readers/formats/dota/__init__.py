@@ -1,0 +1,1 @@
+"""DOTA: pictures with text files of oriented boxes."""
