@@ -20,11 +20,6 @@ FORMATS = frozenset({"avif", "heic", "jxl", "jp2"})
 TURNED = ("heic", "jxl")
 """Formats whose libraries apply the orientation themselves."""
 
-_NAMES = {"avif": "an AVIF", "heic": "a HEIC", "jxl": "a JPEG XL", "jp2": "a JPEG 2000"}
-_PACKAGES = {"heic": ("pillow-heif", "heic")}
-"""Package and extra of formats that imagecodecs, of the extra "images", does not decode."""
-_MODES = ("L", "LA", "RGB", "RGBA")
-
 
 def decode_rgb(data: Payload, header: Header) -> NDArray[np.uint8]:
     """Decode an image to RGB: gray is repeated, alpha left out, and of more bits than 8 the upper 8 are taken.
@@ -39,12 +34,11 @@ def decode_rgb(data: Payload, header: Header) -> NDArray[np.uint8]:
     Raises:
         DecodeError: The bytes do not decode, hold floats, or the library is not installed.
     """
-    array = decode_stored(data, header)
+    array = np.atleast_3d(decode_stored(data, header))
     if array.dtype.kind == "f":
         raise DecodeError(
-            'a JPEG XL of floats: give the Loader images=ImageOptions(channels=..., depth="float32"), or convert it'
+            'jxl of floats: give the Loader images=ImageOptions(channels=..., depth="float32"), or convert it'
         )
-    array = array if array.ndim == 3 else array[..., None]
     if array.dtype != np.uint8:
         array = (array >> (header.bits - 8)).astype(np.uint8)
     colours = array[..., :3] if array.shape[2] >= 3 else array[..., :1]
@@ -68,57 +62,46 @@ def decode_stored(data: Payload, header: Header) -> NDArray[Any]:
     try:
         array = _DECODERS[header.format](data, header)
     except ModuleNotFoundError as error:
-        package, extra = _PACKAGES.get(header.format, ("imagecodecs", "images"))
+        package, extra = (
+            ("pillow-heif", "heic") if header.format == "heic" else ("imagecodecs", "images")
+        )
         raise DecodeError(
-            f"{_NAMES[header.format]} of {header.bits} bits needs the package {package}: pip install 'gpu-aug[{extra}]'"
+            f"{header.format} of {header.bits} bits needs the package {package}: pip install 'gpu-aug[{extra}]'"
         ) from error
     except Exception as error:  # damaged bytes raise errors of any type
-        raise DecodeError(f"{_NAMES[header.format]}: {error_text(error)}") from error
+        raise DecodeError(f"{header.format}: {error_text(error)}") from error
     if (array.dtype.itemsize > 1) != (header.bits > 8):
         raise DecodeError(
-            f"{_NAMES[header.format]} that decodes to {array.dtype.name}, but its header says {header.bits} bits"
+            f"{header.format} that decodes to {array.dtype.name}, but its header says {header.bits} bits"
         )
     return array
 
 
-def _decode_avif(data: Payload, header: Header) -> NDArray[Any]:
+def _decode_avif_or_jp2(data: Payload, header: Header) -> NDArray[Any]:
     # imagecodecs 2026.3.6 writes outside its memory if one frame of a sequence is asked for; all may take any memory.
     if data[8:12] == b"avis":
-        if header.bits > 8:
-            raise ValueError("a sequence of more than 8 bits: store its first frame as an AVIF")
-        return _with_pillow(data, header)
+        return _with_pillow(data)
     try:
-        from imagecodecs import avif_decode
+        import imagecodecs
     except ModuleNotFoundError:
-        return _with_pillow(data, header)
-    return avif_decode(data, numthreads=1)  # a loader has threads of its own
+        if header.bits > 8:  # Pillow would drop bits
+            raise
+        return _with_pillow(data)
+    decode = imagecodecs.avif_decode if header.format == "avif" else imagecodecs.jpeg2k_decode
+    return decode(bytes(data), numthreads=1)  # a loader has threads of its own
 
 
-def _decode_jp2(data: Payload, header: Header) -> NDArray[Any]:
-    try:
-        from imagecodecs import jpeg2k_decode
-    except ModuleNotFoundError:
-        return _with_pillow(data, header)
-    return jpeg2k_decode(data, numthreads=1)
-
-
-def _with_pillow(data: Payload, header: Header) -> NDArray[Any]:
+def _with_pillow(data: Payload) -> NDArray[Any]:
     from PIL import Image
 
-    if header.bits > 8:
-        raise ModuleNotFoundError("imagecodecs")  # Pillow would drop bits
     with Image.open(io.BytesIO(data), formats=("AVIF", "JPEG2000")) as image:
-        if image.mode not in _MODES:
-            raise ValueError(
-                f"Pillow decodes it to {image.mode}, which is none of {', '.join(_MODES)}"
-            )
         return np.array(image)  # a copy, because torch warns of read-only memory
 
 
 def _decode_jxl(data: Payload, _header: Header) -> NDArray[Any]:
     from imagecodecs import jpegxl_decode
 
-    return jpegxl_decode(data, index=0, numthreads=1)
+    return jpegxl_decode(bytes(data), index=0, numthreads=1)
 
 
 def _decode_heic(data: Payload, _header: Header) -> NDArray[Any]:
@@ -128,8 +111,8 @@ def _decode_heic(data: Payload, _header: Header) -> NDArray[Any]:
 
 
 _DECODERS: dict[str, Callable[[Payload, Header], NDArray[Any]]] = {
-    "avif": _decode_avif,
+    "avif": _decode_avif_or_jp2,
     "heic": _decode_heic,
     "jxl": _decode_jxl,
-    "jp2": _decode_jp2,
+    "jp2": _decode_avif_or_jp2,
 }

@@ -16,8 +16,6 @@ from readers.sample import Payload
 
 # OpenCV blends transparent pixels of these formats with black; for other formats it returns the stored colour, as Pillow does.
 _BLENDED = ("gif", "tiff")
-# Formats whose decoders apply the orientation themselves.
-_TURNED = ("tiff", *boxed.TURNED)
 _NUMBERS = "a NumPy array, which is read as stored: give the Loader images=ImageOptions(channels=..., depth=...), such as depth=16"
 
 
@@ -48,7 +46,7 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     if header.format == "npy":
         raise DecodeError(_NUMBERS)
     image = boxed.decode_rgb(data, header) if header.format in boxed.FORMATS else _rgb(data, header)
-    if header.format not in _TURNED:
+    if header.format not in ("tiff", *boxed.TURNED):  # their decoders apply the orientation
         image = np.ascontiguousarray(upright(image, header.orientation))
     if image.shape != (*size, 3):
         got = f"{image.shape[0]}x{image.shape[1]}"

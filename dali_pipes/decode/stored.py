@@ -11,7 +11,6 @@ from dali_pipes.decode.opencv import imdecode, opencv_5, upright
 from dali_pipes.decode.tiff import read_tiff
 from dali_pipes.errors import DecodeError, error_text
 from gpu_aug.image_kind import ImageKind
-from gpu_aug.samples import scaled_16_bits
 from readers import HeaderError, read_header
 from readers.image.header import Header
 from readers.image.raw_pixels import read_npy
@@ -45,10 +44,9 @@ def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDAr
     if array.shape[:2] != size:
         got = f"{array.shape[0]}x{array.shape[1]}"
         raise DecodeError(f"decodes to {got}, but its header says {size[0]}x{size[1]}")
-    if kind.depth == 16 and header.format in boxed.FORMATS and header.bits < 16:
-        return array.astype(np.float32) / np.float32((1 << header.bits) - 1)
     if kind.depth == 16:
-        return scaled_16_bits(array).numpy()
+        largest = (1 << header.bits) - 1 if header.format in boxed.FORMATS else 65535
+        return array.astype(np.float32) / np.float32(largest)
     return np.ascontiguousarray(array, np.uint8 if kind.depth == 8 else np.float32)
 
 

@@ -5,7 +5,6 @@ Sources: ISO/IEC 23008-12 (HEIF), the AVIF specification 1.1, ISO/IEC 15444-1 (J
 
 import struct
 from collections.abc import Iterator
-from itertools import islice
 
 from readers.sample import HeaderError, Payload
 
@@ -20,7 +19,6 @@ _BOXES = 4096
 _ORIENTATIONS = ((1, 4, 2), (8, 5, 7), (3, 2, 4), (6, 7, 5))
 _ALPHA = (b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha\0", b"urn:mpeg:hevc:2015:auxid:1\0")
 _CODESTREAM = b"\xff\x4f\xff\x51"  # of JPEG 2000: start, then the marker of the size
-_CMYK = 12  # in JPEG 2000's list of colour spaces
 
 
 def read_avif(data: Payload) -> Found:
@@ -51,10 +49,10 @@ def _read_heif(data: Payload, name: str) -> tuple[int, int, int, dict[bytes, Spa
     at, _ = find_box(data, inside, b"pitm", name)
     (item,) = struct.unpack_from(">I" if data[at] else ">H", data, at + 4)
     described = find_box(data, inside, b"iprp", name)
-    every = list(_boxes(data, find_box(data, described, b"ipco", name)))
+    every = list(boxes(data, find_box(data, described, b"ipco", name)))
     numbers = [
         number
-        for kind, span in _boxes(data, described)
+        for kind, span in boxes(data, described)
         if kind == b"ipma"
         for number in _associated(data, span, item)
     ]
@@ -66,10 +64,8 @@ def _read_heif(data: Payload, name: str) -> tuple[int, int, int, dict[bytes, Spa
     width, height = struct.unpack_from(">II", data, own[b"ispe"][0] + 4)
     turns = data[own[b"irot"][0]] & 3 if b"irot" in own else 0
     mirror = 1 + (data[own[b"imir"][0]] & 1) if b"imir" in own else 0
-    has_alpha = any(
-        kind == b"auxC" and bytes(data[span[0] + 4 : span[1]]).startswith(_ALPHA)
-        for kind, span in every
-    )
+    uses = (bytes(data[span[0] + 4 : span[1]]) for kind, span in every if kind == b"auxC")
+    has_alpha = any(use.startswith(_ALPHA) for use in uses)
     return height, width, _ORIENTATIONS[turns][mirror], own, has_alpha
 
 
@@ -95,10 +91,7 @@ def read_jp2(data: Payload) -> Found:
     Raises:
         HeaderError: The image has a palette, is CMYK, or has other channels than 1 to 4 unsigned ones of 8 to 16 bits.
     """
-    at = 0
-    if data[:4] != _CODESTREAM:
-        _require_plain_colours(data, find_box(data, (0, len(data)), b"jp2h", "jp2"))
-        at, _ = find_box(data, (0, len(data)), b"jp2c", "jp2")
+    at = 0 if data[:4] == _CODESTREAM else _find_codestream(data)
     if data[at : at + 4] != _CODESTREAM:
         raise HeaderError("jp2 whose codestream does not begin with its size")
     right, bottom, left, top = struct.unpack_from(">4I", data, at + 8)
@@ -112,14 +105,16 @@ def read_jp2(data: Payload) -> Found:
     return bottom - top, right - left, 0, bits, channels in (2, 4)
 
 
-def _require_plain_colours(data: Payload, span: Span) -> None:
-    for kind, (start, _) in _boxes(data, span):
-        # The way the colours are described, 1 for a number of a list, and the number
-        is_cmyk = kind == b"colr" and struct.unpack_from(">B2xI", data, start) == (1, _CMYK)
+def _find_codestream(data: Payload) -> int:
+    """Return where the codestream starts, after checking the colours."""
+    whole = (0, len(data))
+    for kind, (start, _) in boxes(data, find_box(data, whole, b"jp2h", "jp2")):
+        # Method 1 names the colour space by a number, 12 is CMYK (ISO/IEC 15444-2).
+        is_cmyk = kind == b"colr" and struct.unpack_from(">B2xI", data, start) == (1, 12)
         if kind == b"pclr" or is_cmyk:
-            raise HeaderError(
-                f"jp2 {'in CMYK' if is_cmyk else 'with a palette'}: convert it to RGB"
-            )
+            what = "in CMYK" if is_cmyk else "with a palette"
+            raise HeaderError(f"jp2 {what}: convert it to RGB")
+    return find_box(data, whole, b"jp2c", "jp2")[0]
 
 
 def find_box(data: Payload, span: Span, wanted: bytes, name: str) -> Span:
@@ -128,7 +123,7 @@ def find_box(data: Payload, span: Span, wanted: bytes, name: str) -> Span:
     Raises:
         HeaderError: There is none.
     """
-    for kind, found in _boxes(data, span):
+    for kind, found in boxes(data, span):
         if kind == wanted:
             return found
     raise HeaderError(
@@ -136,20 +131,22 @@ def find_box(data: Payload, span: Span, wanted: bytes, name: str) -> Span:
     )
 
 
-def _boxes(data: Payload, span: Span) -> Iterator[tuple[bytes, Span]]:
-    """Yield the kind and contents of each box in a part of a file; the last box may be cut off."""
-    return islice(_all_boxes(data, *span), _BOXES)
+def boxes(data: Payload, span: Span) -> Iterator[tuple[bytes, Span]]:
+    """Yield the kind and contents of each box in a part of a file; the last box may be cut off.
 
-
-def _all_boxes(data: Payload, at: int, end: int) -> Iterator[tuple[bytes, Span]]:
-    while at + 8 <= end:
+    Raises:
+        struct.error: A box is shorter than its own head.
+    """
+    at, end = span
+    for _ in range(_BOXES):
+        if at + 8 > end:
+            return
         length, kind = struct.unpack_from(">I4s", data, at)
         start = at + 8
         if length == 1:
             (length,) = struct.unpack_from(">Q", data, start)
             start += 8
-        stop = at + length if length else end
-        if stop < start:
+        at = at + length if length else end
+        if at < start:
             raise struct.error("a box that is shorter than its own head")
-        yield kind, (start, min(stop, end))
-        at = stop
+        yield kind, (start, min(at, end))

@@ -29,10 +29,14 @@ _TAGS = {
     *(_WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG),
     *(_REDUCED_TAG, _FURTHER_TAG, _DNG_TAG),
 }
-# Makers whose raw files are TIFFs, by their name in the first directory.
-_RAW_KINDS = {b"NIKON": "NEF", b"SONY": "ARW", b"PENTAX": "PEF", b"Canon": "CR2", b"SAMSUNG": "SRW"}
-_RAW_MAKERS = re.compile(b"|".join(_RAW_KINDS))
-_MAKER_BYTES = 65_536  # the texts of the first directory are stored near it
+# Kinds of raw files that are TIFFs, by the maker's name in the first directory; CR2 by its signature.
+_RAW_KINDS = {
+    b"NIKON": "NEF",
+    b"SONY": "ARW",
+    b"PENTAX": "PEF",
+    b"SAMSUNG": "SRW",
+    b"CR\2\0": "CR2",
+}
 # Integer types of TIFF, BigTIFF and EXIF; for other types (texts, fractions) decoders read two bytes.
 _NUMBERS = {1: "B", 3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I", 16: "Q", 17: "q", 18: "Q"}
 # Texts in a header of NumPy's format: searching them takes less time than parsing the literal.
@@ -230,9 +234,10 @@ def _read_tiff(data: Payload) -> Found:
     is_thumbnail = tags.get(_REDUCED_TAG, 0) & 1 and _FURTHER_TAG in tags
     if _DNG_TAG in tags or is_thumbnail or data[8:10] == b"CR":
         # Its first directory is a thumbnail, which decoders would take for the photograph.
-        maker = None if _DNG_TAG in tags else _RAW_MAKERS.search(data[:_MAKER_BYTES])
-        kind = " (DNG)" if _DNG_TAG in tags else maker and f" ({_RAW_KINDS[maker[0]]})"
-        raise HeaderError(ByteKind("picture", f"a camera raw file{kind or ''}").reason)
+        head = bytes(data[:65_536])  # the texts of the first directory are stored near it
+        kinds = (kind for maker, kind in _RAW_KINDS.items() if maker in head)
+        kind = "DNG" if _DNG_TAG in tags else next(kinds, "TIFF")
+        raise HeaderError(ByteKind("picture", f"a camera raw file ({kind})").reason)
     if _WIDTH_TAG not in tags or _HEIGHT_TAG not in tags:
         raise HeaderError("tiff whose first directory gives no height and width")
     size, orientation = (tags[_HEIGHT_TAG], tags[_WIDTH_TAG]), _orientation(data, is_big=is_big)

@@ -2,29 +2,13 @@
 
 import struct
 
-from readers.image.box_headers import Found, find_box
+from readers.image.box_headers import Found, boxes
 from readers.sample import HeaderError, Payload
-
-Forms = tuple[tuple[int, int], ...]
 
 # Ratios of width to height that are named by 1 to 7.
 _RATIOS = ((1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
 # Fields up to the type of the first extra channel take less.
 _BYTES = 128
-# The four forms of a side's length in pixels; then those of a preview, in units of 8 pixels and in pixels.
-_SIDE: Forms = ((1, 9), (1, 13), (1, 18), (1, 30))
-_PREVIEW_BLOCKS: Forms = ((16, 0), (32, 0), (1, 5), (33, 9))
-_PREVIEW_SIDE: Forms = ((1, 6), (65, 8), (321, 10), (1345, 12))
-# Ticks per second as a fraction, then the number of loops.
-_ANIMATION: tuple[Forms, ...] = (
-    ((100, 0), (1000, 0), (1, 10), (1, 30)),
-    ((1, 0), (1001, 0), (1, 8), (1, 10)),
-    ((0, 0), (0, 3), (0, 16), (0, 32)),
-)
-_BITS: Forms = ((8, 0), (10, 0), (12, 0), (1, 6))
-_FLOAT_BITS: Forms = ((32, 0), (16, 0), (24, 0), (1, 6))
-_NUM_EXTRA: Forms = ((0, 0), (1, 0), (2, 4), (1, 12))
-_TYPE: Forms = ((0, 0), (1, 0), (2, 4), (18, 6))
 
 
 class _Bits:
@@ -42,7 +26,7 @@ class _Bits:
         self._value >>= count
         return taken
 
-    def number(self, forms: Forms) -> int:
+    def number(self, *forms: tuple[int, int]) -> int:
         """Return a number of one of four forms: a constant, plus an integer of so many bits."""
         constant, count = forms[self.take(2)]
         return constant + self.take(count)
@@ -61,14 +45,14 @@ def read_jxl(data: Payload) -> Found:
     orientation = _read_extra_fields(bits) if bits.take() else 1
     depth = _read_depth(bits)
     bits.take()  # whether 16 bits suffice for the decoder's own numbers
-    num_extra = bits.number(_NUM_EXTRA)
+    num_extra = bits.number((0, 0), (1, 0), (2, 4), (1, 12))
     # A set bit stands for an alpha channel of 8 bits; 0 is the type of other alpha channels.
-    if num_extra > 1 or (num_extra and not bits.take() and bits.number(_TYPE)):
+    has_other = num_extra == 1 and not bits.take() and bits.number((0, 0), (1, 0), (2, 4), (18, 6))
+    if has_other or num_extra > 1 or depth < 8:
         raise HeaderError(
-            "jxl with other extra channels than one for alpha (such as CMYK): convert it"
+            f"jxl of {depth} bits with {num_extra} extra channels, but at least 8 bits, and only an alpha channel, are "
+            "read: convert it"
         )
-    if depth < 8:
-        raise HeaderError(f"jxl of {depth} bits per channel, but 8 to 16 are read: convert it")
     return height, width, orientation, depth, num_extra == 1
 
 
@@ -76,47 +60,49 @@ def _codestream(data: Payload) -> int:
     """Return where the codestream starts: at the first byte, or in a box, of which it may take several (jxlp)."""
     if data[:2] == b"\xff\x0a":
         return 0
-    whole = (0, len(data))
-    try:
-        at, _ = find_box(data, whole, b"jxlc", "jxl")
-    except HeaderError:
-        at = find_box(data, whole, b"jxlp", "jxl")[0] + 4  # after the number of the part
-    if data[at : at + 2] != b"\xff\x0a":
-        raise HeaderError("jxl whose codestream has another signature")
-    return at
+    for kind, (start, _) in boxes(data, (0, len(data))):
+        if kind in (b"jxlc", b"jxlp"):
+            return start + (4 if kind == b"jxlp" else 0)  # after the number of the part
+    raise HeaderError("jxl without a codestream: truncated or damaged")
 
 
-def _read_size(bits: _Bits, blocks: Forms | None = None, side: Forms = _SIDE) -> tuple[int, int]:
-    """Return height and width; `blocks` are the forms of sides in units of 8 pixels, None for an integer of 5 bits."""
-    in_blocks = bits.take()
-
-    def read_side() -> int:
-        if in_blocks:
-            return 8 * (bits.number(blocks) if blocks else 1 + bits.take(5))
-        return bits.number(side)
-
-    height, ratio = read_side(), bits.take(3)
+def _read_size(bits: _Bits) -> tuple[int, int]:
+    """Return height and width."""
+    in_blocks = bits.take() == 1
+    height, ratio = _read_side(bits, in_blocks), bits.take(3)
     across, down = _RATIOS[ratio - 1]
-    return height, height * across // down if ratio else read_side()
+    return height, height * across // down if ratio else _read_side(bits, in_blocks)
+
+
+def _read_side(bits: _Bits, in_blocks: bool) -> int:
+    """Return a height or width in pixels; it may be stored in blocks of 8."""
+    if in_blocks:
+        return 8 * (1 + bits.take(5))
+    return bits.number((1, 9), (1, 13), (1, 18), (1, 30))
 
 
 def _read_extra_fields(bits: _Bits) -> int:
-    """Return the orientation, and skip the intrinsic size, the preview and the animation."""
+    """Return the orientation, and skip the intrinsic size and the animation.
+
+    Raises:
+        HeaderError: There is a preview, which hardly any file has.
+    """
     orientation = 1 + bits.take(3)
     if bits.take():
         _read_size(bits)
     if bits.take():
-        _read_size(bits, _PREVIEW_BLOCKS, _PREVIEW_SIDE)
+        raise HeaderError("jxl with a preview in its codestream, which is not read: convert it")
     if bits.take():
-        for forms in _ANIMATION:
-            bits.number(forms)
+        bits.number((100, 0), (1000, 0), (1, 10), (1, 30))  # ticks per second: a fraction
+        bits.number((1, 0), (1001, 0), (1, 8), (1, 10))
+        bits.number((0, 0), (0, 3), (0, 16), (0, 32))  # loops
         bits.take()  # whether frames have time codes
     return orientation
 
 
 def _read_depth(bits: _Bits) -> int:
     if not bits.take():
-        return bits.number(_BITS)
-    depth = bits.number(_FLOAT_BITS)
+        return bits.number((8, 0), (10, 0), (12, 0), (1, 6))
+    depth = bits.number((32, 0), (16, 0), (24, 0), (1, 6))
     bits.take(4)  # bits of the exponent
     return depth
