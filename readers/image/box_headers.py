@@ -112,8 +112,9 @@ def _find_codestream(data: Payload) -> int:
         # Method 1 names the colour space by a number, 12 is CMYK (ISO/IEC 15444-2).
         is_cmyk = kind == b"colr" and struct.unpack_from(">B2xI", data, start) == (1, 12)
         if kind == b"pclr" or is_cmyk:
-            what = "in CMYK" if is_cmyk else "with a palette"
-            raise HeaderError(f"jp2 {what}: convert it to RGB")
+            raise HeaderError(
+                f"jp2 {'in CMYK' if is_cmyk else 'with a palette'}: convert it to RGB"
+            )
     return find_box(data, whole, b"jp2c", "jp2")[0]
 
 
