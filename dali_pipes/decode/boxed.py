@@ -41,8 +41,8 @@ def decode_rgb(data: Payload, header: Header) -> NDArray[np.uint8]:
         )
     if array.dtype != np.uint8:
         array = (array >> (header.bits - 8)).astype(np.uint8)
-    colours = array[..., :3] if array.shape[2] >= 3 else array[..., :1]
-    return np.ascontiguousarray(np.broadcast_to(colours, (*array.shape[:2], 3)))
+    is_gray = array.shape[2] < 3
+    return np.ascontiguousarray(np.repeat(array[..., :1], 3, axis=2) if is_gray else array[..., :3])
 
 
 def decode_stored(data: Payload, header: Header) -> NDArray[Any]:
