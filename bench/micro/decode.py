@@ -24,7 +24,7 @@ MEANING = (
     "Time per image on one CPU thread, files in memory (MP: megapixels, kB: kilobytes of one on average); speed relative to OpenCV. "
     "full: RGB in the size of the file. 1/2, 1/4, 1/8: a JPEG made smaller while it is decoded. crop: that of a "
     "RandomResizedCrop(224); 'later' is from a second epoch on, when seek points are known. Kinds that DATA lacks are made from its "
-    "photographs by Pillow; large ones are stitched from unscaled parts of them (12 MP, JPEG of quality 90)."
+    "photographs by Pillow, JPEG XL by imagecodecs; large ones are stitched from unscaled parts of them (12 MP, JPEG of quality 90)."
 )
 
 Pixels = NDArray[np.uint8]

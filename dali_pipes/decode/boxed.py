@@ -69,7 +69,7 @@ def decode_stored(data: Payload, header: Header) -> NDArray[Any]:
             f"{header.format} of {header.bits} bits needs the package {package}: pip install 'gpu-aug[{extra}]'"
         ) from error
     except Exception as error:  # damaged bytes raise errors of any type
-        raise DecodeError(f"{header.format}: {error_text(error)}") from error
+        raise DecodeError(f"{header.format}: {error_text(error).strip()}") from error
     if (array.dtype.itemsize > 1) != (header.bits > 8):
         raise DecodeError(
             f"{header.format} that decodes to {array.dtype.name}, but its header says {header.bits} bits"
