@@ -24,7 +24,10 @@ from readers.labels.label_vector import Label, same_label
 
 PathLike = str | os.PathLike[str]
 
-IMAGE_FIELDS = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "gif", "ppm", "pgm")
+IMAGE_FIELDS = (
+    *("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "gif", "ppm", "pgm"),
+    *("avif", "heic", "heif", "jxl", "jp2", "j2k", "jpx"),
+)
 """File extensions, in lower case and without the dot, that say "this is an image"."""
 
 VIDEO_FIELDS = (

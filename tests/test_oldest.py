@@ -27,7 +27,8 @@ OLDEST = {
     "lightning": ["dali_pipes/integrations/test_lightning.py"],
     "pillow": ["readers/image", "dali_pipes/decode"],
     "tifffile": ["dali_pipes/decode/test_stored.py"],
-    "imagecodecs": ["dali_pipes/decode/test_stored.py"],
+    "imagecodecs": ["dali_pipes/decode/test_stored.py", "dali_pipes/decode/test_boxed.py"],
+    "pillow-heif": ["dali_pipes/decode/test_boxed.py", "readers/image/test_box_headers.py"],
 }
 """Distribution -> the tests that are run with its oldest version."""
 # The installed version of datasets writes the files of these tests, and cannot do so with the oldest pyarrow.

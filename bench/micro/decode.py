@@ -1,6 +1,7 @@
 """Measure decoders on each kind of file, on one thread: the full image, the image at a smaller size, and a crop."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
@@ -23,7 +24,7 @@ MEANING = (
     "Time per image on one CPU thread, files in memory (MP: megapixels, kB: kilobytes of one on average); speed relative to OpenCV. "
     "full: RGB in the size of the file. 1/2, 1/4, 1/8: a JPEG made smaller while it is decoded. crop: that of a "
     "RandomResizedCrop(224); 'later' is from a second epoch on, when seek points are known. Kinds that DATA lacks are made from its "
-    "photographs by Pillow; large ones are stitched from unscaled parts of them (12 MP, JPEG of quality 90)."
+    "photographs by Pillow, JPEG XL by imagecodecs; large ones are stitched from unscaled parts of them (12 MP, JPEG of quality 90)."
 )
 
 Pixels = NDArray[np.uint8]
@@ -46,6 +47,20 @@ _MADE: dict[str, dict[str, Any]] = {
     "png": {"format": "png"},
     "webp": {"format": "webp", "quality": 80},
     "lossless webp": {"format": "webp", "lossless": True},
+    "avif": {"format": "avif", "quality": 80},
+    "jp2": {
+        "format": "jpeg2000",
+        "quality_mode": "dB",
+        "quality_layers": [40],
+        "irreversible": True,
+    },
+}
+# Kinds that not all of the other libraries decode, with those that do.
+_OTHERS: dict[str, tuple[str, ...]] = {
+    "avif": ("OpenCV", "Pillow"),
+    "heic": (),
+    "jp2": ("OpenCV", "Pillow"),
+    "jxl": (),
 }
 
 
@@ -118,8 +133,15 @@ def _made_files(source: str, most: int) -> dict[str, list[bytes]]:
     size = _LARGE_SIZE if most > _NUM_FILES_QUICK else _LARGE_SIZE_QUICK
     numbers = range(min(most, _NUM_LARGE))
     large = [stitch(decoded, size, first=number) for number in numbers]
-    jpegs = [encode(Image.fromarray(pixels), format="jpeg", quality=90) for pixels in large]
-    return made | {LARGE: jpegs}
+    made[LARGE] = [encode(Image.fromarray(pixels), format="jpeg", quality=90) for pixels in large]
+    with suppress(ImportError):  # the extras "images" and "heic" are not installed
+        from imagecodecs import jpegxl_encode
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener()
+        made["jxl"] = [bytes(jpegxl_encode(pixels, level=85)) for pixels in decoded]
+        made["heic"] = [encode(image, format="heif", quality=80) for image in images]
+    return made
 
 
 def to_files(files: list[bytes]) -> Files:
@@ -138,7 +160,10 @@ def decoders_of(kind: str) -> dict[str, dict[str, Make]]:
         "torchvision": with_torchvision,
     }
     if not kind.endswith("jpeg"):
-        return {"full": full}
+        return {
+            "full": {name: full[name] for name in _OTHERS.get(kind, full)}
+            | {"gpu-aug": with_loader}
+        }
     parts = {"full": full | {"simplejpeg": with_simplejpeg, "gpu-aug": with_ours}}
     for shrink in () if kind == LARGE else (2, 4, 8):
         parts[f"1/{shrink}"] = {
@@ -175,6 +200,16 @@ def with_ours(
     return lambda: [
         decode_area(view, size, area, shrink=shrink, known=known)
         for view, size, area, known in jobs
+    ]
+
+
+def with_loader(files: Files) -> Work:
+    """Return a call of the function that decodes files other than JPEGs for a loader."""
+    from dali_pipes.decode.opencv import decode
+
+    return lambda: [
+        decode(data, (height, width))
+        for data, (height, width) in zip(files.files, files.sizes.tolist(), strict=True)
     ]
 
 

@@ -38,10 +38,10 @@ class ImageOptions:
         channels: Channels of a stored image: 1 for gray, 3 for RGB, 4 for RGBA, any number for TIFF and NumPy files.
             With 3 channels and a depth of 8, gray images become RGB and alpha is dropped, with a warning; otherwise an
             image with another number of channels is a bad sample. `batch.images` are [B, channels, H, W].
-        depth: Bits per channel: 8; 16 for PNG, TIFF, PNM and NumPy files of uint16, which become floats in [0, 1];
-            "float32" for TIFF and NumPy files of float16 or float32, whose values do not change. With a depth of 8 and
-            3 channels, 16-bit images keep their upper 8 bits, with a warning; otherwise an image of another depth is a
-            bad sample. Operations of the recipe that do not support such images raise an error that names them.
+        depth: Bits per channel: 8; 16 for PNG, TIFF, PNM and NumPy files of uint16, and for AVIF, HEIC, JPEG XL and JPEG
+            2000 of 9 to 16 bits, which become floats in [0, 1]; "float32" for TIFF, JPEG XL and NumPy files of float16 or
+            float32, whose values do not change. With a depth of 8 and 3 channels, images of more bits keep their upper 8,
+            with a warning; otherwise an image of another depth is a bad sample. Operations of the recipe that do not support such images raise an error that names them.
         maps: Depth, disparity and optical flow, which move like `batch.images`: a dictionary from names in
             `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
             without the map, or whose map has another size than its image, is a bad sample. Not available for clips.

@@ -1,4 +1,4 @@
-"""Decode full images with OpenCV or Pillow, if neither our own JPEG decoder nor DALI decodes them."""
+"""Decode full images to RGB of 8 bits, if neither our own JPEG decoder nor DALI decodes them."""
 
 import io
 from functools import cache
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.decode import boxed
 from dali_pipes.errors import DecodeError, error_text
 from dali_pipes.samples.image_fields import warn_of_losses
-from readers import HeaderError, read_header
+from readers import Header, HeaderError, read_header
 from readers.sample import Payload
 
 # OpenCV blends transparent pixels of these formats with black; for other formats it returns the stored colour, as Pillow does.
@@ -19,10 +20,11 @@ _NUMBERS = "a NumPy array, which is read as stored: give the Loader images=Image
 
 
 def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Decode a full image to RGB and apply the EXIF orientation.
+    """Decode a full image to RGB and apply the orientation.
 
     OpenCV 5 decodes if it is installed: it accepts the same files as DALI, and its pixels equal Pillow's (within 1 for
-    CMYK). Otherwise Pillow decodes, because OpenCV 4 returns truncated files half gray.
+    CMYK). Otherwise Pillow decodes, because OpenCV 4 returns truncated files half gray. For AVIF, HEIC, JPEG XL and JPEG
+    2000 see `dali_pipes.decode.boxed`.
 
     Args:
         data: The encoded bytes.
@@ -43,20 +45,21 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
         raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
     if header.format == "npy":
         raise DecodeError(_NUMBERS)
-    cv2 = opencv_5()
-    if header.has_alpha and header.format in _BLENDED:
-        cv2 = None
-    if cv2 is None:
-        image = _decode_with_pillow(data)
-    else:
-        # OpenCV reads the orientation as two bytes, whatever its stored type; see readers.image.header.
-        image = imdecode(cv2, data, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
-    if header.format != "tiff":  # both decoders apply the orientation of a TIFF themselves
+    image = boxed.decode_rgb(data, header) if header.format in boxed.FORMATS else _rgb(data, header)
+    if header.format not in ("tiff", *boxed.TURNED):  # their decoders apply the orientation
         image = np.ascontiguousarray(upright(image, header.orientation))
     if image.shape != (*size, 3):
         got = f"{image.shape[0]}x{image.shape[1]}"
         raise DecodeError(f"decodes to {got}, but its header says {size[0]}x{size[1]}")
     return image
+
+
+def _rgb(data: Payload, header: Header) -> NDArray[np.uint8]:
+    cv2 = opencv_5()
+    if cv2 is None or (header.has_alpha and header.format in _BLENDED):
+        return _decode_with_pillow(data)
+    # OpenCV reads the orientation as two bytes, whatever its stored type; see readers.image.header.
+    return imdecode(cv2, data, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
 
 
 @cache

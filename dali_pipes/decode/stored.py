@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.decode import boxed
 from dali_pipes.decode.opencv import imdecode, opencv_5, upright
 from dali_pipes.decode.tiff import read_tiff
 from dali_pipes.errors import DecodeError, error_text
 from gpu_aug.image_kind import ImageKind
-from gpu_aug.samples import scaled_16_bits
 from readers import HeaderError, read_header
 from readers.image.header import Header
 from readers.image.raw_pixels import read_npy
@@ -28,13 +28,13 @@ def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDAr
     """Decode a full image with the given channels and depth, and apply its orientation.
 
     Args:
-        data: The encoded bytes: PNG, TIFF, NumPy (.npy), JPEG, WebP, BMP or PNM.
+        data: The encoded bytes: PNG, TIFF, NumPy (.npy), JPEG, WebP, BMP, PNM, AVIF, HEIC, JPEG XL or JPEG 2000.
         size: Height and width that the image's header states.
         kind: Count of channels and depth that the image must have.
 
     Returns:
-        [height, width, channels]: uint8 for a depth of 8; float32 in [0, 1] for 16 (the value divided by 65535); the
-        stored float32 values for "float32".
+        [height, width, channels]: uint8 for a depth of 8; float32 in [0, 1] for 16 (the value divided by 65535, or by the
+        largest one of fewer bits, such as 1023 of an AVIF of 10 bits); the stored float32 values for "float32".
 
     Raises:
         DecodeError: The bytes do not decode, or have other channels, another depth or another size.
@@ -45,7 +45,8 @@ def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDAr
         got = f"{array.shape[0]}x{array.shape[1]}"
         raise DecodeError(f"decodes to {got}, but its header says {size[0]}x{size[1]}")
     if kind.depth == 16:
-        return scaled_16_bits(array).numpy()
+        largest = (1 << header.bits) - 1 if header.format in boxed.FORMATS else 65535
+        return array.astype(np.float32) / np.float32(largest)
     return np.ascontiguousarray(array, np.uint8 if kind.depth == 8 else np.float32)
 
 
@@ -77,10 +78,12 @@ def _read_upright(data: Payload, channels: int) -> tuple[Header, NDArray[Any]]:
         array = _read_npy(data)
     elif header.format == "tiff":
         array = read_tiff(data, channels)
+    elif header.format in boxed.FORMATS:
+        array = boxed.decode_stored(data, header)
     else:
         array = _read_with_opencv(data, header)
     array = array[..., None] if array.ndim == 2 else array
-    return header, upright(array, header.orientation)
+    return header, array if header.format in boxed.TURNED else upright(array, header.orientation)
 
 
 def _read_npy(data: Payload) -> NDArray[Any]:

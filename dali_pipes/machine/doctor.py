@@ -17,6 +17,8 @@ _LIBRARIES = {
     "remote": "obstore",
     "zstd": "zstandard",
     "tiff": "tifffile",
+    "images": "imagecodecs",
+    "heic": "pillow_heif",
     "lance": "lance",
     "delta": "deltalake",
     "iceberg": "pyiceberg",

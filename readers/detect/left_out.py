@@ -24,7 +24,7 @@ _NO_MEDIA = (
 _LOOKED_AT = 4
 _NAMED = 4  # endings in a warning
 # Kinds whose signatures are reliable. BMP and PPM begin with two letters, as texts may; arrays are seldom images.
-_SURE = frozenset({"jpeg", "png", "gif", "webp", "tiff"})
+_SURE = frozenset({"jpeg", "png", "gif", "webp", "tiff", "avif", "heic", "jxl", "jp2"})
 
 
 class LeftOut:

@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from readers.sample import VIDEO_FIELDS, Payload, SourceError
 
-IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp", "image/encoded", "picture", "bytes")
+IMAGE_NAMES = (
+    *("image", "img", "jpg", "jpeg", "png", "webp", "image/encoded", "picture", "bytes"),
+    *("avif", "heic", "jxl", "jp2"),
+)
 LABEL_NAMES = ("label", "cls", "class", "target", "labels", "image/class/label")
 KEY_NAMES = ("__key__", "key", "id", "name", "filename", "file_name", "image/filename", "path")
 VIDEO_NAMES = ("video", *VIDEO_FIELDS)

@@ -10,7 +10,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from readers.image.kinds import SIGNATURES, ByteKind, not_image
+from readers.image.box_headers import Found, read_avif, read_heic, read_jp2
+from readers.image.jxl_header import read_jxl
+from readers.image.kinds import SIGNATURES, ByteKind, kind_of, not_image
 from readers.sample import HeaderError, Payload
 
 # Start of frame: 0xC0 to 0xCF except DHT, JPG and DAC.
@@ -27,6 +29,14 @@ _TAGS = {
     *(_WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG),
     *(_REDUCED_TAG, _FURTHER_TAG, _DNG_TAG),
 }
+# Kinds of raw files that are TIFFs, by the maker's name in the first directory; CR2 by its signature.
+_RAW_KINDS = {
+    b"NIKON": "NEF",
+    b"SONY": "ARW",
+    b"PENTAX": "PEF",
+    b"SAMSUNG": "SRW",
+    b"CR\2\0": "CR2",
+}
 # Integer types of TIFF, BigTIFF and EXIF; for other types (texts, fractions) decoders read two bytes.
 _NUMBERS = {1: "B", 3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I", 16: "Q", 17: "q", 18: "Q"}
 # Texts in a header of NumPy's format: searching them takes less time than parsing the literal.
@@ -36,20 +46,17 @@ _PNM_SIZE = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1
 _PNM_MAXIMUM = re.compile(rb"(?:\s|#[^\n]*\n)*(\d{1,5})\s")
 
 
-Found = tuple[int, int, int, int, bool]
-"""Height and width as stored, EXIF orientation (0 if missing), bits per channel, and whether pixels can be transparent."""
-
-
 @dataclass(frozen=True, slots=True)
 class Header:
     """Properties of an encoded image, read from its first bytes.
 
     Attributes:
-        format: "jpeg", "png", "webp", "gif", "bmp", "tiff" or "ppm"; "npy" for an array [height, width] or
-            [height, width, channels].
+        format: "jpeg", "png", "webp", "gif", "bmp", "tiff", "ppm", "avif", "heic", "jxl" or "jp2"; "npy" for an array
+            [height, width] or [height, width, channels].
         height: Height in pixels after EXIF orientation, >= 1.
         width: Width in pixels after EXIF orientation, >= 1.
-        orientation: EXIF orientation, 1 to 8; 1 if it is missing or cannot be read.
+        orientation: EXIF orientation, 1 to 8; 1 if it is missing or cannot be read. AVIF and HEIC state it by irot and imir,
+            and JPEG XL in its own header; their EXIF blocks are not read, as these formats ask.
         bits: Bits per channel, such as 16; 8 for formats that pack several pixels into a byte or use a palette.
         has_alpha: Whether pixels of the image (the first one of several) can be transparent.
 
@@ -107,6 +114,9 @@ def _recognise(data: Payload) -> tuple[str, Callable[[Payload], Found]]:
     for signature, name, read in _FORMATS:
         if data[: len(signature)] == signature:
             return name, read
+    kind = kind_of(data)
+    if kind is not None and kind.name in _BOXED:
+        return kind.name, _BOXED[kind.name]
     raise HeaderError(not_image(data))
 
 
@@ -224,7 +234,10 @@ def _read_tiff(data: Payload) -> Found:
     is_thumbnail = tags.get(_REDUCED_TAG, 0) & 1 and _FURTHER_TAG in tags
     if _DNG_TAG in tags or is_thumbnail or data[8:10] == b"CR":
         # Its first directory is a thumbnail, which decoders would take for the photograph.
-        raise HeaderError(ByteKind("picture", "a camera raw file").reason)
+        head = bytes(data[:65_536])  # the texts of the first directory are stored near it
+        kinds = (kind for maker, kind in _RAW_KINDS.items() if maker in head)
+        kind = "DNG" if _DNG_TAG in tags else next(kinds, "TIFF")
+        raise HeaderError(ByteKind("picture", f"a camera raw file ({kind})").reason)
     if _WIDTH_TAG not in tags or _HEIGHT_TAG not in tags:
         raise HeaderError("tiff whose first directory gives no height and width")
     size, orientation = (tags[_HEIGHT_TAG], tags[_WIDTH_TAG]), _orientation(data, is_big=is_big)
@@ -320,6 +333,13 @@ _READERS: dict[str, Callable[[Payload], Found]] = {
     "tiff": _read_tiff,
     "npy": _read_npy,
     "ppm": _read_pnm,
+}
+# The formats that several first bytes may begin.
+_BOXED: dict[str, Callable[[Payload], Found]] = {
+    "avif": read_avif,
+    "heic": read_heic,
+    "jxl": read_jxl,
+    "jp2": read_jp2,
 }
 # First bytes, name and function of each format, in the order in which they are tried.
 _FORMATS = tuple((signature, name, _READERS[name]) for signature, name in SIGNATURES)

@@ -48,16 +48,19 @@ SIGNATURES = (
     (b"\x93NUMPY", "npy"),
     *((b"P%d" % digit, "ppm") for digit in range(1, 7)),
 )
-"""Pairs of first bytes and name of image formats. All RIFF files count as WebP here; its header is checked later."""
+"""Pairs of first bytes and name of image formats that have a fixed signature. All RIFF files count as WebP here; its header is
+checked later."""
 
 # ISO base media files begin with a box of brands; with mif1 and msf1 the further brands tell the format.
+_IMAGES = (
+    ("avif", rb"....ftyp(?:avi[fs]|(?:mif1|msf1|miaf)....(?:(?!hei|hev)....){0,8}?avi[fs])"),
+    ("heic", rb"....ftyp(?:hei[cxms]|hev[cxms]|(?:mif1|msf1|miaf)....(?:....){0,8}?(?:hei[cx]|hev[cx]))"),
+    ("jxl", rb"\x00\x00\x00\x0cJXL \r\n\x87\n|\xff\x0a"),
+    ("jp2", rb"\x00\x00\x00\x0cjP  \r\n\x87\n(?!.{8}mj)|\xff\x4f\xff\x51"),
+)  # fmt: skip
 _PICTURES = (
-    ("AVIF", rb"....ftyp(?:avi[fs]|(?:mif1|msf1|miaf)....(?:(?!hei|hev)....){0,8}?avi[fs])"),
-    ("HEIC", rb"....ftyp(?:hei[cxms]|hev[cxms]|(?:mif1|msf1|miaf)....(?:....){0,8}?(?:hei[cx]|hev[cx]))"),
     ("HEIF", rb"....ftyp(?:mif[12]|msf1|miaf|heif|jpe[gs]|avci|avcs)"),
-    ("a camera raw file (CR3)", rb"....ftypcrx "),
-    ("JPEG XL", rb"\x00\x00\x00\x0cJXL \r\n\x87\n|\xff\x0a"),
-    ("JPEG 2000", rb"\x00\x00\x00\x0cjP[ \x1a]{2}\r\n\x87\n|\xff\x4f\xff\x51"),
+    ("JPEG 2000 of an old kind", rb"\x00\x00\x00\x0cjP\x1a\x1a\r\n\x87\n"),
     ("JPEG-LS", rb"\xff\xd8\xff\xf7"),
     ("JPEG XR", rb"II\xbc"),
     ("an OS/2 bitmap array", rb"BA\x28\x00\x00\x00"),
@@ -75,10 +78,17 @@ _PICTURES = (
     ("PAM or PFM", rb"P7\n|P[Ff]\s"),
     ("XCF", rb"gimp xcf"),
     ("MNG or JNG", rb"\x8a[ME]NG\r\n\x1a\n|\x8bJNG\r\n\x1a\n"),
-    ("a camera raw file", rb"II\*\x00.{4}CR\x02\x00|II(?:U\x00|RO|RS)|MMOR|FUJIFILMCCD-RAW|FOVb|II\x1a\x00\x00\x00HEAP"),
+    ("a camera raw file (CR2)", rb"II\*\x00.{4}CR\x02\x00"),
+    ("a camera raw file (CR3)", rb"....ftypcrx "),
+    ("a camera raw file (CRW)", rb"II\x1a\x00\x00\x00HEAP"),
+    ("a camera raw file (ORF)", rb"II(?:RO|RS)|MMOR"),
+    ("a camera raw file (RAF)", rb"FUJIFILMCCD-RAW"),
+    ("a camera raw file (RW2)", rb"IIU\x00"),
+    ("a camera raw file (X3F)", rb"FOVb"),
 )  # fmt: skip
 # Containers of video, which may be named like images.
 _VIDEOS = (
+    ("Motion JPEG 2000", rb"\x00\x00\x00\x0cjP  \r\n\x87\n.{8}mj"),
     ("MP4 or MOV", rb"....ftyp|[\x00-\x1f]...(?:moov|mdat|wide|free|skip)"),
     ("Matroska or WebM", rb"\x1aE\xdf\xa3"),
     ("AVI", rb"RIFF....AVI "),
@@ -100,8 +110,9 @@ _OTHERS = (
     ("a ZIP archive", "unpack it", rb"PK\x03\x04"),
     ("a tar archive", "unpack it, or open it as a dataset", rb".{257}ustar"),
 )  # fmt: skip
-# Pictures first: HEIC and AVIF begin like MP4.
+# Images first: HEIC and AVIF begin like MP4.
 _KINDS = (
+    *((re.compile(form, re.DOTALL), ByteKind("image", name)) for name, form in _IMAGES),
     *((re.compile(form, re.DOTALL), ByteKind("picture", name)) for name, form in _PICTURES),
     *((re.compile(form, re.DOTALL), ByteKind("video", name)) for name, form in _VIDEOS),
     *((re.compile(form, re.DOTALL), ByteKind("other", name, do)) for name, do, form in _OTHERS),

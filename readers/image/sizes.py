@@ -22,7 +22,7 @@ from readers.video.progress import terminal_bar
 Sizes = NDArray[np.uint32]
 Progress = Callable[[int, int], None]
 
-VERSION = 2
+VERSION = 3
 """Version of the stored sizes; it grows when an image may get another size than before."""
 _STORED_FROM = 4096
 """Number of headers from which their sizes are stored: fewer are read in little time."""

@@ -19,7 +19,7 @@ _PACKAGES = ("dali_pipes", "gpu_aug", "readers")
 # Libraries that decode, draw, compute pixels or transport results. OpenCV is checked by its module: several packages contain it.
 _LIBRARIES = (
     *("numpy", "torch", "ray", "albumentations", "av", "imagecodecs", "kornia", "numba", "pillow"),
-    *("pycocotools", "tifffile", "torchvision"),
+    *("pillow-heif", "pycocotools", "tifffile", "torchvision"),
 )
 _CODE_ADVICE = (
     "install the same on all machines, or send the code with "
