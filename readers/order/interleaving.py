@@ -158,9 +158,12 @@ class Interleaving:
         ranks[by_group] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.stack([groups, before_page + ranks, before_epoch])
 
-    def count(self, num_epochs: int) -> NDArray[np.int64]:
-        """Return how often each of the d groups comes in the first `num_epochs` epochs of the sequence, int64 [d]."""
-        return self._proportions.count(num_epochs * self.length)
+    def count(self, epoch: int, position: int = 0) -> NDArray[np.int64]:
+        """Return how often each of the d groups comes in the sequence before a position of an epoch, int64 [d]."""
+        first = position - position % self.stretch  # no slot leaves its stretch
+        counts = self._proportions.count((epoch - self.first_epoch) * self.length + first)
+        rest = self.locate(epoch, np.arange(first, position))[0]
+        return counts + np.bincount(rest, minlength=len(self.weights))
 
     @property
     def _page_size(self) -> int:
@@ -202,7 +205,7 @@ class Phases:
             phase = Interleaving(length, seed, own, shuffled, epoch)
             self._phases.append((phase, present, before.copy()))
             if number + 1 < len(weights):
-                before[present] += phase.count(weights[number + 1][0] - epoch)
+                before[present] += phase.count(weights[number + 1][0])
 
     def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the group at each position of an epoch, and how often that group came before, counted from epoch 0.
@@ -210,11 +213,71 @@ class Phases:
         Returns:
             int64 [3, n], as `Interleaving.locate` returns it.
         """
-        number = bisect_right(self._first_epochs, epoch) - 1
-        phase, present, before = self._phases[number]
+        phase, present, before = self._phase_of(epoch)
         located = phase.locate(epoch, positions)
         groups = present[located[0]]
         return np.stack([groups, located[1] + before[groups], located[2] + before[groups]])
+
+    def count(self, epoch: int, position: int = 0) -> NDArray[np.int64]:
+        """Return how often each of the d groups comes before a position of an epoch, int64 [d]."""
+        phase, present, before = self._phase_of(epoch)
+        counts = before.copy()
+        counts[present] += phase.count(epoch, position)
+        return counts
+
+    def _phase_of(self, epoch: int) -> tuple[Interleaving, NDArray[np.int64], NDArray[np.int64]]:
+        """Return the phase of an epoch, the groups that it has, and how often each group came before the phase."""
+        return self._phases[bisect_right(self._first_epochs, epoch) - 1]
+
+
+class ChangedSequence:
+    """The sequence of groups of a run whose weights were changed at some positions.
+
+    From a change on, the group at each position is the one that the new weights have at this position, and every group
+    continues at the count that it had before the change. So no sample of a group is repeated or left out.
+
+    Args:
+        first: The sequence until the first change.
+        changes: For each change, ascending, the epoch and the position from which a sequence holds, and this sequence.
+    """
+
+    def __init__(
+        self,
+        first: Interleaving | Phases,
+        changes: Sequence[tuple[int, int, Interleaving | Phases]],
+    ) -> None:
+        nothing = np.zeros_like(first.count(0))
+        # Of each part: its start, its sequence, what is added to the counts, and the counts at the start of that epoch.
+        self._parts = [((0, 0), first, nothing, nothing)]
+        for epoch, position, sequence in changes:
+            shift = self._count(epoch, position) - sequence.count(epoch, position)
+            self._parts.append(((epoch, position), sequence, shift, self._count(epoch, 0)))
+
+    def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the group at each position of an epoch, and how often that group came before, counted from epoch 0.
+
+        Returns:
+            int64 [3, n], as `Interleaving.locate` returns it.
+        """
+        located = np.empty((3, len(positions)), np.int64)
+        for start, sequence, shift, at_epoch in self._parts[self._number(epoch, 0) :]:
+            if start[0] > epoch:
+                break
+            begins_here = start[0] == epoch
+            rows = positions >= start[1] * begins_here  # the next parts overwrite their rows
+            groups, counts, before = sequence.locate(epoch, positions[rows])
+            before = at_epoch[groups] if begins_here else before + shift[groups]
+            located[:, rows] = groups, counts + shift[groups], before
+        return located
+
+    def _count(self, epoch: int, position: int) -> NDArray[np.int64]:
+        """Return how often each group came before a position, int64 [d]."""
+        _, sequence, shift, _ = self._parts[self._number(epoch, position)]
+        return sequence.count(epoch, position) + shift
+
+    def _number(self, epoch: int, position: int) -> int:
+        """Return the number of the part to which a position belongs."""
+        return bisect_right(self._parts, (epoch, position), key=lambda part: part[0]) - 1
 
 
 @lru_cache(maxsize=8)

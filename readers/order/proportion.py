@@ -3,17 +3,35 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.describe import few_of
 from readers.labels.label_vector import LabelShape, described
-from readers.order.interleaving import Interleaving, Phases
+from readers.order.interleaving import ChangedSequence, Interleaving, Phases
 from readers.order.permutation import make_keys, mix_numbers, permute
 from readers.order.shuffle import Order, checked_positions
 from readers.sample import SelectionError
+
+EpochWeights = tuple[tuple[int, tuple[float, ...]], ...]
+"""Pairs of the epoch from which weights hold, ascending, and the weight of each group; 0 leaves a group out."""
+
+
+class WeightChange(NamedTuple):
+    """Weights, and the position in a run from which they hold.
+
+    Attributes:
+        epoch: The epoch, counted from 0.
+        position: The position in this epoch.
+        weights: The weights of all epochs; those of earlier epochs have no effect.
+    """
+
+    epoch: int
+    position: int
+    weights: EpochWeights
+
 
 _INNER = 7  # purpose of the keys, so that other uses of a seed get others
 _LARGEST_RATIO = 1_000_000  # of weights, whose shares are exact to 9 digits
@@ -41,6 +59,8 @@ class ProportionalOrder:
         shuffled: False if the shuffle is "none".
         later: Pairs of the epoch from which other weights hold, ascending, and these weights. A group with weight 0 is
             left out until it has another weight.
+        changes: Changes of the weights in a run, ascending. From a change on, each group continues with its next sample;
+            see `ChangedSequence`.
     """
 
     length: int
@@ -50,16 +70,15 @@ class ProportionalOrder:
     members: NDArray[Any] | None = None
     orders: tuple[Order, ...] = ()
     shuffled: bool = True
-    later: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    later: EpochWeights = ()
+    changes: tuple[WeightChange, ...] = ()
     _starts: NDArray[np.int64] = field(init=False, repr=False)
-    _groups: Interleaving | Phases = field(init=False, repr=False)
+    _groups: Interleaving | Phases | ChangedSequence = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        groups: Interleaving | Phases = (
-            Phases(self.length, self.seed, ((0, self.weights), *self.later), shuffled=self.shuffled)
-            if self.later
-            else Interleaving(self.length, self.seed, self.weights, self.shuffled)
-        )
+        first = self._sequence(((0, self.weights), *self.later))
+        changes = [(*change[:2], self._sequence(change.weights)) for change in self.changes]
+        groups = ChangedSequence(first, changes) if changes else first
         object.__setattr__(self, "_groups", groups)
         object.__setattr__(self, "_starts", np.cumsum(self.sizes) - self.sizes)
 
@@ -89,6 +108,11 @@ class ProportionalOrder:
         numbers = self._starts[groups] + self._inner(groups, cycles, turns)
         indices = numbers if self.members is None else self.members[numbers].astype(np.int64)
         return indices, cycles - before // self.sizes[groups]
+
+    def _sequence(self, weights: EpochWeights) -> Interleaving | Phases:
+        if len(weights) > 1:
+            return Phases(self.length, self.seed, weights, shuffled=self.shuffled)
+        return Interleaving(self.length, self.seed, weights[0][1], self.shuffled)
 
     def _inner(
         self, groups: NDArray[np.int64], cycles: NDArray[np.int64], turns: NDArray[np.int64]
