@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from readers.describe import few_of
 from readers.labels.label_vector import LabelShape, described
-from readers.order.interleaving import ChangedSequence, Interleaving, Phases
+from readers.order.interleaving import Interleaving, Phases
 from readers.order.permutation import make_keys, mix_numbers, permute
 from readers.order.shuffle import Order, checked_positions
 from readers.sample import SelectionError
@@ -60,7 +60,7 @@ class ProportionalOrder:
         later: Pairs of the epoch from which other weights hold, ascending, and these weights. A group with weight 0 is
             left out until it has another weight.
         changes: Changes of the weights in a run, ascending. From a change on, each group continues with its next sample;
-            see `ChangedSequence`.
+            see `Phases`.
     """
 
     length: int
@@ -73,12 +73,13 @@ class ProportionalOrder:
     later: EpochWeights = ()
     changes: tuple[WeightChange, ...] = ()
     _starts: NDArray[np.int64] = field(init=False, repr=False)
-    _groups: Interleaving | Phases | ChangedSequence = field(init=False, repr=False)
+    _groups: Interleaving | Phases = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        first = self._sequence(((0, self.weights), *self.later))
-        changes = [(*change[:2], self._sequence(change.weights)) for change in self.changes]
-        groups = ChangedSequence(first, changes) if changes else first
+        first = WeightChange(0, 0, ((0, self.weights), *self.later))
+        groups = _phases_of(
+            [(*change[:2], self._sequence(change.weights)) for change in (first, *self.changes)]
+        )
         object.__setattr__(self, "_groups", groups)
         object.__setattr__(self, "_starts", np.cumsum(self.sizes) - self.sizes)
 
@@ -110,9 +111,13 @@ class ProportionalOrder:
         return indices, cycles - before // self.sizes[groups]
 
     def _sequence(self, weights: EpochWeights) -> Interleaving | Phases:
-        if len(weights) > 1:
-            return Phases(self.length, self.seed, weights, shuffled=self.shuffled)
-        return Interleaving(self.length, self.seed, weights[0][1], self.shuffled)
+        """Return the sequence of groups whose weights change with epochs only."""
+        return _phases_of(
+            [
+                (epoch, 0, Interleaving(self.length, self.seed, shares, self.shuffled, epoch))
+                for epoch, shares in weights
+            ]
+        )
 
     def _inner(
         self, groups: NDArray[np.int64], cycles: NDArray[np.int64], turns: NDArray[np.int64]
@@ -134,6 +139,12 @@ class ProportionalOrder:
             rows = (groups == group) & (cycles == cycle)
             found[rows] = self.orders[group].indices(cycle, turns[rows])
         return found
+
+
+def _phases_of(
+    phases: list[tuple[int, int, Interleaving | Phases]],
+) -> Interleaving | Phases:
+    return Phases(phases) if len(phases) > 1 else phases[0][2]
 
 
 def seed_of_group(seed: int, group: int) -> int:
