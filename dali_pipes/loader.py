@@ -22,7 +22,7 @@ from dali_pipes.arguments.recipe import (
     require_evaluation_options,
     warn_of_training,
 )
-from dali_pipes.arguments.setup import make_setup
+from dali_pipes.arguments.setup import Setup, make_setup
 from dali_pipes.arguments.values import require_epoch, require_one_of
 from dali_pipes.batch import Batch
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
@@ -39,6 +39,7 @@ from dali_pipes.runs.audit import Audit, Tally
 from dali_pipes.runs.bad_samples import BadRecord, Ledger, Policy
 from dali_pipes.runs.replay import replay
 from dali_pipes.runs.replay_result import Replay
+from dali_pipes.runs.weight_history import continued, history_of, saved_history, setup_of_state
 from dali_pipes.stages.assemble import batch_of, no_batch
 from dali_pipes.stages.endings import LOOPS
 from dali_pipes.stages.loops import Loops
@@ -456,6 +457,8 @@ class Loader:
         }
         if isinstance(self.steps, BucketSteps):
             state["buckets"] = list(self.steps.consumed_of_each(consumed))
+        if history_of(self._setup):
+            state["weights"] = saved_history(self._setup)
         if isinstance(self.steps, StreamSteps):
             state["stream"] = self.steps.state(self._epochs.epoch, total(consumed))
         return cast(LoaderState, state)
@@ -464,13 +467,17 @@ class Loader:
         """Make the next loop continue at a saved state, on any number of ranks.
 
         If the epoch has fewer samples left than one step of this loader takes, the next epoch follows. To change the
-        recipe on purpose, put its fingerprint into the state: ``{**state, "recipe": recipe.fingerprint}``.
+        recipe on purpose, put its fingerprint into the state: ``{**state, "recipe": recipe.fingerprint}``. If the dataset
+        is a mixture that had other weights when the state was saved, a warning names both: the new weights hold from the
+        state's position on, and each dataset of the mixture continues with its next sample.
 
         Raises:
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.
         """
         lengths = self.steps.order.lengths if isinstance(self.steps, BucketSteps) else ()
-        epoch, consumed = check_state(state, self.state_dict(), lengths)
+        saved = setup_of_state(self._setup, state)
+        epoch, consumed = check_state(state, {**self.state_dict(), **identity_of(saved)}, lengths)
+        self._use(continued(saved, self._setup, epoch, total(consumed)))
         self._audit.attempts.latest = state.get("attempt", "")
         over = isinstance(self.steps, StreamSteps) and self.steps.load(state)
         if self.steps.num_steps(consumed) > 0 and not over:
@@ -542,6 +549,17 @@ class Loader:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _use(self, setup: Setup) -> None:
+        """Make further loops with a setup that differs in the weights that the order has had."""
+        if history_of(setup) == history_of(self._setup):
+            return
+        if self._epochs.running_loop() is None:  # a running loop uses its production to the end
+            self._production.close()
+        self._setup, self._production = setup, Production(setup, self.steps)
+        # New loops, because a running loop returns its helper processes, which have the old order, to its own production.
+        self._loops = replace(self._loops, setup=setup, production=self._production)
+        vars(self).pop("_identity", None)  # a cached property
 
     @cached_property
     def _identity(self) -> RunIdentity:

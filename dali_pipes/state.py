@@ -1,6 +1,7 @@
 """Make and check the state of a run: a small dictionary that belongs to one dataset, recipe and seed."""
 
 import hashlib
+import json
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,14 +70,17 @@ class RunIdentity(TypedDict):
 class LoaderState(RunIdentity):
     """Everything that a run needs to resume, on any number of ranks and with any batch size.
 
-    It has less than 2 kB of JSON plus one number per bucket, whatever the size of the run, the dataset or the recipe.
-    States of earlier versions without `order`, `about` and `attempt` can be loaded.
+    It has less than 2 kB of JSON plus one number per bucket, whatever the size of the run, the dataset or the recipe. The
+    state of a mixture with weights also has one number per dataset, and as many for each change of the weights. States of
+    earlier versions without `order`, `about`, `attempt` and `weights` can be loaded.
 
     Attributes:
         epoch: The epoch, counted from 0.
         consumed: Count of the positions of the epoch's order that all ranks together have received.
         buckets: If samples are in buckets: for each bucket, the count of its positions that all ranks together have
             received, in the order of the buckets' sizes.
+        weights: If the dataset is a mixture with weights: all weights that the run has had, as lists of the epoch, the
+            position in it, and the weights by epoch; see `readers.order.proportion.WeightChange`.
         about: Descriptions of dataset and recipe, to explain a difference; not compared.
         stream: Where reading resumes in a stream; see `StreamSteps.state`.
         attempt: Name of the attempt of the run that saved the state, for the audit; "" if no attempt has started. Not
@@ -92,6 +96,7 @@ class LoaderState(RunIdentity):
     epoch: int
     consumed: int
     buckets: NotRequired[list[int]]
+    weights: NotRequired[list[Any]]
     about: NotRequired[About]
     stream: NotRequired[dict[str, Any]]
     attempt: NotRequired[str]
@@ -117,6 +122,9 @@ def order_check(order: AnyOrder) -> str:
     digest = hashlib.sha256()
     for array in order.places(0, positions):
         digest.update(np.asarray(array, np.int64).astype("<i8").tobytes())
+    if changes := getattr(order, "changes", ()):
+        # Epoch 0 does not show later changes. Versions that do not know them refuse the state, instead of ignoring them.
+        digest.update(json.dumps(changes).encode())
     return digest.hexdigest()[:16]
 
 
@@ -218,7 +226,12 @@ def _shown(value: Any) -> str:
 
 def _describe_difference(name: str, state: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     theirs, ours = state[name], own[name]
-    if name == "order":
+    if name == "dataset" and "weights" in own and "weights" not in state:
+        words = (
+            "the state was saved without the weights of its mixture, by an earlier version: to change them, load it with the "
+            "weights that it was saved with, and save it again"
+        )
+    elif name == "order":
         words = "they follow from length, seed, shuffle with its blocks, weights of a mixture, and version"
     else:
         words = explain_difference(name, state.get("about"), own["about"])

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dali_pipes.arguments.choose import Choice
 from dali_pipes.arguments.setup import Setup
 from dali_pipes.monitoring.stats import on_ray
+from dali_pipes.runs.weight_history import describe_history, history_of
 from dali_pipes.samples.targets import KINDS
 from dali_pipes.stages.canvas_memory import View
 from dali_pipes.state import describe_dataset, shown_sizes, steps_of
@@ -155,6 +156,8 @@ def _order(setup: Setup, steps: AnySteps) -> Iterator[str]:
         f"rank {steps.rank} of {steps.world_size}, last batch: {steps.last_batch}"
         + (f", which leaves {steps.left_out} out" if steps.left_out else "")
     )
+    if len(history_of(setup)) > 1:
+        yield f"weights: {describe_history(setup)}"
 
 
 def _decoding(setup: Setup) -> str:

@@ -15,8 +15,9 @@ import torch
 
 from dali_pipes.errors import LoaderError
 
-# Slots begin at page boundaries, so that two processes never write to the same page.
-_PAGE_BYTES = 4096
+# Slots begin at page boundaries, so that two processes never write to the same page. 64 kB is the largest usual page, of
+# some Linux kernels for ARM; with pages of 4 kB the difference is reserved once per view.
+_PAGE_BYTES = 65_536
 # Metadata may have any length. A terabyte per slot costs nothing: only written pages take memory.
 _METADATA_BYTES = 1 << 40
 # Arrays begin at cache lines, as NumPy's own do.

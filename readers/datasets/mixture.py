@@ -1,5 +1,6 @@
 """Join several datasets into one, with or without weights."""
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from readers.datasets.origin import Origin, origin_of, sources_of
 from readers.fingerprint import fingerprint_of
 from readers.labels.label_vector import LabelShape, described, label_shape_of
 from readers.order.proportion import (
+    EpochWeights,
     ProportionalOrder,
     checked_length,
     checked_shares,
@@ -119,6 +121,11 @@ class Mixture(IndexedDataset):
         """The smallest block size of the datasets; in a mixture with weights, each dataset is shuffled with its own size."""
         return min(map(_block_size, self.datasets))
 
+    @property
+    def epoch_weights(self) -> EpochWeights:
+        """Pairs of an epoch and the weights from that epoch on, beginning with epoch 0; empty without weights."""
+        return ((0, self.weights), *self.later_weights) if self.weights else ()
+
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """Return one number for every sample, int64 [len]; see `IndexedDataset.column`.
 
@@ -191,7 +198,7 @@ class Mixture(IndexedDataset):
         if not self.weights:
             return super().order(seed=seed, shuffle=shuffle, shuffle_window=shuffle_window)
         orders: list[Order] = []
-        phases = [self.weights, *(weights for _, weights in self.later_weights)]
+        phases = [weights for _, weights in self.epoch_weights]
         if shuffle == "block":
             orders = [
                 make_order(
@@ -273,6 +280,25 @@ def mix(
         (0.7, 0.3)
     """
     return Mixture(datasets, weights, length=length, names=names, labels=labels)
+
+
+def with_epoch_weights(mixture: Mixture, epoch_weights: EpochWeights) -> Mixture:
+    """Return a mixture of the same datasets, of the same length, with other weights.
+
+    Args:
+        mixture: A mixture with weights.
+        epoch_weights: `Mixture.epoch_weights` of another mixture. They are taken without a change, because scaling them
+            again to the sum 1 can change a last digit, and with it the fingerprint.
+
+    Raises:
+        SelectionError: The epochs or the weights are not allowed.
+    """
+    _checked_weights(dict(epoch_weights), len(mixture.datasets))
+    other = copy.copy(mixture)
+    vars(other).pop("fingerprint", None)  # a cached property
+    (_, other.weights), *later = epoch_weights
+    other.later_weights = tuple(later)
+    return other
 
 
 def _checked_weights(weights: Any, count: int) -> list[tuple[int, tuple[float, ...]]]:

@@ -103,7 +103,7 @@ class Interleaving:
     Attributes:
         length: Number of positions in an epoch.
         seed: Seed of the shuffle, >= 0.
-        weights: Weight of each group, > 0.
+        weights: Weight of each of the d groups; 0 leaves a group out.
         shuffled: Whether groups are shuffled among `stretch` neighbouring positions.
         first_epoch: The epoch with which the sequence begins.
     """
@@ -113,15 +113,18 @@ class Interleaving:
     weights: tuple[float, ...]
     shuffled: bool
     first_epoch: int = 0
+    _present: NDArray[np.int64] = field(init=False, repr=False)
     _proportions: Proportions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_proportions", Proportions(self.weights))
+        object.__setattr__(self, "_present", np.flatnonzero(self.weights))
+        own = Proportions([weight for weight in self.weights if weight])
+        object.__setattr__(self, "_proportions", own)
 
     @property
     def stretch(self) -> int:
         """Number of neighbouring positions among which the groups are shuffled, a power of 2."""
-        return max(64, 2 << (len(self.weights) - 1).bit_length())
+        return max(64, 2 << (len(self._present) - 1).bit_length())
 
     def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the group at each position of an epoch, and how often that group came before.
@@ -152,15 +155,21 @@ class Interleaving:
         groups, (before_page, before_epoch) = self._proportions.locate(
             slots, (since + first, since)
         )
+        groups = self._present[groups]
         by_group = np.argsort(groups, kind="stable")
         sizes = np.bincount(groups, minlength=len(self.weights))
         ranks = np.empty_like(groups)
         ranks[by_group] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.stack([groups, before_page + ranks, before_epoch])
 
-    def count(self, num_epochs: int) -> NDArray[np.int64]:
-        """Return how often each of the d groups comes in the first `num_epochs` epochs of the sequence, int64 [d]."""
-        return self._proportions.count(num_epochs * self.length)
+    def count(self, epoch: int, position: int = 0) -> NDArray[np.int64]:
+        """Return how often each of the d groups comes in the sequence before a position of an epoch, int64 [d]."""
+        first = position - position % self.stretch  # no slot leaves its stretch
+        rest = self.locate(epoch, np.arange(first, position))[0]
+        counts = np.bincount(rest, minlength=len(self.weights))
+        slots = (epoch - self.first_epoch) * self.length + first
+        counts[self._present] += self._proportions.count(slots)
+        return counts
 
     @property
     def _page_size(self) -> int:
@@ -176,33 +185,23 @@ class Interleaving:
 
 
 class Phases:
-    """The sequence of groups over all epochs if weights change: one `Interleaving` for each phase, a range of epochs.
+    """The sequence of groups over all epochs if weights change: one sequence for each phase.
+
+    The group at each position is the one that the sequence of its phase has there, and every group continues at the count
+    that it had before the phase. So no sample of a group is repeated or left out.
 
     Args:
-        length: Number of positions in an epoch.
-        seed: Seed of the shuffle, >= 0.
-        weights: For each phase its first epoch, ascending from 0, and the weight of each group; 0 leaves a group out.
-        shuffled: Whether groups are shuffled among neighbouring positions; see `Interleaving`.
+        phases: For each phase, ascending, the epoch and the position with which it begins, and its sequence. The first one
+            begins with epoch 0, position 0.
     """
 
-    def __init__(
-        self,
-        length: int,
-        seed: int,
-        weights: Sequence[tuple[int, tuple[float, ...]]],
-        *,
-        shuffled: bool,
-    ) -> None:
-        self._first_epochs = [epoch for epoch, _ in weights]
-        self._phases: list[tuple[Interleaving, NDArray[np.int64], NDArray[np.int64]]] = []
-        before = np.zeros(len(weights[0][1]), np.int64)
-        for number, (epoch, shares) in enumerate(weights):
-            present = np.flatnonzero(np.array(shares) > 0)
-            own = tuple(shares[group] for group in present.tolist())
-            phase = Interleaving(length, seed, own, shuffled, epoch)
-            self._phases.append((phase, present, before.copy()))
-            if number + 1 < len(weights):
-                before[present] += phase.count(weights[number + 1][0] - epoch)
+    def __init__(self, phases: "Sequence[tuple[int, int, Interleaving | Phases]]") -> None:
+        nothing = np.zeros_like(phases[0][2].count(0))
+        # Of each phase: its start, its sequence, what is added to the counts, and the counts at the start of that epoch.
+        self._phases = [((0, 0), phases[0][2], nothing, nothing)]
+        for epoch, position, sequence in phases[1:]:
+            shift = self.count(epoch, position) - sequence.count(epoch, position)
+            self._phases.append(((epoch, position), sequence, shift, self.count(epoch, 0)))
 
     def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the group at each position of an epoch, and how often that group came before, counted from epoch 0.
@@ -210,11 +209,25 @@ class Phases:
         Returns:
             int64 [3, n], as `Interleaving.locate` returns it.
         """
-        number = bisect_right(self._first_epochs, epoch) - 1
-        phase, present, before = self._phases[number]
-        located = phase.locate(epoch, positions)
-        groups = present[located[0]]
-        return np.stack([groups, located[1] + before[groups], located[2] + before[groups]])
+        located = np.empty((3, len(positions)), np.int64)
+        for start, sequence, shift, at_epoch in self._phases[self._number(epoch, 0) :]:
+            if start[0] > epoch:
+                break
+            begins_here = start[0] == epoch
+            rows = positions >= start[1] * begins_here  # the next phases overwrite their rows
+            groups, counts, before = sequence.locate(epoch, positions[rows])
+            before = at_epoch[groups] if begins_here else before + shift[groups]
+            located[:, rows] = groups, counts + shift[groups], before
+        return located
+
+    def count(self, epoch: int, position: int = 0) -> NDArray[np.int64]:
+        """Return how often each of the d groups comes before a position of an epoch, int64 [d]."""
+        _, sequence, shift, _ = self._phases[self._number(epoch, position)]
+        return sequence.count(epoch, position) + shift
+
+    def _number(self, epoch: int, position: int) -> int:
+        """Return the number of the phase to which a position belongs."""
+        return bisect_right(self._phases, (epoch, position), key=lambda phase: phase[0]) - 1
 
 
 @lru_cache(maxsize=8)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,24 @@ from readers.order.interleaving import Interleaving, Phases
 from readers.order.permutation import make_keys, mix_numbers, permute
 from readers.order.shuffle import Order, checked_positions
 from readers.sample import SelectionError
+
+EpochWeights = tuple[tuple[int, tuple[float, ...]], ...]
+"""Pairs of the epoch from which weights hold, ascending, and the weight of each group; 0 leaves a group out."""
+
+
+class WeightChange(NamedTuple):
+    """Weights, and the position in a run from which they hold.
+
+    Attributes:
+        epoch: The epoch, counted from 0.
+        position: The position in this epoch.
+        weights: The weights of all epochs; those of earlier epochs have no effect.
+    """
+
+    epoch: int
+    position: int
+    weights: EpochWeights
+
 
 _INNER = 7  # purpose of the keys, so that other uses of a seed get others
 _LARGEST_RATIO = 1_000_000  # of weights, whose shares are exact to 9 digits
@@ -41,6 +59,8 @@ class ProportionalOrder:
         shuffled: False if the shuffle is "none".
         later: Pairs of the epoch from which other weights hold, ascending, and these weights. A group with weight 0 is
             left out until it has another weight.
+        changes: Changes of the weights in a run, ascending. From a change on, each group continues with its next sample;
+            see `Phases`.
     """
 
     length: int
@@ -50,15 +70,15 @@ class ProportionalOrder:
     members: NDArray[Any] | None = None
     orders: tuple[Order, ...] = ()
     shuffled: bool = True
-    later: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    later: EpochWeights = ()
+    changes: tuple[WeightChange, ...] = ()
     _starts: NDArray[np.int64] = field(init=False, repr=False)
     _groups: Interleaving | Phases = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        groups: Interleaving | Phases = (
-            Phases(self.length, self.seed, ((0, self.weights), *self.later), shuffled=self.shuffled)
-            if self.later
-            else Interleaving(self.length, self.seed, self.weights, self.shuffled)
+        first = WeightChange(0, 0, ((0, self.weights), *self.later))
+        groups = _phases_of(
+            [(*change[:2], self._sequence(change.weights)) for change in (first, *self.changes)]
         )
         object.__setattr__(self, "_groups", groups)
         object.__setattr__(self, "_starts", np.cumsum(self.sizes) - self.sizes)
@@ -90,6 +110,15 @@ class ProportionalOrder:
         indices = numbers if self.members is None else self.members[numbers].astype(np.int64)
         return indices, cycles - before // self.sizes[groups]
 
+    def _sequence(self, weights: EpochWeights) -> Interleaving | Phases:
+        """Return the sequence of groups whose weights change with epochs only."""
+        return _phases_of(
+            [
+                (epoch, 0, Interleaving(self.length, self.seed, shares, self.shuffled, epoch))
+                for epoch, shares in weights
+            ]
+        )
+
     def _inner(
         self, groups: NDArray[np.int64], cycles: NDArray[np.int64], turns: NDArray[np.int64]
     ) -> NDArray[np.int64]:
@@ -110,6 +139,12 @@ class ProportionalOrder:
             rows = (groups == group) & (cycles == cycle)
             found[rows] = self.orders[group].indices(cycle, turns[rows])
         return found
+
+
+def _phases_of(
+    phases: list[tuple[int, int, Interleaving | Phases]],
+) -> Interleaving | Phases:
+    return Phases(phases) if len(phases) > 1 else phases[0][2]
 
 
 def seed_of_group(seed: int, group: int) -> int:

@@ -3,8 +3,10 @@
 Neither library is imported: classes are recognised by the names of their modules, settings by their attributes.
 """
 
+import dis
 from collections.abc import Callable
 from math import exp
+from types import CodeType
 from typing import Any
 
 import torch
@@ -45,11 +47,20 @@ def _makes_rgb(function: Any) -> bool:
 
     This is judged by its compiled code; it is not called.
     """
-    code, usual = getattr(function, "__code__", None), _convert.__code__
-    if code is None or (code.co_code, code.co_names) != (usual.co_code, usual.co_names):
-        return False
-    index = usual.co_consts.index("RGB")
-    return bool(code.co_consts[index : index + 1] == ("RGB",))
+    code = getattr(function, "__code__", None)
+    return code is not None and _instructions(code) == _instructions(_convert.__code__)
+
+
+def _instructions(code: CodeType) -> list[tuple[str, Any]]:
+    """Return the instructions of a function, with names and constants instead of their numbers.
+
+    From Python 3.14 on, the number of a constant depends on whether the function has a docstring.
+    """
+    by_value = {*dis.hasconst, *dis.hasname}
+    return [
+        (one.opname, one.argval if one.opcode in by_value else one.arg)
+        for one in dis.get_instructions(code)
+    ]
 
 
 def _convert(image: Any) -> Any:

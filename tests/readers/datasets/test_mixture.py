@@ -576,8 +576,10 @@ def test_substitutes_have_the_weights(small: SmallDataset) -> None:
 
 
 def test_another_mixture_is_refused(small: SmallDataset, tiny: SmallDataset) -> None:
-    """A state does not fit other weights, another selection or other data."""
-    states = {name: load(make(small, tiny), **options) for name, (make, options) in RUNS.items()}
+    """A state does not fit another shuffle, another selection or other data."""
+    # Left out: it differs from "mixture" in the weights only, which may change.
+    kinds = {name: run for name, run in RUNS.items() if name != "weights by epoch"}
+    states = {name: load(make(small, tiny), **options) for name, (make, options) in kinds.items()}
     for one, other in itertools.permutations(states, 2):
         with pytest.raises(StateMismatchError, match="the state belongs to another run"):
             states[other].load_state_dict(states[one].state_dict())
