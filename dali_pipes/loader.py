@@ -464,7 +464,7 @@ class Loader:
         """Make the next loop continue at a saved state, on any number of ranks.
 
         If the epoch has fewer samples left than one step of this loader takes, the next epoch follows. To change the
-        recipe on purpose, put its fingerprint into the state: ``{**state, "recipe": recipe.fingerprint}``.
+        recipe on purpose, put its fingerprint into the state: ``{**state, "recipe": loader.state_dict()["recipe"]}``.
 
         Raises:
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.

@@ -72,18 +72,27 @@ def clip(boxes: Boxes, size: Size) -> Boxes:
     return np.clip(boxes, 0, _extent(size))
 
 
-def keep(boxes: Boxes, params: BoxParams, size: Size) -> tuple[Boxes, NDArray[np.bool_]]:
+def keep(
+    boxes: Boxes, params: BoxParams, size: Size, tight: Boxes | None = None
+) -> tuple[Boxes, NDArray[np.bool_]]:
     """Clip boxes, and decide which of them are kept.
 
+    Args:
+        boxes: The moved boxes, whose visible share is compared with ``min_visibility``.
+        params: Limits.
+        size: Height and width of the image.
+        tight: Boxes that take the place of the clipped ones, and whose sizes and areas are compared with the other limits.
+
     Returns:
-        All boxes, clipped, and a mask of those to keep, bool [N].
+        All boxes, clipped, or ``tight``, and a mask of those to keep, bool [N].
     """
     clipped = clip(boxes, size)
-    before, after = areas(boxes), areas(clipped)
-    width, height = (clipped[:, 2:] - clipped[:, :2]).T
+    visible = areas(clipped) >= (params.min_visibility - _TINY) * areas(boxes)
+    clipped = clipped if tight is None else tight
+    after, (width, height) = areas(clipped), (clipped[:, 2:] - clipped[:, :2]).T
     kept = (
-        (after >= params.min_area - _TINY)
-        & (after >= (params.min_visibility - _TINY) * before)
+        visible
+        & (after >= params.min_area - _TINY)
         & (width >= params.min_width - _TINY)
         & (height >= params.min_height - _TINY)
     )

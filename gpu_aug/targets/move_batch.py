@@ -1,6 +1,8 @@
 """Moving the boxes, keypoints and masks of a batch by a recipe's draws; all engines share it."""
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,8 @@ from gpu_aug.ops.mix import CutMix, Mixing, MixUp, Mosaic
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets import boxes as box_math
+from gpu_aug.targets import masks as mask_math
+from gpu_aug.targets.flip_pairs import is_permutation
 from gpu_aug.targets.mixed import mix
 from gpu_aug.targets.move_one import Moved, move, moves_targets
 from gpu_aug.targets.targets import KINDS, BoxParams, KeypointParams, Targets
@@ -23,7 +27,13 @@ from gpu_aug.targets.targets import KINDS, BoxParams, KeypointParams, Targets
 _USUAL_BOXES, _USUAL_KEYPOINTS = BoxParams(), KeypointParams()
 
 
-def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list[Targets]:
+def move_batch(
+    recipe: Recipe,
+    draws: Draws,
+    targets: Sequence[Targets],
+    *,
+    separate_masks: Sequence[bool] | None = None,
+) -> list[Targets]:
     """Return the targets of the images that ``recipe`` makes with ``draws``.
 
     All operations move the targets, in order. After each of them boxes are clipped and dropped as ``recipe.boxes`` says, and
@@ -33,6 +43,8 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
         recipe: One recipe; the targets of Views are moved for each view separately.
         draws: Draws of B samples that ``recipe.draw`` returned.
         targets: Targets of the B samples, with boxes in the format of ``recipe.boxes``; not written to.
+        separate_masks: For each sample, whether its masks are separate ones, which belong to the boxes if there are as many;
+            see BoxParams.instance_masks. None means no.
 
     Raises:
         RecipeError: An operation cannot move such targets; the error names it.
@@ -53,7 +65,11 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
     if not any(targets):
         return list(targets)
     sizes = draws.sizes
-    batch = [_enter(recipe, one, _size(sizes, row), row) for row, one in enumerate(targets)]
+    separate = separate_masks or [False] * len(targets)
+    batch = [
+        _enter(recipe, one, _size(sizes, row), row, is_separate=separate[row])
+        for row, one in enumerate(targets)
+    ]
     drawn = draws.decode_params + draws.params
     first = _num_before_check(recipe.operations[0])
     for number, (leaf, params) in enumerate(zip(recipe.leaves, drawn, strict=True)):
@@ -144,16 +160,29 @@ def _check(batch: list[Moved], rows: Iterable[int], *, at_end: bool = False) -> 
         boxes, keypoints = one.boxes, one.keypoints
         # ``check_each`` says whether this is the time to check: after each operation or once at the end.
         if boxes is not None and one.box_params.check_each != at_end:
-            one.boxes, kept = box_math.keep(boxes, one.box_params, one.after)
+            tight = None
+            if one.box_params.boxes_from_masks and one.masks is not None:
+                tight = mask_math.tight_boxes(one.masks)
+            one.boxes, kept = box_math.keep(boxes, one.box_params, one.after, tight)
             one.keep_boxes(kept)
         params = one.keypoint_params
         if keypoints is not None and params.remove_invisible and params.check_each != at_end:
             one.keep_keypoints(box_math.inside(keypoints, one.after))
 
 
-def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | None) -> Moved:
+def _enter(
+    recipe: Recipe,
+    targets: Targets,
+    size: tuple[int, int],
+    row: int | None,
+    *,
+    is_separate: bool = False,
+) -> Moved:
     """Check targets against their image, and return them with boxes as corners in pixels."""
     params = recipe.boxes or _USUAL_BOXES
+    num_masks = 0 if targets.masks is None else len(targets.masks)
+    counts_agree = targets.boxes is not None and len(targets.boxes) == num_masks
+    paired = is_separate and counts_agree and recipe.masks is None and not params.instance_masks
     points = recipe.keypoints or _USUAL_KEYPOINTS
     one = Moved(
         targets.boxes,
@@ -165,6 +194,8 @@ def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | N
         size,
         params,
         points,
+        recipe.masks,
+        paired,
     )
     where = "" if row is None else f"sample {row}: "
     if one.masks is not None and one.masks.shape[1:] != size:
@@ -172,13 +203,13 @@ def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | N
             f"{where}masks must be as large as the image, {size[0]}x{size[1]}, got "
             f"{one.masks.shape[1]}x{one.masks.shape[2]}: give masks of the source image"
         )
-    if params.instance_masks and one.masks is not None:
-        num = None if one.boxes is None else len(one.boxes)
-        if num != len(one.masks):
-            raise TargetsError(
-                f"{where}masks must be one per box with instance_masks=True, got {len(one.masks)} "
-                f"masks and {'no' if num is None else num} boxes: make them match"
-            )
+    needs_masks = one.masks is not None or (params.boxes_from_masks and one.boxes is not None)
+    if params.instance_masks and needs_masks and not counts_agree:
+        raise TargetsError(
+            f"{where}masks must be one per box with instance_masks=True, got {num_masks} "
+            f"masks and {'no' if one.boxes is None else len(one.boxes)} boxes: make them match"
+        )
+    _check_sides(one, where, per_box=params.instance_masks or (is_separate and counts_agree))
     if one.boxes is not None:
         one.boxes = box_math.to_xyxy(one.boxes, params, size)
         _check_boxes(one, where)
@@ -215,6 +246,68 @@ def _check_boxes(one: Moved, where: str) -> None:
             f"{where}boxes must have right > left and bottom > top, got "
             f"{one.boxes[row].round(3).tolist()} in row {row}: correct format={params.format!r}, "
             "or use BoxParams(filter_invalid=True), which drops them"
+        )
+
+
+def _check_sides(one: Moved, where: str, *, per_box: bool) -> None:
+    """Check that labels can be exchanged as ``flip_pairs`` of the parameters say.
+
+    Args:
+        one: The targets of an image.
+        where: Name of the sample, for errors.
+        per_box: Whether there is a mask for each box.
+
+    Raises:
+        RecipeError: The pairs are those of class names, which are not known here.
+        TargetsError: Labels are missing or of another kind, or keypoints without labels are not those of full objects.
+    """
+    of_masks: Any = one.mask_params and one.mask_params.flip_pairs
+    if "names" in (one.box_params.flip_pairs, of_masks):
+        raise RecipeError(
+            "flip_pairs='names' needs the class names of a dataset, which only a Loader has: give pairs of labels, such as "
+            "flip_pairs=[(0, 1)]"
+        )
+    if one.boxes is not None:
+        _check_labels(one.box_labels, one.box_params.flip_pairs, f"{where}box_labels")
+    if one.masks is not None and of_masks:
+        _check_labels(one.masks, of_masks, f"{where}masks", "[M, H, W]")
+        if per_box and 0 in chain.from_iterable(of_masks):
+            raise TargetsError(
+                f"{where}masks must be 0 outside of their objects if there is one per box, and flip_pairs of MaskParams "
+                "exchanges class 0: give flip_pairs to BoxParams, which exchanges box_labels"
+            )
+    pairs: Any = one.keypoint_params.flip_pairs
+    if one.keypoints is not None and (one.keypoint_labels is not None or not is_permutation(pairs)):
+        _check_labels(one.keypoint_labels, pairs, f"{where}keypoint_labels")
+    elif one.keypoints is not None and (
+        len(one.keypoints) % len(pairs) or one.keypoint_params.remove_invisible
+    ):
+        raise TargetsError(
+            f"{where}keypoints without labels must be all {len(pairs)} of each object, as many as flip_pairs has numbers, "
+            f"with remove_invisible=False, got {len(one.keypoints)} and {one.keypoint_params.remove_invisible}: give "
+            "keypoint_labels, or all keypoints of each object and KeypointParams(remove_invisible=False)"
+        )
+
+
+def _check_labels(
+    labels: NDArray[Any] | None, flip_pairs: Any, name: str, shape: str = "[N]"
+) -> None:
+    """Raise a TargetsError if an array of ``shape`` cannot hold the labels of ``flip_pairs``."""
+    if not flip_pairs:
+        return
+    pairs = [flip_pairs] if is_permutation(flip_pairs) else flip_pairs
+    known = np.array([*chain.from_iterable(pairs)])
+    if labels is None or labels.ndim != shape.count(",") + 1:
+        fits = False
+    elif known.dtype.kind == "U":
+        fits = labels.dtype.kind in "UO"
+    else:
+        fits = labels.dtype.kind in "iub" and bool((known.astype(labels.dtype) == known).all())
+    if not fits:
+        got = "none" if labels is None else f"{labels.dtype} {list(labels.shape)}"
+        raise TargetsError(
+            f"{name} must be {shape} and hold labels such as {known[-1].item()!r}, which flip_pairs exchanges, got {got}: "
+            "make them match"
         )
 
 

@@ -39,6 +39,7 @@ from readers.formats.labelme.document import (
 from readers.formats.named_splits import inside_split
 from readers.image.header import Header, read_header
 from readers.labels.classes import Classes, read_classes
+from readers.labels.flip_pairs import pairs_of_names
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError, is_image_file
 from readers.storage.limits import check_bytes
@@ -116,6 +117,8 @@ class LabelMeDataset(AnnotatedDataset):
                 f"{folder} has no list of classes, so they are the labels of its files in sorted order "
                 f"({few_of(self._class_names, 10)}): say classes= to fix their numbers"
             )
+        # Points have classes, as other shapes have.
+        self._keypoint_names, self._flip_pairs = self.class_names, pairs_of_names(self.class_names)
         self._remarks = tuple(remarks)
 
     def _read(self, entry: Entry) -> Picture:
