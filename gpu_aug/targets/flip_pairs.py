@@ -42,7 +42,7 @@ def checked_flip_pairs(owner: str, value: Any, words: Mapping[Any, Any]) -> Any:
                 return numbers
         elif all(validation.is_sequence(pair, 2) for pair in listed):
             labels = [int(x) if validation.is_whole(x) else x for pair in listed for x in pair]
-            is_one_kind = any(all(isinstance(x, kind) for x in labels) for kind in kinds)
+            is_one_kind = any(all(type(x) is kind for x in labels) for kind in kinds)
             if is_one_kind and len({*labels}) == len(labels):
                 pairs = zip(labels[::2], labels[1::2], strict=True)
                 return tuple(sorted((min(pair), max(pair)) for pair in pairs))
