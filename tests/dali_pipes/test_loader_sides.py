@@ -104,7 +104,8 @@ def test_it_is_exchanged_where_the_draws_mirror(faces: Any) -> None:
                 rows.append(labels.tolist())
         found.append(rows)
     assert found[0] == found[1] == found[2]
-    assert [0, 1, 2] in found[0] and [0, 2, 1] in found[0]
+    assert [0, 1, 2] in found[0]
+    assert [0, 2, 1] in found[0]
 
 
 def test_the_state_sees_the_exchange(faces: Any) -> None:
@@ -214,7 +215,8 @@ def test_masks_stay_with_their_boxes(tmp_path: Path, step: Any, most: int) -> No
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             [batch] = load(dataset, recipe, batch_size=8)
-        assert batch.masks is not None and batch.boxes is not None
+        assert batch.masks is not None
+        assert batch.boxes is not None
         assert 0 < sum(map(len, batch.boxes)) < most
         assert bool(said) == (params is None)
         for masks, boxes in zip(batch.masks, batch.boxes, strict=True):

@@ -80,7 +80,8 @@ def test_labels_are_exchanged_exactly_in_mirrors(name: str) -> None:
         for row, result in enumerate(results):
             is_mirror = np.linalg.det(composed[row]) < 0
             mirrored += is_mirror
-            assert result.keypoint_labels is not None and result.keypoints is not None
+            assert result.keypoint_labels is not None
+            assert result.keypoints is not None
             assert result.keypoint_labels.tolist() == ([0, 2, 1] if is_mirror else [0, 1, 2])
             if not np.isnan(result.keypoints).any():
                 assert turns_clockwise(result.keypoints) == (turns_clockwise(FACE) != is_mirror)
@@ -119,7 +120,8 @@ def test_two_mirrors_cancel_and_warps_do_not_count(
 
     for one, exchanged in ((recipe, changes), (alone, False)):
         [result] = moved(one, targets)[1]
-        assert result.box_labels is not None and result.keypoint_labels is not None
+        assert result.box_labels is not None
+        assert result.keypoint_labels is not None
         assert result.masks is not None
         assert result.box_labels.tolist() == [2 if exchanged else 1]
         assert result.keypoint_labels.tolist() == ([0, 2, 1] if exchanged else [0, 1, 2])

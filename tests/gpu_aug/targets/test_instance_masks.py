@@ -56,9 +56,9 @@ def discs(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def tight(masks: Any) -> np.ndarray:
-    """torchvision's boxes, which end at the last pixel, as half open ones."""
+    """Torchvision's boxes, which end at the last pixel, as half open ones."""
     found = masks_to_boxes(torch.as_tensor(np.asarray(masks), dtype=torch.int64))
-    return found.double().numpy() + [0, 0, 1, 1]
+    return found.double().numpy() + np.array([0, 0, 1, 1])
 
 
 def moved(recipe: Recipe, *targets: Targets, seed: int = 0) -> list[Targets]:
@@ -133,8 +133,10 @@ def test_boxes_are_those_of_the_moved_masks(name: str) -> None:
     compared, differing = 0, 0
 
     for result, other in zip(results, plain, strict=True):
-        assert result.boxes is not None and result.masks is not None
-        assert result.box_labels is not None and other.boxes is not None
+        assert result.boxes is not None
+        assert result.masks is not None
+        assert result.box_labels is not None
+        assert other.boxes is not None
         assert len(result.boxes) == len(result.masks) == len(result.box_labels)
         np.testing.assert_array_equal(result.boxes, tight(result.masks))
         compared += len(result.boxes)
@@ -165,7 +167,8 @@ def test_vanished_masks_go_with_their_boxes(params: dict[str, Any], left: list[i
 
     [result] = moved(recipe, Targets(boxes, [0, 1, 2], masks=masks))
 
-    assert result.box_labels is not None and result.boxes is not None
+    assert result.box_labels is not None
+    assert result.boxes is not None
     assert result.box_labels.tolist() == left
     assert result.boxes[0].tolist() == [3, 1, 13, 11]
     if params.get("keep_empty"):
@@ -180,17 +183,19 @@ def test_a_mosaic_takes_samples_without_objects() -> None:
 
     assert any(result.boxes is not None and len(result.boxes) for result in results)
     for result in results:
-        assert result.boxes is not None and result.masks is not None
+        assert result.boxes is not None
+        assert result.masks is not None
         assert len(result.boxes) == len(result.masks)
 
 
 def test_boxes_need_their_masks() -> None:
     """A sample with boxes alone is refused; one without objects is not."""
     recipe = Recipe([CROP], boxes=ALL)
-    with pytest.raises(TargetsError, match="masks must be one per box.*got 0 masks and 1 boxes"):
+    with pytest.raises(TargetsError, match=r"masks must be one per box.*got 0 masks and 1 boxes"):
         moved(recipe, Targets([[0, 0, 9, 9]]))
     [result] = moved(recipe, Targets(np.empty((0, 4))))
-    assert result.boxes is not None and len(result.boxes) == 0
+    assert result.boxes is not None
+    assert len(result.boxes) == 0
     assert BoxParams(boxes_from_masks=True).instance_masks
     with pytest.raises(RecipeError, match="no equal in Albumentations"):
         recipe.to_albumentations()

@@ -32,7 +32,6 @@ from tests.support.annotated import (
     yolo_row,
 )
 from tests.support.loss import Cell, NotApplicable
-from tests.support.opening import open_with_warning
 
 _RECIPE = Recipe([Resize((HEIGHT, WIDTH))], boxes=BoxParams(), keypoints=KeypointParams())
 _LYING = f"{HEIGHT} x {WIDTH} .*, the upright picture is {WIDTH} x {HEIGHT}.*EXIF"
