@@ -1,21 +1,20 @@
 """Pairs of labels that a mirror exchanges, such as those of the left and the right eye: their check, and the exchange."""
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.errors import TargetsError
 from gpu_aug.ops import validation
 
 FlipPairs = tuple[tuple[int, int] | tuple[str, str], ...]
 """Pairs of labels; each label is in one pair only."""
 
-Permutation = tuple[int, ...]
-"""For each keypoint of an object, the number of the keypoint that it becomes in a mirrored image."""
-
-COCO_PERSON: Permutation = (0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15)
-"""COCO's 17 keypoints of a person: the nose, and eyes, ears, shoulders, elbows, wrists, hips, knees and ankles, left before right."""
+COCO_PERSON = (0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15)
+"""The permutation of COCO's 17 keypoints of a person: the nose, and eyes, ears, shoulders, elbows, wrists, hips, knees and ankles, left before right."""
 
 
 def checked_flip_pairs(owner: str, value: Any, words: Mapping[Any, Any]) -> Any:
@@ -37,8 +36,8 @@ def checked_flip_pairs(owner: str, value: Any, words: Mapping[Any, Any]) -> Any:
     if isinstance(listed, list | tuple):
         if takes_permutation and listed and all(map(validation.is_whole, listed)):
             numbers = tuple(map(int, listed))
-            whole = range(len(numbers))
-            if sorted(numbers) == [*whole] and all(numbers[numbers[k]] == k for k in whole):
+            has_each_once = sorted(numbers) == list(range(len(numbers)))
+            if has_each_once and all(numbers[k] == number for number, k in enumerate(numbers)):
                 return numbers
         elif all(validation.is_sequence(pair, 2) for pair in listed):
             labels = [int(x) if validation.is_whole(x) else x for pair in listed for x in pair]
@@ -64,11 +63,31 @@ def is_permutation(flip_pairs: Any) -> bool:
 
 def exchange(labels: NDArray[Any], flip_pairs: Any) -> NDArray[Any]:
     """Return an array in which both labels of each pair are exchanged; other labels stay."""
-    pairs = flip_pairs
-    if is_permutation(flip_pairs):
-        pairs = [(one, other) for one, other in enumerate(flip_pairs) if one < other]
+    pairs = enumerate(flip_pairs) if is_permutation(flip_pairs) else flip_pairs
     exchanged = labels
     for one, other in pairs or ():
         # np.where makes text as long as the longer label, into which an assignment would not fit.
         exchanged = np.where(labels == other, one, np.where(labels == one, other, exchanged))
     return exchanged if labels.dtype.kind == "U" else exchanged.astype(labels.dtype, copy=False)
+
+
+def check_labels(
+    labels: NDArray[Any] | None, flip_pairs: Any, name: str, shape: str = "[N]"
+) -> None:
+    """Raise a TargetsError if an array of ``shape`` cannot hold the labels of ``flip_pairs``."""
+    if not flip_pairs:
+        return
+    pairs = [flip_pairs] if is_permutation(flip_pairs) else flip_pairs
+    known = np.array([*chain.from_iterable(pairs)])
+    if labels is None or labels.ndim != shape.count(",") + 1:
+        fits = False
+    elif known.dtype.kind == "U":
+        fits = labels.dtype.kind in "UO"
+    else:
+        fits = labels.dtype.kind in "iub" and bool((known.astype(labels.dtype) == known).all())
+    if not fits:
+        got = "none" if labels is None else f"{labels.dtype} {list(labels.shape)}"
+        raise TargetsError(
+            f"{name} must be {shape} and hold labels such as {known[-1].item()!r}, which flip_pairs exchanges, got {got}: "
+            "make them match"
+        )

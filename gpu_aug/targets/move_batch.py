@@ -18,7 +18,7 @@ from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets import boxes as box_math
 from gpu_aug.targets import masks as mask_math
-from gpu_aug.targets.flip_pairs import is_permutation
+from gpu_aug.targets.flip_pairs import check_labels, is_permutation
 from gpu_aug.targets.mixed import mix
 from gpu_aug.targets.move_one import Moved, move, moves_targets
 from gpu_aug.targets.targets import KINDS, BoxParams, KeypointParams, Targets
@@ -198,17 +198,7 @@ def _enter(
         paired,
     )
     where = "" if row is None else f"sample {row}: "
-    if one.masks is not None and one.masks.shape[1:] != size:
-        raise TargetsError(
-            f"{where}masks must be as large as the image, {size[0]}x{size[1]}, got "
-            f"{one.masks.shape[1]}x{one.masks.shape[2]}: give masks of the source image"
-        )
-    needs_masks = one.masks is not None or (params.boxes_from_masks and one.boxes is not None)
-    if params.instance_masks and needs_masks and not counts_agree:
-        raise TargetsError(
-            f"{where}masks must be one per box with instance_masks=True, got {num_masks} "
-            f"masks and {'no' if one.boxes is None else len(one.boxes)} boxes: make them match"
-        )
+    _check_masks(one, where, num_masks, counts_agree=counts_agree)
     _check_sides(one, where, per_box=params.instance_masks or (is_separate and counts_agree))
     if one.boxes is not None:
         one.boxes = box_math.to_xyxy(one.boxes, params, size)
@@ -249,6 +239,22 @@ def _check_boxes(one: Moved, where: str) -> None:
         )
 
 
+def _check_masks(one: Moved, where: str, num_masks: int, *, counts_agree: bool) -> None:
+    """Raise a TargetsError if masks have another size than the image, or are not one per box as BoxParams says."""
+    if one.masks is not None and one.masks.shape[1:] != one.size:
+        raise TargetsError(
+            f"{where}masks must be as large as the image, {one.size[0]}x{one.size[1]}, got "
+            f"{one.masks.shape[1]}x{one.masks.shape[2]}: give masks of the source image"
+        )
+    computes_boxes = one.box_params.boxes_from_masks and one.boxes is not None
+    needs_masks = one.masks is not None or computes_boxes
+    if one.box_params.instance_masks and needs_masks and not counts_agree:
+        raise TargetsError(
+            f"{where}masks must be one per box with instance_masks=True, got {num_masks} "
+            f"masks and {'no' if one.boxes is None else len(one.boxes)} boxes: make them match"
+        )
+
+
 def _check_sides(one: Moved, where: str, *, per_box: bool) -> None:
     """Check that labels can be exchanged as ``flip_pairs`` of the parameters say.
 
@@ -268,9 +274,9 @@ def _check_sides(one: Moved, where: str, *, per_box: bool) -> None:
             "flip_pairs=[(0, 1)]"
         )
     if one.boxes is not None:
-        _check_labels(one.box_labels, one.box_params.flip_pairs, f"{where}box_labels")
+        check_labels(one.box_labels, one.box_params.flip_pairs, f"{where}box_labels")
     if one.masks is not None and of_masks:
-        _check_labels(one.masks, of_masks, f"{where}masks", "[M, H, W]")
+        check_labels(one.masks, of_masks, f"{where}masks", "[M, H, W]")
         if per_box and 0 in chain.from_iterable(of_masks):
             raise TargetsError(
                 f"{where}masks must be 0 outside of their objects if there is one per box, and flip_pairs of MaskParams "
@@ -278,7 +284,7 @@ def _check_sides(one: Moved, where: str, *, per_box: bool) -> None:
             )
     pairs: Any = one.keypoint_params.flip_pairs
     if one.keypoints is not None and (one.keypoint_labels is not None or not is_permutation(pairs)):
-        _check_labels(one.keypoint_labels, pairs, f"{where}keypoint_labels")
+        check_labels(one.keypoint_labels, pairs, f"{where}keypoint_labels")
     elif one.keypoints is not None and (
         len(one.keypoints) % len(pairs) or one.keypoint_params.remove_invisible
     ):
@@ -286,28 +292,6 @@ def _check_sides(one: Moved, where: str, *, per_box: bool) -> None:
             f"{where}keypoints without labels must be all {len(pairs)} of each object, as many as flip_pairs has numbers, "
             f"with remove_invisible=False, got {len(one.keypoints)} and {one.keypoint_params.remove_invisible}: give "
             "keypoint_labels, or all keypoints of each object and KeypointParams(remove_invisible=False)"
-        )
-
-
-def _check_labels(
-    labels: NDArray[Any] | None, flip_pairs: Any, name: str, shape: str = "[N]"
-) -> None:
-    """Raise a TargetsError if an array of ``shape`` cannot hold the labels of ``flip_pairs``."""
-    if not flip_pairs:
-        return
-    pairs = [flip_pairs] if is_permutation(flip_pairs) else flip_pairs
-    known = np.array([*chain.from_iterable(pairs)])
-    if labels is None or labels.ndim != shape.count(",") + 1:
-        fits = False
-    elif known.dtype.kind == "U":
-        fits = labels.dtype.kind in "UO"
-    else:
-        fits = labels.dtype.kind in "iub" and bool((known.astype(labels.dtype) == known).all())
-    if not fits:
-        got = "none" if labels is None else f"{labels.dtype} {list(labels.shape)}"
-        raise TargetsError(
-            f"{name} must be {shape} and hold labels such as {known[-1].item()!r}, which flip_pairs exchanges, got {got}: "
-            "make them match"
         )
 
 

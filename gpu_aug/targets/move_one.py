@@ -193,8 +193,7 @@ def _follow(
     operation: Moving, one: Moved, params: Params, row: int, *, to_continuous: float = 0.0
 ) -> None:
     """Move boxes and keypoints, in place, by the matrix of an operation, which is computed only if there are some."""
-    exchanges = one.mask_params is not None and one.mask_params.flip_pairs
-    if one.boxes is not None or one.keypoints is not None or exchanges:
+    if one.boxes is not None or one.keypoints is not None or one.mask_params is not None:
         matrix = _matrix(operation, one, params, row)
         follow_matrix(one, matrix, to_continuous=to_continuous)
 

@@ -14,7 +14,7 @@ from gpu_aug.argument_errors import FriendlyArgumentErrors
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import validation
 from gpu_aug.ops.operation import describe
-from gpu_aug.targets.flip_pairs import COCO_PERSON, FlipPairs, Permutation, checked_flip_pairs
+from gpu_aug.targets.flip_pairs import COCO_PERSON, FlipPairs, checked_flip_pairs
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 BoxAlias = Literal["pascal_voc", "albumentations", "coco", "yolo"]
@@ -246,12 +246,11 @@ class KeypointParams(_Params):
     check_each: bool = True
     pixel_index: bool | Literal["flips"] = False
     drop_in_holes: bool = False
-    flip_pairs: FlipPairs | Permutation | Literal["coco_person"] | None = None
+    flip_pairs: FlipPairs | tuple[int, ...] | Literal["coco_person"] | None = None
 
     def __post_init__(self) -> None:
         _check_switches(self, besides={"pixel_index": "flips"})
-        words = {"coco_person": COCO_PERSON}
-        pairs = checked_flip_pairs("KeypointParams", self.flip_pairs, words)
+        pairs = checked_flip_pairs("KeypointParams", self.flip_pairs, {"coco_person": COCO_PERSON})
         object.__setattr__(self, "flip_pairs", pairs)
 
     __repr__ = describe
