@@ -188,6 +188,19 @@ def test_a_mosaic_takes_samples_without_objects() -> None:
         assert len(result.boxes) == len(result.masks)
 
 
+def test_masks_of_classes_stay_so_in_a_mosaic() -> None:
+    """Where one of four samples happens to have as many boxes as masks, the masks are not those of boxes."""
+    two = layers([20, 10, 40, 30], [2, 2, 6, 6])
+    samples = [
+        Targets([[20.0, 10, 40, 30]] * count, np.arange(count), masks=two) for count in (2, 3, 3, 3)
+    ]
+    recipe = Recipe([Resize(SIZE), Mosaic(p=1), CROP])
+    draws = recipe.draw(0, 0, np.arange(4), np.array([SIZE] * 4))
+    for result in move_batch(recipe, draws, samples, separate_masks=[True] * 4):
+        assert result.masks is not None
+        assert len(result.masks) == 2
+
+
 def test_boxes_need_their_masks() -> None:
     """A sample with boxes alone is refused; one without objects is not."""
     recipe = Recipe([CROP], boxes=ALL)
