@@ -155,9 +155,8 @@ def _keypoint_names(value: Any, shape: Sequence[int]) -> tuple[str, ...]:
     """Return the names that all classes give to keypoints, () without such; Ultralytics has a list per class number."""
     lists = [*value.values()] if isinstance(value, Mapping) else [value]
     names = lists[0] if lists and all(one == lists[0] for one in lists) else None
-    if not isinstance(names, list) or [len(names)] != [*shape[:1]]:
-        return ()
-    return tuple(map(str, names))
+    is_full = isinstance(names, list) and [len(names)] == [*shape[:1]]
+    return tuple(map(str, names or ())) if is_full else ()
 
 
 def _places(value: Any, name: str, path: Path) -> tuple[str, ...]:
