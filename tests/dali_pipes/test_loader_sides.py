@@ -215,6 +215,9 @@ def test_masks_stay_with_their_boxes(tmp_path: Path, step: Any, most: int) -> No
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             [batch] = load(dataset, recipe, batch_size=8)
+            singles = [one.masks for one in load(dataset, recipe, batch_size=1)]
+        # A list as well where a sample has no masks but those that a mosaic brings.
+        assert [list(map(len, one or [[]])) for one in singles] == [[len(m)] for m in batch.masks]
         assert batch.masks is not None
         assert batch.boxes is not None
         assert 0 < sum(map(len, batch.boxes)) < most
