@@ -41,7 +41,9 @@ class Batch:
         boxes: B float32 [Ni, 4], for oriented boxes [Ni, 5] or [Ni, 8], in the form of the recipe's BoxParams; without these
             left, top, right, bottom in pixels. See `bounding_boxes` for torchvision's tensors.
         box_labels: B int64 [Ni]; -1 if the data has no label.
-        keypoints: B float32 [Ni, 2], (x, y) in pixels.
+        keypoints: B float32 [Ni, 2], (x, y) in pixels. Other lists in a field ``json``, such as ``keypoint_visibility``, keep
+            the rows of the data: they match these rows only with KeypointParams(remove_invisible=False) in a recipe that
+            mixes no images. Where flip_pairs exchanges rows (without labels), row k of the list belongs to the partner of k.
         keypoint_labels: B int64 [Ni]; -1 if the data has no label.
         frames: int64 [B, T] on the CPU: numbers of each clip's frames in its video, from 0 in presentation order; a
             damaged frame has the number of its replacement. None if samples are images; so are `seconds`, `videos` and

@@ -467,8 +467,8 @@ class Loader:
         """Make the next loop continue at a saved state, on any number of ranks.
 
         If the epoch has fewer samples left than one step of this loader takes, the next epoch follows. To change the
-        recipe on purpose, put its fingerprint into the state: ``{**state, "recipe": recipe.fingerprint}``. If the dataset
-        is a mixture that had other weights when the state was saved, a warning names both: the new weights hold from the
+        recipe on purpose, put its fingerprint into the state: ``{**state, "recipe": loader.state_dict()["recipe"]}``. If the
+        dataset is a mixture that had other weights when the state was saved, a warning names both: the new weights hold from the
         state's position on, and each dataset of the mixture continues with its next sample.
 
         Raises:

@@ -156,7 +156,7 @@ def check_state(
     if differences:
         raise StateMismatchError(
             f"the state belongs to another run: {'; '.join(differences)}; resume with what the state was saved with, or "
-            "start anew (with another recipe on purpose: load {**state, 'recipe': recipe.fingerprint})"
+            "start anew (with another recipe on purpose: load {**state, 'recipe': loader.state_dict()['recipe']})"
         )
     return _check_position(state, own["length"], lengths)
 
@@ -299,10 +299,9 @@ def _describe_views(views: Sequence[Recipe]) -> Iterator[str]:
         head = f"{count} of {len(views)} views: " if len(views) > 1 else ""
         for operation in recipe.operations:
             yield head + _describe_call(operation.differences())
-        for name, params in (("boxes", recipe.boxes), ("keypoints", recipe.keypoints)):
-            if params is not None:
-                described = {"name": f"{name}={type(params).__name__}", **params.differences()}
-                yield head + _describe_call(described)
+        for name, params in recipe.target_params.items():
+            described = {"name": f"{name}={type(params).__name__}", **params.differences()}
+            yield head + _describe_call(described)
 
 
 def _describe_call(described: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from gpu_aug.recipe import Recipe
 from gpu_aug.resampling.crops import Crops
 from gpu_aug.schedule import Schedule
 from gpu_aug.targets.move_batch import move_batch
-from gpu_aug.targets.targets import BoxParams, KeypointParams, Targets
+from gpu_aug.targets.targets import BoxParams, KeypointParams, MaskParams, Targets
 from gpu_aug.transform import Transform
 from gpu_aug.views import Views
 

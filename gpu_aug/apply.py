@@ -221,7 +221,12 @@ def with_targets(
         draws: Draws for these samples.
         images: For each sample its augmented images and frames, in order.
     """
-    moved = move_batch(recipe, draws, [sample.targets for sample in samples])
+    moved = move_batch(
+        recipe,
+        draws,
+        [sample.targets for sample in samples],
+        separate_masks=[sample.rest.get("mask") is None for sample in samples],
+    )
     labels = _labels(recipe, draws, samples)
     return [
         _result(sample, frames, targets, label)

@@ -25,7 +25,7 @@ from gpu_aug.ops.temporal import Temporal, check_temporal
 from gpu_aug.output import checked_output
 from gpu_aug.resampling.crops import compose_crops
 from gpu_aug.stages import check_range, num_decoded, num_single, possible_sizes
-from gpu_aug.targets.targets import BoxParams, KeypointParams
+from gpu_aug.targets.targets import BoxParams, KeypointParams, MaskParams
 
 # Of recipe files and fingerprints; another number refuses all earlier ones.
 FORMAT_VERSION = 1
@@ -43,6 +43,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         operations: At least one operation; a list or tuple among them, such as letterbox(640), is expanded.
         boxes: How boxes are read, dropped and returned; None means BoxParams().
         keypoints: How keypoints are read, dropped and returned; None means KeypointParams().
+        masks: Which classes of masks a mirror exchanges; None exchanges nothing, see MaskParams.
         output: Conversions of an imported pipeline, such as ToTensor, which decide the type of the images that `transform`
             returns; see gpu_aug.output. Recipes that differ only in ``output`` are equal and have one fingerprint, because a
             Loader has its own ``dtype``.
@@ -62,6 +63,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
     operations: tuple[Operation, ...]
     boxes: BoxParams | None
     keypoints: KeypointParams | None
+    masks: MaskParams | None
     output: tuple[str, ...] = field(repr=False, compare=False)
 
     def __init__(
@@ -70,6 +72,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         *,
         boxes: BoxParams | None = None,
         keypoints: KeypointParams | None = None,
+        masks: MaskParams | None = None,
         output: Sequence[str] = (),
     ) -> None:
         if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
@@ -87,6 +90,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         for name, given, params in (
             ("boxes", boxes, BoxParams),
             ("keypoints", keypoints, KeypointParams),
+            ("masks", masks, MaskParams),
         ):
             if given is not None and not isinstance(given, params):
                 raise RecipeError(
@@ -267,9 +271,9 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         return sizes
 
     @property
-    def _target_params(self) -> dict[str, BoxParams | KeypointParams]:
-        """The parameters for boxes and keypoints that are not None, by name."""
-        given = {"boxes": self.boxes, "keypoints": self.keypoints}
+    def target_params(self) -> dict[str, Any]:
+        """The parameters for boxes, keypoints and masks that are not None, by name, as keyword arguments of Recipe."""
+        given = {"boxes": self.boxes, "keypoints": self.keypoints, "masks": self.masks}
         return {name: params for name, params in given.items() if params is not None}
 
     def to_dict(self) -> dict[str, Any]:
@@ -277,7 +281,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         described = {
             "version": FORMAT_VERSION,
             "operations": [operation.to_dict() for operation in self.operations],
-        } | {name: params.to_dict() for name, params in self._target_params.items()}
+        } | {name: params.to_dict() for name, params in self.target_params.items()}
         return described | ({"output": list(self.output)} if self.output else {})
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -296,7 +300,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         described = {
             "version": FORMAT_VERSION,
             "operations": [operation.differences() for operation in self.operations],
-        } | {name: params.differences() for name, params in self._target_params.items()}
+        } | {name: params.differences() for name, params in self.target_params.items()}
         canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -145,6 +145,7 @@ def _annotated(picture: Picture, targets: Targets) -> Picture:
         boxes=targets.boxes,
         box_labels=labels if has_numbers else None,
         keypoints=targets.keypoints,
+        keypoint_labels=targets.keypoint_labels,
     )
 
 

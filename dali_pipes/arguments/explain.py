@@ -123,6 +123,9 @@ def _values(setup: Setup, steps: AnySteps) -> Iterator[str]:
         yield f"labels: {described(fetcher.label_shape)}, float32"
     kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
     yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
+    for kind, params in fetcher.variants.first.target_params.items():
+        if params.flip_pairs:
+            yield f"mirrored {kind}: the labels {params.flip_pairs} are exchanged"
     if fetcher.targets.maps:
         named = (f"{name} ({one!r})" for name, one in fetcher.targets.maps.maps)
         yield f"maps: {', '.join(named)}; the nearest pixel, NaN where nothing is known"

@@ -60,9 +60,9 @@ def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> Non
             "a floating dtype",
         ),
         (
-            any((one.boxes, one.keypoints) != (first.boxes, first.keypoints) for one in main_views),
-            "the recipes of a run say different things of boxes or keypoints, which a batch has in one form; give "
-            "all recipes the same boxes= and keypoints=",
+            any(one.target_params != first.target_params for one in main_views),
+            "the recipes of a run say different things of boxes, keypoints or masks, which a batch has in one form; give "
+            "all recipes the same boxes=, keypoints= and masks=",
         ),
         (
             any(one.needs_boxes and _box_form(one) != _box_form(first) for one in recipes),

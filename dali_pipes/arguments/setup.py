@@ -7,6 +7,7 @@ import torch
 
 from dali_pipes.arguments.choose import Choice, choose
 from dali_pipes.arguments.dataset import require_there
+from dali_pipes.arguments.flip_pairs import with_flip_pairs
 from dali_pipes.arguments.helper_choice import HelperChoice, choose_helpers
 from dali_pipes.arguments.loader_options import Options, require_fits_samples
 from dali_pipes.arguments.order import find_order, make_steps, order_in_buckets
@@ -120,9 +121,11 @@ def make_setup(options: Options) -> Setup:
     require_fits_samples(options, images, variants, clips)
     require_fits(variants, images.kind, options.dtype)
     choice = choose(options.device, options.decoder, options.engine, images, clips)
-    fetcher = _make_fetcher(options, images, variants, is_clips=clips is not None)
-    kinds, is_clips = fetcher.targets.kinds, clips is not None
+    is_clips = clips is not None
+    kinds = frozenset() if is_clips else options.images.target_kinds()
     require_boxes(variants.recipes, options.dataset, kinds, is_clips=is_clips)
+    variants = with_flip_pairs(variants, options.dataset, kinds)
+    fetcher = _make_fetcher(options, images, variants, kinds)
     # Called here because its stacklevel counts the calls from the user's line to this one.
     num_classes = find_num_classes([views.recipes[0] for views in variants.views], options.dataset)
     views = make_views(options, fetcher, choice.engine, choice.device)
@@ -161,7 +164,7 @@ def make_views(
 
 
 def _make_fetcher(
-    options: Options, images: ImageFields, variants: Variants, *, is_clips: bool
+    options: Options, images: ImageFields, variants: Variants, kinds: frozenset[str]
 ) -> Fetcher:
     """Return the fetcher, which knows the order of the samples and reads their fields, targets and maps."""
     dataset = options.dataset
@@ -184,7 +187,6 @@ def _make_fetcher(
         order = order_in_buckets(
             dataset, order, options.buckets, seed=seed, shuffle=options.shuffle, field=field
         )
-    kinds = frozenset() if is_clips else options.images.target_kinds()
     return (StreamFetcher if is_stream else Fetcher)(
         dataset,
         variants,

@@ -80,7 +80,7 @@ def preview_images(
             columns.append([_cells(drawn, layer, f"epoch {epoch}") for layer in layers_of(drawn)])
         shown = ", ".join(map(str, epochs))
         heading = [f"{about(loader)}; seed {seed}; epochs {shown}", HINT]
-    originals = _originals(dataset, schedule.at(epochs[0]), drawn, indices)
+    originals = _originals(dataset, drawn, indices)
     rows: list[Row] = []
     for sample, own in enumerate(originals):
         for number, layers in enumerate(zip(*columns, strict=False)):
@@ -91,11 +91,9 @@ def preview_images(
     return Preview(rows, heading)
 
 
-def _originals(
-    dataset: IndexedDataset, recipe: Recipe | Views, drawn: Drawn, indices: Sequence[int]
-) -> list[list[Cell]]:
+def _originals(dataset: IndexedDataset, drawn: Drawn, indices: Sequence[int]) -> list[list[Cell]]:
     """Return for each sample its images before augmentation, about as high as the recipe's results."""
-    first = recipe.recipes[0] if isinstance(recipe, Views) else recipe
+    first = drawn.views.recipes[0]
     height = min(max(first.fixed_size[0], SMALL), LARGEST)
     return [
         original_cells(sample, drawn.fetcher.images, first, (height, LARGEST), dataset.class_names)
@@ -157,7 +155,7 @@ def preview_engines(
     schedule = as_schedule(recipe)
     drawn, missing = draw_pairs(dataset, schedule, indices, epoch, seed=seed, images=images)
     (first_name, first), *_ = drawn.items()
-    originals = _originals(dataset, schedule.at(epoch), first, indices)
+    originals = _originals(dataset, first, indices)
     rows = [Row(cells, [Line("original")]) for cells in zip(*originals, strict=True)]
     first_layers = list(layers_of(first))
     for name, one in drawn.items():

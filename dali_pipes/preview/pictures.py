@@ -85,6 +85,7 @@ def annotate(
     boxes: NDArray[np.floating] | None = None,
     box_labels: NDArray[np.integer] | None = None,
     keypoints: NDArray[np.floating] | None = None,
+    keypoint_labels: NDArray[np.integer] | None = None,
 ) -> Picture:
     """Return the picture with its targets drawn on it.
 
@@ -95,6 +96,7 @@ def annotate(
         boxes: [N, 4] as x1, y1, x2, y2 in pixels, or [N, 8] as x and y of four corners.
         box_labels: [N]; a box has the colour that its label has in a mask.
         keypoints: [K, 2] as x, y in pixels.
+        keypoint_labels: [K]; a keypoint has the colour of its label, without labels that of its row.
     """
     image = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
     scale = max(1, round(max(picture.shape[:2]) / _USUAL_SIDE))
@@ -117,7 +119,9 @@ def annotate(
             corners = (corners - 0.5).round()  # from the border of pixels to their centres
         colours = [color_of(int(number)) for number in numbers]
         image = draw_bounding_boxes(image, corners, colors=colours, width=scale * _LINE_WIDTH)
-    for number, point in enumerate([] if keypoints is None else np.array(keypoints, np.float32)):
+    points = np.empty((0, 2)) if keypoints is None else keypoints
+    numbers = range(len(points)) if keypoint_labels is None else keypoint_labels.tolist()
+    for number, point in zip(numbers, np.array(points, np.float32), strict=True):
         center, radius = torch.from_numpy(point)[None, None], scale * _DOT_RADIUS
         image = draw_keypoints(image, center, colors=color_of(number + 1), radius=radius)
     return image.permute(1, 2, 0).contiguous().numpy()
@@ -173,6 +177,7 @@ def fit(
             boxes=shown.boxes,
             box_labels=shown.box_labels,
             keypoints=shown.keypoints,
+            keypoint_labels=shown.keypoint_labels,
         )
     )
 

@@ -278,7 +278,7 @@ def _run_until(setup: Setup, view: View, seen: Seen, row: int, stop: int) -> Ten
         float32 [images of a sample, C, height, width] on the CPU.
     """
     full = view.recipe
-    recipe = Recipe(full.image_operations[:stop], boxes=full.boxes, keypoints=full.keypoints)
+    recipe = Recipe(full.image_operations[:stop], **full.target_params)
     engine = compile_engine(
         setup.choice.engine,
         recipe,

@@ -170,11 +170,15 @@ def move(
     targets: Sequence[Targets] = [own.targets for own in row_targets]
     if any(targets):
         try:
-            targets = move_batch(recipe, draws, targets)
+            # A sample without masks and boxes is one without objects.
+            separate = [own.numbered or own.targets.masks is None for own in row_targets]
+            targets = move_batch(recipe, draws, targets, separate_masks=separate)
         except TargetsError as error:
             raise TargetsError(f"{error}; the samples are {', '.join(keys)}") from error
+    # Mixing gives a sample without masks those of its partners.
+    numbered = any(own.numbered for own in row_targets)
     return [
-        SampleTargets(moved, own.numbered, of_row)
+        SampleTargets(moved, own.numbered or numbered, of_row)
         for moved, own, of_row in zip(targets, row_targets, maps, strict=True)
     ]
 

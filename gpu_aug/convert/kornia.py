@@ -36,10 +36,10 @@ def to_kornia(recipe: Recipe) -> Any:
             modules += [] if isinstance(operation, Identity) else [export_leaf(operation, K)]
         except RecipeError as error:
             refused.append(f"Recipe > {type(operation).__name__}: {error}")
-    if recipe.boxes is not None or recipe.keypoints is not None:
+    if recipe.target_params:
         refused.append(
             "Recipe: Kornia keeps all boxes and keypoints, and counts pixels of boxes in another way; "
-            "nearest: the recipe without boxes and keypoints"
+            "nearest: the recipe without boxes, keypoints and masks"
         )
     if refused:
         listed = "".join(f"\n  {line}" for line in refused)

@@ -96,7 +96,7 @@ def _of_channels(recipe: Recipe, numbers: list[int], channels: int) -> Recipe:
     if channels == 3 or not any(len(leaf.mean) == channels for leaf in normalized):
         return recipe
     operations = [_narrowed(operation, numbers, channels) for operation in recipe.operations]
-    return Recipe(operations, boxes=recipe.boxes, keypoints=recipe.keypoints)
+    return Recipe(operations, **recipe.target_params)
 
 
 def _narrowed(operation: Operation, numbers: list[int], channels: int) -> Operation:

@@ -27,7 +27,7 @@ from gpu_aug.names import closest, hint
 from gpu_aug.ops.operation import Operation, limit_pixels
 from gpu_aug.recipe import FORMAT_VERSION, Recipe, find_misfit
 from gpu_aug.schedule import Schedule
-from gpu_aug.targets.targets import BoxParams, KeypointParams
+from gpu_aug.targets.targets import BoxParams, KeypointParams, MaskParams
 from gpu_aug.views import Views
 
 Made = TypeVar("Made", Recipe, Views, Schedule)
@@ -36,7 +36,7 @@ Functions = Mapping[str, Any]
 """Name in a file -> the function or module; files hold no code."""
 
 # Key of a recipe in a file -> the class of its fields.
-_TARGETS = {"boxes": BoxParams, "keypoints": KeypointParams}
+_TARGETS = {"boxes": BoxParams, "keypoints": KeypointParams, "masks": MaskParams}
 
 
 def load_recipe(
@@ -109,7 +109,7 @@ def operation_from_dict(saved: Any) -> Operation:
 
 
 def params_from_dict(cls: Any, saved: Any) -> Any:
-    """Return the BoxParams or KeypointParams that a dictionary from ``to_dict`` describes.
+    """Return the BoxParams, KeypointParams or MaskParams that a dictionary from ``to_dict`` describes.
 
     Raises:
         RecipeError: A field is unknown or has an invalid value.

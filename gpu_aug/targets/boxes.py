@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.targets import masks as mask_math
 from gpu_aug.targets.targets import BoxParams
 
 Boxes = NDArray[np.float64]
@@ -98,18 +99,34 @@ def reaches_outside(boxes: AnyBoxes, size: Size) -> NDArray[np.bool_]:
     return np.asarray((clip(boxes, size) != boxes).any(axis=1))
 
 
-def keep(boxes: AnyBoxes, params: BoxParams, size: Size) -> tuple[AnyBoxes, NDArray[np.bool_]]:
+def around_masks(boxes: AnyBoxes, masks: NDArray[Any]) -> AnyBoxes:
+    """Return boxes around the pixels of each mask that are not 0, in the form of ``boxes``, which have a mask each."""
+    if not isinstance(boxes, np.ndarray):
+        return boxes.around_masks(masks)
+    return mask_math.tight_boxes(masks)
+
+
+def keep(
+    boxes: AnyBoxes, params: BoxParams, size: Size, tight: AnyBoxes | None = None
+) -> tuple[AnyBoxes, NDArray[np.bool_]]:
     """Clip boxes, and decide which of them are kept.
 
+    Args:
+        boxes: The moved boxes, whose visible share is compared with ``min_visibility``.
+        params: Limits.
+        size: Height and width of the image.
+        tight: Boxes that take the place of the clipped ones, and whose sizes and areas are compared with the other limits.
+
     Returns:
-        All boxes, clipped, and a mask of those to keep, bool [N].
+        All boxes, clipped, or ``tight``, and a mask of those to keep, bool [N].
     """
     clipped = clip(boxes, size)
-    before, after = areas(boxes), areas(clipped)
-    width, height = sides(clipped).T
+    visible = areas(clipped) >= (params.min_visibility - _TINY) * areas(boxes)
+    clipped = clipped if tight is None else tight
+    after, (width, height) = areas(clipped), sides(clipped).T
     kept = (
-        (after >= params.min_area - _TINY)
-        & (after >= (params.min_visibility - _TINY) * before)
+        visible
+        & (after >= params.min_area - _TINY)
         & (width >= params.min_width - _TINY)
         & (height >= params.min_height - _TINY)
     )

@@ -14,6 +14,7 @@ from gpu_aug.ops.distributions.uniform import Uniforms
 from gpu_aug.ops.geometric.box_crops import NumbersAndBoxes, RowBoxes
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
+from gpu_aug.targets.enter_recipe import enter
 from gpu_aug.targets.move_batch import check_recipe, move_through
 from gpu_aug.targets.move_one import Moved
 from gpu_aug.targets.targets import Targets
@@ -53,7 +54,11 @@ def numbers_with_boxes(
         # Up to the operation with this leaf: a combinator may have others before it.
         num = int(np.searchsorted(stops, number))
         drawn, _ = draw_operations(recipe.operations[:num], iter(given), sizes)
-        batch = move_through(recipe, drawn[:number], sizes, partners, targets)
+        batch = [
+            enter(recipe, one, (int(height), int(width)), row, only_boxes=True)
+            for row, (one, (height, width)) in enumerate(zip(targets, sizes, strict=True))
+        ]
+        batch = move_through(recipe, drawn[:number], sizes, partners, batch)
         given[slot] = NumbersAndBoxes(given[slot], _joined(batch))
     return given
 

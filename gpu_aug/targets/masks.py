@@ -101,6 +101,17 @@ def hidden_by(holes: NDArray[np.int64], size: Size) -> NDArray[np.bool_]:
     return hidden
 
 
+def tight_boxes(masks: Masks) -> NDArray[np.float64]:
+    """Return the smallest box around the pixels of each mask that are not 0, float64 [M, 4]; (0, 0, 0, 0) without such pixels."""
+    import cv2
+
+    boxes = np.zeros((len(masks), 4))
+    for box, mask in zip(boxes, masks, strict=True):
+        left, top, width, height = cv2.boundingRect((mask != 0).view(np.uint8))
+        box[:] = left, top, left + width, top + height
+    return boxes
+
+
 def _take(
     masks: Masks, rows: NDArray[Any], columns: NDArray[Any], padding_mode: str, fill: int
 ) -> Masks:

@@ -34,7 +34,7 @@ def mix(
     sources = operation.sources(partners)
     mixed = list(batch)
     for row in np.flatnonzero(operation.mixed(params, partners)).tolist():
-        members = [batch[source] for source in sources[row]]
+        members = _with_empty_masks([batch[source] for source in sources[row]])
         _check_alike(operation, members, row)
         if isinstance(operation, Mosaic):
             mixed[row] = _tile(operation.offsets(row_of(params, row))[0], members)
@@ -43,6 +43,19 @@ def mix(
         else:
             mixed[row] = _joined(members)
     return mixed
+
+
+def _with_empty_masks(members: list[Moved]) -> list[Moved]:
+    """Return images of which those without boxes have 0 masks, where the masks of the others are those of their boxes."""
+    masks = next((member.masks for member in members if member.masks is not None), None)
+    if masks is None or not all(member.has_mask_per_box for member in members):
+        return members
+    return [
+        replace(member, masks=np.empty((0, *member.size), masks.dtype))
+        if member.masks is None and member.boxes is not None and not len(member.boxes)
+        else member
+        for member in members
+    ]
 
 
 def _check_alike(operation: Mixing, members: list[Moved], row: int) -> None:
@@ -55,7 +68,8 @@ def _check_alike(operation: Mixing, members: list[Moved], row: int) -> None:
                 f"got {sum(there)} of {len(there)}: give empty ones where there is nothing"
             )
     masks = [member.masks for member in members if member.masks is not None]
-    if len({len(mask) for mask in masks}) > 1 and not members[0].box_params.instance_masks:
+    per_box = all(member.has_mask_per_box for member in members)
+    if len({len(mask) for mask in masks}) > 1 and not per_box:
         raise TargetsError(
             f"sample {row}: {type(operation).__name__} needs as many masks in all samples, got "
             f"{[len(mask) for mask in masks]}: if there is one per box, say so with "
@@ -64,14 +78,18 @@ def _check_alike(operation: Mixing, members: list[Moved], row: int) -> None:
 
 
 def _joined(members: list[Moved]) -> Moved:
-    """Return the boxes and keypoints of all images together, with their labels."""
+    """Return the boxes and keypoints of all images together, with their labels.
+
+    Masks count as those of the boxes only if they do in all images.
+    """
     names = ("boxes", "box_labels", "keypoints", "keypoint_labels")
     joined: dict[str, Any] = {
         name: _concatenated([getattr(member, name) for member in members])
         for name in names
         if getattr(members[0], name) is not None
     }
-    return replace(members[0], **joined)
+    paired = all(member.paired_by_count for member in members)
+    return replace(members[0], paired_by_count=paired, **joined)
 
 
 def _concatenated(parts: list[Any]) -> Any:
@@ -98,7 +116,7 @@ def _tile(offsets: NDArray[np.int64], members: list[Moved]) -> Moved:
         assert member.masks is not None
         shape = np.array(member.size)
         layers.append(mask_math.cut(member.masks, np.array([-top, -left]), shape, "constant", 0))
-    if joined.box_params.instance_masks:
+    if joined.has_mask_per_box:
         joined.masks = np.concatenate(layers)
     else:  # each layer is 0 outside its tile
         joined.masks = np.bitwise_or.reduce(layers)

@@ -16,18 +16,21 @@ from gpu_aug.ops.mix import CutMix, Mixing, MixUp, Mosaic
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets import boxes as box_math
-from gpu_aug.targets.box_formats import from_moving, to_moving
 from gpu_aug.targets.boxes import AnyBoxes
+from gpu_aug.targets.enter_recipe import enter, leave
 from gpu_aug.targets.mixed import mix
 from gpu_aug.targets.move_one import Moved, move, moves_targets
 from gpu_aug.targets.oriented import OrientedBoxes, is_deformed
-from gpu_aug.targets.targets import KINDS, BoxParams, KeypointParams, Targets
-
-# Of recipes that give none; made once, as their checks take longer than moving the boxes of an image.
-_USUAL_BOXES, _USUAL_KEYPOINTS = BoxParams(), KeypointParams()
+from gpu_aug.targets.targets import KINDS, Targets
 
 
-def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list[Targets]:
+def move_batch(
+    recipe: Recipe,
+    draws: Draws,
+    targets: Sequence[Targets],
+    *,
+    separate_masks: Sequence[bool] | None = None,
+) -> list[Targets]:
     """Return the targets of the images that ``recipe`` makes with ``draws``.
 
     All operations move the targets, in order. After each of them boxes are clipped and dropped as ``recipe.boxes`` says, and
@@ -37,6 +40,8 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
         recipe: One recipe; the targets of Views are moved for each view separately.
         draws: Draws of B samples that ``recipe.draw`` returned.
         targets: Targets of the B samples, with boxes in the format of ``recipe.boxes``; not written to.
+        separate_masks: For each sample, whether its masks are separate ones, which belong to the boxes if there are as many;
+            see BoxParams.instance_masks. None means no.
 
     Raises:
         RecipeError: An operation cannot move such targets; the error names it.
@@ -56,10 +61,15 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
     )
     if not any(targets):
         return list(targets)
+    separate = separate_masks or [False] * len(targets)
+    batch = [
+        enter(recipe, one, _size(draws.sizes, row), row, is_separate=separate[row])
+        for row, one in enumerate(targets)
+    ]
     drawn = draws.decode_params + draws.params
-    batch = move_through(recipe, drawn, draws.sizes, draws.partners, targets)
+    batch = move_through(recipe, drawn, draws.sizes, draws.partners, batch)
     _check(batch, range(len(batch)), at_end=True)
-    return [_leave(one) for one in batch]
+    return [leave(one) for one in batch]
 
 
 def move_through(
@@ -67,7 +77,7 @@ def move_through(
     drawn: Sequence[Params],
     sizes: NDArray[np.int64],
     partners: NDArray[np.int64],
-    targets: Sequence[Targets],
+    batch: list[Moved],
 ) -> list[Moved]:
     """Return the targets of a batch after the first leaves of a recipe: as many as there are drawn parameters.
 
@@ -76,12 +86,11 @@ def move_through(
         drawn: Parameters of the first leaves.
         sizes: Height and width of the source images, int64 [B, 2].
         partners: Rows that each row may be mixed with; see Draws.
-        targets: Targets of the B samples, as for `move_batch`.
+        batch: Targets of the B samples, which `gpu_aug.targets.enter_recipe.enter` returned; they are changed.
 
     Raises:
-        TargetsError: Targets do not fit their image, or cannot be mixed; the error names the row.
+        TargetsError: Targets cannot be mixed; the error names the row.
     """
-    batch = [_enter(recipe, one, _size(sizes, row), row) for row, one in enumerate(targets)]
     first = _num_before_check(recipe.operations[0])
     for number, (leaf, params) in enumerate(zip(recipe.leaves, drawn, strict=False)):
         sizes = leaf.result_size(params, sizes)
@@ -135,7 +144,7 @@ def check_targets(recipe: Recipe, targets: Targets, size: tuple[int, int]) -> No
     Raises:
         TargetsError: The targets do not fit the image, or are invalid.
     """
-    _enter(recipe, targets, size, None)
+    enter(recipe, targets, size, None)
 
 
 def _refusal(leaf: Operation, kind: str) -> str | None:
@@ -173,7 +182,10 @@ def _check(batch: list[Moved], rows: Iterable[int], *, at_end: bool = False) -> 
         boxes, keypoints = one.boxes, one.keypoints
         # ``check_each`` says whether this is the time to check: after each operation or once at the end.
         if boxes is not None and one.box_params.check_each != at_end:
-            one.boxes, kept = box_math.keep(boxes, one.box_params, one.after)
+            tight = None
+            if one.box_params.boxes_from_masks and one.masks is not None:
+                tight = box_math.around_masks(boxes, one.masks)
+            one.boxes, kept = box_math.keep(boxes, one.box_params, one.after, tight)
             one.keep_boxes(kept)
         params = one.keypoint_params
         if keypoints is not None and params.remove_invisible and params.check_each != at_end:
@@ -189,92 +201,3 @@ def _warn_of_deformed(leaf: Operation, before: OrientedBoxes, after: AnyBoxes | 
             UserWarning,
             stacklevel=3,
         )
-
-
-def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | None) -> Moved:
-    """Check targets against their image, and return them in the form that operations move."""
-    params = recipe.boxes or _USUAL_BOXES
-    points = recipe.keypoints or _USUAL_KEYPOINTS
-    one = Moved(
-        targets.boxes,
-        targets.box_labels,
-        targets.keypoints,
-        targets.keypoint_labels,
-        targets.masks,
-        size,
-        size,
-        params,
-        points,
-    )
-    where = "" if row is None else f"sample {row}: "
-    if one.masks is not None and one.masks.shape[1:] != size:
-        raise TargetsError(
-            f"{where}masks must be as large as the image, {size[0]}x{size[1]}, got "
-            f"{one.masks.shape[1]}x{one.masks.shape[2]}: give masks of the source image"
-        )
-    if params.instance_masks and one.masks is not None:
-        num = None if one.boxes is None else len(one.boxes)
-        if num != len(one.masks):
-            raise TargetsError(
-                f"{where}masks must be one per box with instance_masks=True, got {len(one.masks)} "
-                f"masks and {'no' if num is None else num} boxes: make them match"
-            )
-    if targets.boxes is not None:
-        try:
-            one.boxes = to_moving(targets.boxes, params, size)
-        except TargetsError as error:
-            raise TargetsError(f"{where}{error}") from error
-        _check_boxes(one, where)
-    return one
-
-
-def _check_boxes(one: Moved, where: str) -> None:
-    """Clip, drop or refuse invalid boxes, as BoxParams says.
-
-    Raises:
-        TargetsError: A box is outside the image or has no area, and may not be clipped or dropped.
-    """
-    assert one.boxes is not None
-    params, given = one.box_params, one.boxes
-    if params.clip:
-        one.boxes = box_math.clip(given, one.size)
-    elif not params.keep_empty:
-        # The allowance is Albumentations': rounding of normalized coordinates in float32.
-        outside = box_math.lies_outside(given, one.size, 1e-5 * max(one.size))
-        if outside.any():
-            row = int(outside.argmax())
-            part = "the centres of oriented boxes" if params.is_oriented else "boxes"
-            raise TargetsError(
-                f"{where}{part} must lie in the image, {one.size[0]}x{one.size[1]}, got {_numbers(given, row)} in row "
-                f"{row}: correct format={params.format!r}, normalized={params.normalized}, or use BoxParams(clip=True), which "
-                "cuts off what lies outside"
-            )
-    solid = box_math.areas(one.boxes) >= 1e-7
-    if params.filter_invalid:
-        one.keep_boxes(solid)
-    elif not solid.all() and not params.keep_empty:
-        row = int((~solid).argmax())
-        needed = "an area in the image" if params.is_oriented else "right > left and bottom > top"
-        raise TargetsError(
-            f"{where}boxes must have {needed}, got {_numbers(one.boxes, row)} in row {row}: correct format="
-            f"{params.format!r}, or use BoxParams(filter_invalid=True), which drops them"
-        )
-
-
-def _numbers(boxes: AnyBoxes, row: int) -> str:
-    """Return the numbers of a box for an error."""
-    if isinstance(boxes, OrientedBoxes):
-        return f"the corners {boxes.corners[row].round(3).tolist()}"
-    return f"(left, top, right, bottom) = {boxes[row].round(3).tolist()}"
-
-
-def _leave(one: Moved) -> Targets:
-    boxes, points = one.boxes, one.keypoints
-    return Targets(
-        None if boxes is None else from_moving(boxes, one.box_params, one.after),
-        one.box_labels,
-        points,
-        one.keypoint_labels,
-        # A copy: ascontiguousarray leaves the negative strides of axes of length 1, which torch refuses.
-        None if one.masks is None else np.array(one.masks, order="C"),
-    )

@@ -1,5 +1,6 @@
 """Moving the targets of one image, for each family of operations; all engines share it."""
 
+import warnings
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
@@ -19,8 +20,9 @@ from gpu_aug.ops.imported.dropout import RandomGridShuffle
 from gpu_aug.ops.operation import Operation
 from gpu_aug.targets import boxes as box_math
 from gpu_aug.targets import masks as mask_math
+from gpu_aug.targets.flip_pairs import exchange, is_permutation
 from gpu_aug.targets.oriented import OrientedBoxes
-from gpu_aug.targets.targets import BoxParams, KeypointParams
+from gpu_aug.targets.targets import BoxParams, KeypointParams, MaskParams
 
 _CPU = torch.device("cpu")  # all targets are moved on the host
 
@@ -33,6 +35,7 @@ class Moved:
         boxes: Axis-aligned boxes as corners in pixels, [N, 4], or oriented ones.
         size: Height and width of the image before the current operation.
         after: Height and width of the image after the current operation.
+        paired_by_count: Whether masks count as those of the boxes only because there are as many.
     """
 
     boxes: NDArray[np.float64] | OrientedBoxes | None
@@ -44,14 +47,22 @@ class Moved:
     after: tuple[int, int]
     box_params: BoxParams
     keypoint_params: KeypointParams
+    mask_params: MaskParams | None = None
+    paired_by_count: bool = False
+
+    @property
+    def has_mask_per_box(self) -> bool:
+        """Whether each mask belongs to the box of its index."""
+        return self.box_params.instance_masks or self.paired_by_count
 
     def keep_boxes(self, kept: NDArray[np.bool_]) -> None:
         """Keep only the boxes of the mask ``kept``, bool [N], their labels and, if there is one per box, their masks."""
         if self.boxes is None or kept.all():
             return
-        own_masks = self.box_params.instance_masks
-        if self.masks is not None and own_masks:
+        if self.masks is not None and self.has_mask_per_box:
             self.masks = self.masks[kept]
+            if self.paired_by_count:
+                _warn_of_pairing()
         self.boxes = self.boxes[kept]
         if self.box_labels is not None:
             self.box_labels = self.box_labels[kept]
@@ -198,13 +209,13 @@ def _follow(
     operation: Moving, one: Moved, params: Params, row: int, *, to_continuous: float = 0.0
 ) -> None:
     """Move boxes and keypoints, in place, by the matrix of an operation, which is computed only if there are some."""
-    if one.boxes is not None or one.keypoints is not None:
+    if one.boxes is not None or one.keypoints is not None or one.mask_params is not None:
         matrix = _matrix(operation, one, params, row)
         follow_matrix(one, matrix, to_continuous=to_continuous)
 
 
 def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: float = 0.0) -> None:
-    """Move boxes and keypoints by a matrix, in place.
+    """Move boxes and keypoints by a matrix, in place; if it mirrors, labels of left and right are exchanged.
 
     ``to_continuous`` is added to keypoints before the move and subtracted afterwards.
     """
@@ -212,6 +223,47 @@ def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: flo
         one.boxes = box_math.move_boxes(one.boxes, matrix)
     if one.keypoints is not None:
         one.keypoints = box_math.move_points(one.keypoints + to_continuous, matrix) - to_continuous
+    # Points in front of a horizon have positive weights, so that the sign says on which side of the image they are seen.
+    if np.linalg.det(matrix) < 0:
+        _exchange_sides(one)
+
+
+def _exchange_sides(one: Moved) -> None:
+    """Exchange the labels of left and right, in place; masks before they are moved, so that new borders keep their value."""
+    if one.box_labels is not None:
+        one.box_labels = exchange(one.box_labels, one.box_params.flip_pairs)
+    if one.masks is not None and one.mask_params is not None:
+        one.masks = exchange(one.masks, one.mask_params.flip_pairs)
+    if one.keypoints is None or not len(one.keypoints):
+        return
+    pairs: Any = one.keypoint_params.flip_pairs
+    if pairs is None:
+        _warn_of_sides()
+    elif one.keypoint_labels is not None:
+        one.keypoint_labels = exchange(one.keypoint_labels, pairs)
+    elif is_permutation(pairs):
+        objects = one.keypoints.reshape(-1, len(pairs), 2)
+        one.keypoints = objects[:, pairs].reshape(-1, 2)
+
+
+def _warn_of_pairing() -> None:
+    """Warn of a decision that only the user can make; Python shows the warning once."""
+    warnings.warn(
+        "masks are dropped with their boxes, as a sample has as many masks as boxes: say BoxParams(instance_masks=True) if each "
+        "mask belongs to a box, or Recipe(..., masks=MaskParams()) if masks hold classes, which keeps all of them",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def _warn_of_sides() -> None:
+    """Warn of keypoints whose names may be wrong; Python shows the warning once."""
+    warnings.warn(
+        "an image with keypoints was mirrored, and their labels stay, so that those of a left eye now stand at a right one: give "
+        "the labels to exchange, KeypointParams(flip_pairs=[(1, 2), ...]), or flip_pairs=() if no keypoint has a side",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def _fill(one: Moved, operation: Any) -> Any:

@@ -61,6 +61,14 @@ class OrientedBoxes:
         """Return axis-aligned boxes around what is shown, float64 [N, 4]."""
         return polygon_math.around(self.polygons)
 
+    def around_masks(self, masks: NDArray[np.generic]) -> "OrientedBoxes":
+        """Return boxes that show the pixels of a mask each that are not 0; a box without such pixels is empty."""
+        shown = [_pixel_hull(np.argwhere(mask)[:, ::-1] + 0.5) for mask in masks]
+        empty = np.full((1, 2), _EMPTY)
+        return OrientedBoxes(
+            self.corners, polygon_math.stacked([one if len(one) else empty for one in shown])
+        )
+
     def clip(self, size: Size) -> "OrientedBoxes":
         """Return the boxes with what an image of ``size`` shows of them."""
         clipped = polygon_math.clip(self.polygons, size)

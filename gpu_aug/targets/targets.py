@@ -14,6 +14,7 @@ from gpu_aug.argument_errors import FriendlyArgumentErrors
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import validation
 from gpu_aug.ops.operation import describe
+from gpu_aug.targets.flip_pairs import COCO_PERSON, FlipPairs, checked_flip_pairs
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh", "xywhr", "cxcywhr", "xyxyxyxy"]
 BoxAlias = Literal["pascal_voc", "albumentations", "coco", "yolo"]
@@ -39,6 +40,7 @@ BOX_ALIASES: Mapping[str, tuple[str, bool]] = MappingProxyType(
 """Albumentations' names of box formats -> format and normalized of BoxParams."""
 
 _LARGEST = float(np.finfo(np.float32).max)  # coordinates are returned as float32
+_BY_NAMES = {"names": "names"}  # a Loader replaces it, as only a dataset has class names
 # What error messages ask for.
 _EXAMPLES = {
     "boxes": "float [N, 4], such as [[10, 20, 50, 60]], or [N, 5] or [N, 8] for oriented boxes",
@@ -100,7 +102,7 @@ class Targets:
 
 
 class _Params(metaclass=FriendlyArgumentErrors):
-    """Base of BoxParams and KeypointParams."""
+    """Base of BoxParams, KeypointParams and MaskParams."""
 
     @classmethod
     def from_dict(cls, saved: Any) -> Any:
@@ -118,9 +120,16 @@ class _Params(metaclass=FriendlyArgumentErrors):
         return asdict(self)  # type: ignore[call-overload,no-any-return] # a dataclass, as all that are made of it
 
     def differences(self) -> dict[str, Any]:
-        """Return the fields that differ from their default, for the fingerprint of a recipe."""
+        """Return the fields that differ from their default, for the fingerprint of a recipe.
+
+        ``flip_pairs=()`` counts as the default: it changes warnings and what a Loader fills in, not what a recipe does.
+        """
         defaults = type(self)().to_dict()
-        return {name: value for name, value in self.to_dict().items() if value != defaults[name]}
+        return {
+            name: value
+            for name, value in self.to_dict().items()
+            if value not in (defaults[name], ())
+        }
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,15 @@ class BoxParams(_Params):
             SanitizeBoundingBoxes, as in torchvision.
         shrink_in_holes: Whether operations that erase parts of the image shrink boxes to what is still visible, as in
             Albumentations.
-        instance_masks: Whether ``masks`` has one layer per box, which is dropped with its box.
+        instance_masks: Whether ``masks`` has one layer per box, which is dropped with its box. If False, this still holds
+            for samples with as many masks as boxes if the masks are separate (numbered fields of a Loader, the key ``masks``
+            without ``mask`` of `apply`), unless the recipe has MaskParams; the first dropped mask warns of it.
+        boxes_from_masks: Whether boxes are computed from the moved masks, one per box, instead of being moved: the smallest
+            box around all pixels other than 0. Boxes without such pixels count as empty. ``min_visibility`` still compares
+            moved boxes. Implies ``instance_masks``.
+        flip_pairs: Pairs of ``box_labels`` that a mirror exchanges, such as [(0, 1)] for "left hand" and "right hand". "names"
+            takes all classes of the dataset whose names differ only in left and right; it needs a Loader. None exchanges
+            nothing.
 
     Source: Albumentations BboxParams.
 
@@ -185,6 +202,8 @@ class BoxParams(_Params):
     keep_empty: bool = False
     shrink_in_holes: bool = False
     instance_masks: bool = False
+    boxes_from_masks: bool = False
+    flip_pairs: FlipPairs | Literal["names"] | None = None
 
     def __post_init__(self) -> None:
         name = "BoxParams"
@@ -211,6 +230,10 @@ class BoxParams(_Params):
                 )
             object.__setattr__(self, "max_accept_ratio", ratio)
         _check_switches(self)
+        if self.boxes_from_masks:
+            object.__setattr__(self, "instance_masks", True)
+        pairs = checked_flip_pairs(name, self.flip_pairs, _BY_NAMES)
+        object.__setattr__(self, "flip_pairs", pairs)
 
     @property
     def is_oriented(self) -> bool:
@@ -234,6 +257,13 @@ class KeypointParams(_Params):
             torchvision's convention: this rule for flips only, continuous coordinates otherwise. False means continuous
             coordinates: the centre of the top-left pixel is (0.5, 0.5), and a flipped x is W - x.
         drop_in_holes: Whether keypoints in parts of the image that an operation erases count as invisible.
+        flip_pairs: Labels that are exchanged if an operation mirrors the image (a matrix with a negative determinant), as
+            a mirrored left eye is a right one: pairs of labels such as [(1, 2), (3, 4)], or a permutation such as YOLO's
+            ``flip_idx``. "coco_person" is the permutation of COCO's 17 keypoints. With ``keypoint_labels``, labels are exchanged
+            and rows stay in place. Without, the K keypoints of each object must follow each other and
+            ``remove_invisible`` must be False; a permutation of length K then exchanges rows, so that row k stays keypoint
+            k. () exchanges nothing. None exchanges nothing and warns of the first mirror, unless a Loader finds
+            ``flip_pairs`` in its dataset.
 
     Source: Albumentations KeypointParams (without angles and scales).
 
@@ -245,9 +275,39 @@ class KeypointParams(_Params):
     check_each: bool = True
     pixel_index: bool | Literal["flips"] = False
     drop_in_holes: bool = False
+    flip_pairs: FlipPairs | tuple[int, ...] | Literal["coco_person"] | None = None
 
     def __post_init__(self) -> None:
         _check_switches(self, besides={"pixel_index": "flips"})
+        pairs = checked_flip_pairs("KeypointParams", self.flip_pairs, {"coco_person": COCO_PERSON})
+        object.__setattr__(self, "flip_pairs", pairs)
+
+    __repr__ = describe
+
+
+@dataclass(frozen=True)
+class MaskParams(_Params):
+    """How a recipe treats masks whose values are class numbers.
+
+    A recipe with MaskParams never takes masks for those of single boxes, except with BoxParams(instance_masks=True).
+
+    Args:
+        flip_pairs: Pairs of class numbers that are exchanged if an operation mirrors the image, such as [(3, 4)] for the
+            left and the right arm. "names" takes all classes of the dataset whose names differ only in left and right; it
+            needs a Loader. None exchanges nothing.
+
+    Example:
+        >>> recipe = Recipe([HorizontalFlip(p=1.0)], masks=MaskParams(flip_pairs=[(1, 2)]))
+        >>> [result] = apply(recipe, [{"image": np.zeros((1, 3, 3), np.uint8), "mask": np.array([[0, 1, 1]])}])
+        >>> result["mask"].tolist()
+        [[2, 2, 0]]
+    """
+
+    flip_pairs: FlipPairs | Literal["names"] | None = None
+
+    def __post_init__(self) -> None:
+        pairs = checked_flip_pairs("MaskParams", self.flip_pairs, _BY_NAMES)
+        object.__setattr__(self, "flip_pairs", pairs)
 
     __repr__ = describe
 

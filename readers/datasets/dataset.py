@@ -20,6 +20,7 @@ from readers.datasets.selection import (
 )
 from readers.fingerprint import fingerprint_of
 from readers.labels.classes import Classes
+from readers.labels.flip_pairs import FlipPairs
 from readers.labels.given_labels import GivenLabels, given_labels
 from readers.labels.label_vector import LabelShape, label_shape_of
 from readers.labels.unlabelled import Unlabelled
@@ -196,6 +197,16 @@ class _Selection(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Class names of the original dataset; classes keep their numbers."""
         return self.whole.class_names
+
+    @property
+    def keypoint_names(self) -> tuple[str, ...]:
+        """Keypoint names of the original dataset."""
+        return self.whole.keypoint_names
+
+    @property
+    def flip_pairs(self) -> FlipPairs | None:
+        """Flip pairs of the original dataset."""
+        return self.whole.flip_pairs
 
     @property
     def field_types(self) -> FieldTypes:

@@ -18,6 +18,7 @@ from readers.datasets.located import Located, Reads
 from readers.datasets.origin import Origin
 from readers.formats.columns import to_label
 from readers.jpeg_seek_points.sample_file import SampleFile
+from readers.labels.flip_pairs import FlipPairs
 from readers.labels.label_vector import LabelShape
 from readers.labels.unlabelled import Unlabelled
 from readers.order.shuffle import AnyOrder, Shuffle, make_order
@@ -69,6 +70,8 @@ class FetchedDataset(ABC):
     # A subclass sets these, or overrides the properties that return them.
     _remarks: tuple[str, ...] = ()
     _class_names: tuple[str, ...] = ()
+    _keypoint_names: tuple[str, ...] = ()
+    _flip_pairs: FlipPairs | None = None
     _label_shape: LabelShape = ()
 
     unlabelled: Unlabelled | None = None
@@ -112,6 +115,19 @@ class FetchedDataset(ABC):
     def classes(self) -> tuple[str, ...]:
         """`class_names` under the name that torchvision uses."""
         return self.class_names
+
+    @property
+    def keypoint_names(self) -> tuple[str, ...]:
+        """Name of each value of ``keypoint_labels``. Empty if the data has no names, or classes have different keypoints."""
+        return self._keypoint_names
+
+    @property
+    def flip_pairs(self) -> FlipPairs | None:
+        """Pairs of ``keypoint_labels`` that a Loader exchanges in mirrored images, such as left and right eye.
+
+        () means that no keypoint has a side, None that the data does not tell.
+        """
+        return self._flip_pairs
 
     @property
     def field_types(self) -> FieldTypes:

@@ -15,6 +15,7 @@ from readers.datasets.dataset import IndexedDataset
 from readers.datasets.located import Located, Reads, merge
 from readers.datasets.origin import Origin, origin_of, sources_of
 from readers.fingerprint import fingerprint_of
+from readers.labels.flip_pairs import FlipPairs
 from readers.labels.label_vector import LabelShape, described, label_shape_of
 from readers.order.proportion import (
     EpochWeights,
@@ -115,6 +116,22 @@ class Mixture(IndexedDataset):
             for name, kind in first.items()
             if all(one.get(name) == kind for one in others)
         }
+
+    @property
+    def keypoint_names(self) -> tuple[str, ...]:
+        """Keypoint names of the datasets that have some; empty if they differ."""
+        found = {names for one in self.datasets if (names := getattr(one, "keypoint_names", ()))}
+        return found.pop() if len(found) == 1 else ()
+
+    @property
+    def flip_pairs(self) -> FlipPairs | None:
+        """Flip pairs of the datasets that have some; None if they differ, which a Loader refuses if it needs them."""
+        found = {
+            pairs
+            for one in self.datasets
+            if (pairs := getattr(one, "flip_pairs", None)) is not None
+        }
+        return found.pop() if len(found) == 1 else None
 
     @property
     def block_size(self) -> int:

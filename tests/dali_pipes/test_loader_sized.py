@@ -394,7 +394,7 @@ class TestSchedule:
         with pytest.raises(LoaderError, match=r"a Schedule is not for Loader\.eval"):
             Loader.eval(dataset, two, batch_size=4)
         boxes = Recipe([CenterCrop(8)], boxes=BoxParams(min_area=3))
-        with pytest.raises(LoaderError, match="different things of boxes or keypoints"):
+        with pytest.raises(LoaderError, match="different things of boxes, keypoints or masks"):
             load(dataset, Schedule({0: plain((8, 8)), 1: boxes}))
         classes = [Recipe([CenterCrop(8), MixUp(num_classes=count)]) for count in (7, 8)]
         with pytest.raises(LoaderError, match="have 7 and 8 classes"):

@@ -20,13 +20,14 @@ from PIL import Image
 from dali_pipes import Batch, Execution, ImageOptions, LoaderError
 from gpu_aug import CenterCrop, HorizontalFlip, Mosaic, RandomResizedCrop, Recipe, Resize
 from gpu_aug.errors import TargetsError
-from gpu_aug.targets.targets import BoxParams
+from gpu_aug.targets.targets import BoxParams, KeypointParams
 from readers import Dataset, open_dataset
 from tests.support.loaders import draw_canvases_in_dali, loader_maker
 
 NUM_IMAGES = 9
-FLIPPED = Recipe([Resize((48, 64)), HorizontalFlip(1), CenterCrop((40, 40))])
-RANDOM = Recipe([RandomResizedCrop(24, scale=(0.3, 1.0)), HorizontalFlip()])
+NO_SIDES = KeypointParams(flip_pairs=())
+FLIPPED = Recipe([Resize((48, 64)), HorizontalFlip(1), CenterCrop((40, 40))], keypoints=NO_SIDES)
+RANDOM = Recipe([RandomResizedCrop(24, scale=(0.3, 1.0)), HorizontalFlip()], keypoints=NO_SIDES)
 DALI = pytest.mark.needs_dali
 DECODERS = ["cpu", pytest.param("dali", marks=DALI)]
 

@@ -250,7 +250,7 @@ class TestOldAndEdited:
         state = loader(dataset, recipe).state_dict()
         message = refused(loader(dataset, recipe), {**state, "recipe": "6842" * 16})
 
-        assert "{**state, 'recipe': recipe.fingerprint}" in message
+        assert "{**state, 'recipe': loader.state_dict()['recipe']}" in message
         loader(dataset, recipe).load_state_dict({**state, "recipe": recipe.fingerprint})
 
 

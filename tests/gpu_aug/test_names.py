@@ -141,7 +141,7 @@ def test_a_star_import_gives_everything_public(package):
     [
         (
             lambda: Recipe(HorizontalFlip(), Normalize()),
-            "Recipe: too many positional arguments; it takes operations, and by name boxes, keypoints, output: write Recipe([",
+            "Recipe: too many positional arguments; it takes operations, and by name boxes, keypoints, masks, output: write Recipe([",
         ),
         (lambda: Recipe(HorizontalFlip()), "got HorizontalFlip(): write Recipe([first, second])"),
         (
@@ -184,7 +184,13 @@ def test_a_call_that_does_not_fit_says_what_to_write(call, words):
 def test_constructors_show_their_arguments():
     """Editors and help() see what is to be given."""
     assert next(iter(signature(RandomResizedCrop).parameters)) == "size"
-    assert list(signature(Recipe).parameters) == ["operations", "boxes", "keypoints", "output"]
+    assert list(signature(Recipe).parameters) == [
+        "operations",
+        "boxes",
+        "keypoints",
+        "masks",
+        "output",
+    ]
 
 
 def test_lists_of_steps_are_taken_apart():

@@ -82,6 +82,10 @@ def to_albumentations(recipe: Recipe) -> Any:
             targets["keypoint_params"] = _keypoints(recipe.keypoints, A)
     except RecipeError as error:
         exporter.refused.append(f"Recipe: {error}")
+    if any(params.flip_pairs for params in recipe.target_params.values()):
+        exporter.refused.append(
+            "Recipe: Albumentations exchanges no labels; nearest: flip_pairs=()"
+        )
     if exporter.refused:
         listed = "".join(f"\n  {line}" for line in exporter.refused)
         raise RecipeError(f"the recipe has no equal in Albumentations:{listed}")

@@ -107,4 +107,5 @@ def _read_keypoints(given: dict[str, Any], p: float) -> KeypointParams:
         check_each=bool(given.get("check_each_transform", True)),
         pixel_index=True,
         drop_in_holes=remove,
+        flip_pairs=(),  # Albumentations exchanges no labels
     )

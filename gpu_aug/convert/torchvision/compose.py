@@ -102,7 +102,12 @@ class _Composer:
         return {
             "output": self.output,
             "boxes": BoxParams(format=self.box_format, keep_empty=True),  # type: ignore[arg-type]
-            "keypoints": KeypointParams(remove_invisible=False, pixel_index="flips"),
+            "keypoints": KeypointParams(
+                # torchvision exchanges no labels
+                remove_invisible=False,
+                pixel_index="flips",
+                flip_pairs=(),
+            ),
         }
 
     def step(self, transform: Any, path: str) -> list[Operation]:

@@ -73,6 +73,8 @@ class RandomRotate90(WithProbability, Reorient):
     Source: Albumentations RandomRotate90.
     """
 
+    may_mirror: ClassVar[bool] = False
+
     random: ClassVar[Random] = {"quarters": Numbers()}
 
     p: float = 1.0

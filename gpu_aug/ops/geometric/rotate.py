@@ -24,6 +24,7 @@ class _Rotation(WarpWithBorder, Warp, abstract=True):
     """Base of rotations by a drawn ``angle`` in degrees, counter-clockwise."""
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
+    may_mirror: ClassVar[bool] = False
 
     @abstractmethod
     def turned(self, angle: Uniforms, sizes: Sizes) -> Params:

@@ -58,6 +58,9 @@ class Spatial(Operation, abstract=True):
 class Moving(Spatial, abstract=True):
     """Base of operations that move pixels by one matrix per image, which boxes, keypoints and masks follow."""
 
+    may_mirror: ClassVar[bool] = True
+    """Whether the determinant of a matrix can be negative, so that left and right are exchanged."""
+
     @abstractmethod
     def forward(self, params: Params, sizes: Sizes) -> Matrices:
         """Return the matrices from the input image to the result, float64 [B, 3, 3], in continuous coordinates.
@@ -111,6 +114,8 @@ class Crop(Moving, abstract=True):
     The drawn parameters ``start`` and ``shape``, int64 [B, 2], are the top-left corner and the size of the rectangle.
     """
 
+    may_mirror: ClassVar[bool] = False
+
     @property
     def moves_pixels_only(self) -> bool:
         """True unless the fill is between two multiples of 1/255."""
@@ -131,6 +136,8 @@ class Resample(Moving, abstract=True):
     The drawn parameters ``start`` and ``shape``, int64 [B, 2], are the top-left corner and the size of the rectangle,
     which lies inside the image except in the decode stage; ``resize``, int64 [B, 2], is the size of the result.
     """
+
+    may_mirror: ClassVar[bool] = False
 
     antialias: bool = True
 

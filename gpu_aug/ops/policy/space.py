@@ -31,6 +31,7 @@ class PolicyWarp(Warp, abstract=True):
     """The shear, translation or rotation of a policy; bilinear results are rounded to 8 bits."""
 
     rounds_to_8_bits: ClassVar[bool] = True
+    may_mirror: ClassVar[bool] = False
 
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0

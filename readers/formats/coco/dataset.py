@@ -41,6 +41,7 @@ from readers.formats.files.described import (
     spread_evenly,
 )
 from readers.image.header import image_size
+from readers.labels.flip_pairs import FlipPairs, pairs_of_names
 from readers.plural import counted
 from readers.sample import (
     MASK_VALUES,
@@ -151,6 +152,18 @@ class CocoDataset(DescribedFiles):
     def class_names(self) -> tuple[str, ...]:
         """Names of the categories, in the order of their ids in the file."""
         return tuple(str(category.get("name", "")) for category in self._categories.values())
+
+    @property
+    def keypoint_names(self) -> tuple[str, ...]:
+        """Names of the keypoints; empty if categories have different ones."""
+        lists = self._keypoint_lists
+        return lists[0] if len(lists) == 1 else ()
+
+    @property
+    def flip_pairs(self) -> FlipPairs | None:
+        """Keypoints whose names differ only in left and right; None without such, or if they differ between categories."""
+        found = {*map(pairs_of_names, self._keypoint_lists)}
+        return found.pop() if len(found) == 1 else None
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -290,6 +303,13 @@ class CocoDataset(DescribedFiles):
         if not are_categories(listed):
             raise SourceError(f"{self._source} has changed since it was opened")
         return {one["id"]: one for one in sorted(listed, key=lambda one: one["id"])}
+
+    @property
+    def _keypoint_lists(self) -> list[tuple[str, ...]]:
+        """The different lists of keypoint names that categories have."""
+        lists = [category.get("keypoints") for category in self._categories.values()]
+        named = [tuple(map(str, names)) for names in lists if isinstance(names, list) and names]
+        return [*dict.fromkeys(named)]
 
     def _first(self) -> Sample:
         """Return the first entry that can be read; the scan ensures that there is one."""

@@ -44,6 +44,7 @@ from readers.formats.labelme.document import (
 from readers.formats.named_splits import inside_split
 from readers.image.header import Header, read_header
 from readers.labels.classes import Classes, read_classes
+from readers.labels.flip_pairs import pairs_of_names
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError, is_image_file
 from readers.storage.limits import check_bytes
@@ -139,6 +140,8 @@ class LabelMeDataset(AnnotatedDataset):
         self.oriented = self._are_all_rotated(everything) if oriented is None else oriented
         # Fingerprints without oriented boxes are older than this option.
         self._options |= ORIENTED if self.oriented else {}
+        # Points have classes, as other shapes have.
+        self._keypoint_names, self._flip_pairs = self.class_names, pairs_of_names(self.class_names)
         self._remarks = tuple(remarks)
 
     def _read(self, entry: Entry) -> Picture:

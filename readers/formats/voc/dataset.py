@@ -133,6 +133,11 @@ class VocDataset(AnnotatedDataset):
             )
         self._remarks = tuple(remarks)
 
+    @property
+    def mask_names(self) -> tuple[str, ...]:
+        """Name of each value of a mask of classes: the background, then `class_names`; empty without such masks."""
+        return (BACKGROUND, *self.class_names) if self._options["masks"] == "class" else ()
+
     def _read(self, entry: Entry) -> Picture:
         if not entry.image:
             raise ValueError(f"there is no picture for {entry.key}")

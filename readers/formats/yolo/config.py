@@ -1,7 +1,7 @@
 """Parser of a YOLO dataset's ``data.yaml``: classes, splits and keypoints. Commands in the file are never run."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ class Config(NamedTuple):
         kpt_shape: (keypoints per object, numbers per keypoint: 2 or 3); None without poses.
         flip_idx: For each keypoint, its index in the mirrored picture; () if it is missing.
         masks_dir: Folder of the semantic masks, "" without masks.
+        kpt_names: Name of each keypoint; () if they are missing, or if classes name them differently.
     """
 
     file: Path
@@ -38,6 +39,7 @@ class Config(NamedTuple):
     kpt_shape: tuple[int, int] | None = None
     flip_idx: tuple[int, ...] = ()
     masks_dir: str = ""
+    kpt_names: tuple[str, ...] = ()
 
 
 NO_CONFIG = Config(Path(), "", (), {})
@@ -102,6 +104,10 @@ def read_config(path: Path) -> Config:
         raise SourceError(
             f"{path}: flip_idx must hold the number of each keypoint of kpt_shape once"
         )
+    if any(flip[other] != number for number, other in enumerate(flip)):
+        raise SourceError(
+            f"{path}: flip_idx must exchange keypoints in pairs, so that two flips change nothing, got {shorten([*flip])}"
+        )
     return Config(
         path,
         _text(stored.get("path"), "path", path),
@@ -110,6 +116,7 @@ def read_config(path: Path) -> Config:
         (shape[0], shape[1]) if shape else None,
         flip,
         _text(stored.get("masks_dir"), "masks_dir", path),
+        _keypoint_names(stored.get("kpt_names"), shape),
     )
 
 
@@ -142,6 +149,14 @@ def _class_names(stored: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     if number is not None and number != len(names):
         raise SourceError(f"{path}: nc is {number}, and names has {len(names)}")
     return tuple(str(name) for name in names)
+
+
+def _keypoint_names(value: Any, shape: Sequence[int]) -> tuple[str, ...]:
+    """Return the names that all classes give to keypoints, () without such; Ultralytics has a list per class number."""
+    lists = [*value.values()] if isinstance(value, Mapping) else [value]
+    names = lists[0] if lists and all(one == lists[0] for one in lists) else None
+    is_full = isinstance(names, list) and [len(names)] == [*shape[:1]]
+    return tuple(map(str, names or ())) if is_full else ()
 
 
 def _places(value: Any, name: str, path: Path) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from readers.formats.yolo.labels import (
 from readers.formats.yolo.layout import Layout, file_of_picture, find_layout
 from readers.image.header import image_size
 from readers.labels.classes import Classes, read_classes
+from readers.labels.flip_pairs import pairs_of_names, pairs_of_permutation
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.unreadable import oserror_as_source_error
@@ -38,11 +39,6 @@ from readers.storage.unreadable import oserror_as_source_error
 # Label files that are searched for repeated rows at opening: 0.05 s from the page cache; 20,000 took 0.8 s.
 _LOOKED_AT = 1000
 _GUESSED_FROM = 20  # pictures whose sizes are read to tell oriented boxes from outlines
-_FLIPPED = (
-    " keypoints of an object have other numbers in a mirrored picture. Flips here keep the numbers, so that left ones are called "
-    "right ones: leave HorizontalFlip, VerticalFlip, Transpose and D4 out of the recipe, or exchange keypoint_labels of "
-    "mirrored rows by dataset.flip_idx"
-)
 
 
 class YoloDataset(AnnotatedDataset):
@@ -81,8 +77,8 @@ class YoloDataset(AnnotatedDataset):
 
     Attributes:
         task: Kind of the rows, as given or found.
-        flip_idx: For each keypoint, its index in a mirrored picture, as the YAML file states it, otherwise (). It is not
-            applied: flips keep the indices of keypoints, and a warning says so.
+        flip_idx: For each keypoint, its index in a mirrored picture, as the YAML file states it, otherwise (). A Loader applies
+            it; see `flip_pairs`. Without it, keypoints whose names in ``kpt_names`` differ only in left and right are exchanged.
 
     Raises:
         SourceError: There are no pictures, no labels at all, or no class names; there are several splits but `split` is None;
@@ -127,9 +123,9 @@ class YoloDataset(AnnotatedDataset):
             require("pycocotools.mask", extra="coco")
         self._remarks += (*same_name_warnings(source, names, range(len(names))),)
         shape, self.flip_idx = layout.config.kpt_shape, layout.config.flip_idx
-        changed = sum(number != other for number, other in enumerate(self.flip_idx))
-        if changed:
-            self._remarks += (f"{layout.config.file} says by flip_idx that {changed}{_FLIPPED}",)
+        self._keypoint_names = layout.config.kpt_names
+        by_names = pairs_of_names(self._keypoint_names)
+        self._flip_pairs = pairs_of_permutation(self.flip_idx) if self.flip_idx else by_names
         self._masks_dir = layout.config.masks_dir or "masks"
         self._labels = Labels(self.task, len(names), shape)
         self._options |= {"task": self.task, "masks": masks, "outside": outside}

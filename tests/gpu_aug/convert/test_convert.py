@@ -363,7 +363,9 @@ def test_box_and_keypoint_params_are_kept(name, expected):
         recipe = from_albumentations(source)
 
         assert recipe.boxes == expected
-        assert recipe.keypoints == KeypointParams(remove_invisible=False, pixel_index=True)
+        assert recipe.keypoints == KeypointParams(
+            remove_invisible=False, pixel_index=True, flip_pairs=()
+        )
 
 
 ENLARGED = A.Resize(64, 64)
@@ -576,7 +578,9 @@ def test_targets_of_v2_are_treated_as_there():
     recipe = from_torchvision([v2.ConvertBoundingBoxFormat("CXCYWH"), v2.SanitizeBoundingBoxes(2)])
 
     assert recipe.boxes == BoxParams("cxcywh", keep_empty=True)
-    assert recipe.keypoints == KeypointParams(remove_invisible=False, pixel_index="flips")
+    assert recipe.keypoints == KeypointParams(
+        remove_invisible=False, pixel_index="flips", flip_pairs=()
+    )
     assert recipe.operations[0].min_size == 2
     assert from_torchvision(v1.RandomHorizontalFlip()).boxes is None
 

@@ -57,7 +57,7 @@ def test_albumentations_and_back(operations):
     recipe = Recipe(
         operations,
         boxes=BoxParams("cxcywh", True, min_visibility=0.2, shrink_in_holes=True),
-        keypoints=KeypointParams(pixel_index=True, drop_in_holes=True),
+        keypoints=KeypointParams(pixel_index=True, drop_in_holes=True, flip_pairs=()),
     )
     exported = recipe.to_albumentations()
 

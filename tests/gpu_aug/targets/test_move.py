@@ -45,7 +45,7 @@ NUM = 4
 few = settings(deadline=None, max_examples=trials(12), derandomize=True, database=None)
 KEEP_ALL = {
     "boxes": BoxParams(check_each=False, keep_empty=True),
-    "keypoints": KeypointParams(remove_invisible=False),
+    "keypoints": KeypointParams(remove_invisible=False, flip_pairs=()),
 }
 
 

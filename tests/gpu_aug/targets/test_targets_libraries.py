@@ -130,14 +130,15 @@ def test_compose_moves_the_same_keypoints(chain, remove):
         image=IMAGE, keypoints=points, labels=np.arange(60)
     )
 
-    own = KeypointParams(remove_invisible=remove, pixel_index=True)
+    own = KeypointParams(remove_invisible=remove, pixel_index=True, flip_pairs=())
     result = moved(
         Recipe(ours, keypoints=own), Targets(keypoints=points, keypoint_labels=np.arange(60))
     )
 
     assert result.keypoint_labels.tolist() == expected["labels"].tolist()
     np.testing.assert_allclose(result.keypoints, expected["keypoints"], atol=1e-3)
-    plain = moved(Recipe(ours), Targets(keypoints=points)).keypoints
+    continuous = KeypointParams(flip_pairs=())
+    plain = moved(Recipe(ours, keypoints=continuous), Targets(keypoints=points)).keypoints
     if chain == "flip":
         np.testing.assert_allclose(plain - moved(Recipe(ours, keypoints=own), Targets(keypoints=points)).keypoints, np.array([[1, 0]] * 60), atol=1e-9)  # fmt: skip
 
@@ -147,7 +148,7 @@ def test_an_affine_moves_boxes_and_keypoints_as_albumentations_does():
     recipe = Recipe(
         [RandomAffine((25, 25), scale=(0.8, 0.8), shear=(5, 5))],
         boxes=BoxParams(min_visibility=0.1),
-        keypoints=KeypointParams(pixel_index=True),
+        keypoints=KeypointParams(pixel_index=True, flip_pairs=()),
     )
     draws = recipe.draw(0, 0, np.array([0]), np.array([SIZE]))
     to_corner = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
@@ -249,7 +250,7 @@ def test_torchvision_moves_keypoints_the_same_way(name):
     """With pixel_index="flips" its kernels for KeyPoints give the same numbers."""
     operation, function = TORCHVISION[name]
     points = np.random.default_rng(9).uniform((20, 15), (60, 45), (30, 2))
-    own = KeypointParams(remove_invisible=False, pixel_index="flips")
+    own = KeypointParams(remove_invisible=False, pixel_index="flips", flip_pairs=())
 
     result = moved(Recipe([operation], keypoints=own), Targets(keypoints=points))
 

@@ -161,7 +161,7 @@ def test_targets_move_with_their_picture(
     recipe = Recipe(
         [CenterCrop((HEIGHT, WIDTH)), HorizontalFlip(1)],
         boxes=BoxParams(),
-        keypoints=KeypointParams(),
+        keypoints=KeypointParams(flip_pairs=()),
     )
     fixed: dict[str, Any] = {"device": "cpu", "decoder": "cpu", "last_batch": "partial"}
     with warnings.catch_warnings():

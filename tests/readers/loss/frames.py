@@ -32,7 +32,6 @@ from tests.support.annotated import (
     yolo_row,
 )
 from tests.support.loss import Cell, NotApplicable
-from tests.support.opening import open_with_warning
 
 _RECIPE = Recipe([Resize((HEIGHT, WIDTH))], boxes=BoxParams(), keypoints=KeypointParams())
 _LYING = f"{HEIGHT} x {WIDTH} .*, the upright picture is {WIDTH} x {HEIGHT}.*EXIF"
@@ -231,7 +230,7 @@ def _turned() -> bytes:
 
 
 def _yolo(root: Path) -> None:
-    """Nothing states a size: shares are those of the upright picture. Rows are named; flip_idx is warned about."""
+    """Nothing states a size: shares are those of the upright picture. Rows are named; flip_idx is used."""
     yaml = "train: images\nnames: [person, dog]\n"
     put(root, {"images/a.jpg": _turned(), "data.yaml": yaml})
     (root / "labels").mkdir()
@@ -242,11 +241,9 @@ def _yolo(root: Path) -> None:
     _says(_boxes(root), r"a\.txt:2: .*no area")
     pose = f"{yolo_row().strip()} 0.25 0.5 2 0.75 0.5 2\n"
     put(root, {"labels/a.txt": pose, "data.yaml": f"{yaml}kpt_shape: [2, 3]\nflip_idx: [1, 0]\n"})
-    assert open_with_warning(
-        "says by flip_idx that 2 keypoints.*leave HorizontalFlip", root
-    ).flip_idx == (1, 0)
+    assert open_dataset(root).flip_pairs == ((0, 1),)
     put(root, {"data.yaml": f"{yaml}kpt_shape: [2, 3]\nflip_idx: [0, 1]\n"})
-    open_dataset(root)  # nothing changes its number, and nothing is said
+    assert open_dataset(root).flip_pairs == ()
 
 
 def _openimages(root: Path) -> None:
