@@ -226,6 +226,7 @@ refuses(
     "it changes masks and boxes by the same morphology, and here masks and boxes follow geometry alone",
     "Morphological",
     nearest="A.MedianBlur(), which changes images alone",
+    runs=True,
 )
 # The reason for refusing drawings of weather.
 _UNLIKE = "it paints {} with lines, discs and polygons in 8 bits, which no operation here does"
@@ -234,36 +235,42 @@ refuses(
     _UNLIKE.format("rain"),
     "RandomRain",
     nearest="A.Spatter(mode='rain') or A.MotionBlur()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     _UNLIKE.format("fog"),
     "RandomFog",
     nearest="A.RandomBrightnessContrast() or A.GaussianBlur()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     "its snow is made of the lightness in 8-bit HLS, which no operation here does",
     "RandomSnow",
     nearest="A.RandomBrightnessContrast() or A.SaltAndPepper()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     _UNLIKE.format("the sun and its flares"),
     "RandomSunFlare",
     nearest="A.RandomBrightnessContrast()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     _UNLIKE.format("shadows"),
     "RandomShadow",
     nearest="A.RandomBrightnessContrast() or A.CoarseDropout()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     _UNLIKE.format("gravel"),
     "RandomGravel",
     nearest="A.SaltAndPepper() or A.Spatter(mode='mud')",
+    runs=True,
 )
 
 

@@ -292,7 +292,7 @@ def test_all_refusals_are_reported_together():
     lines = str(caught.value).splitlines()
     assert "2 steps" in lines[0]
     assert lines[1].startswith("  Compose > OneOf > Lambda: it holds functions")
-    assert "nearest: BatchFunction" in lines[1]
+    assert "nearest: translate={custom: lambda step: " in lines[1]
     assert lines[2].startswith("  Compose > SelectiveChannelTransform: ")
 
 
