@@ -354,7 +354,10 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @staticmethod
     def from_albumentations(
-        source: Any, *, strict: bool = True, translate: Mapping[Any, Callable[[Any], Any]] | None = None
+        source: Any,
+        *,
+        strict: bool = True,
+        translate: Mapping[Any, Callable[[Any], Any]] | None = None,
     ) -> "Recipe":
         """Return the recipe of an Albumentations pipeline; see `gpu_aug.convert.from_albumentations`.
 
@@ -367,7 +370,10 @@ class Recipe(metaclass=FriendlyArgumentErrors):
 
     @staticmethod
     def from_torchvision(
-        source: Any, *, strict: bool = True, translate: Mapping[Any, Callable[[Any], Any]] | None = None
+        source: Any,
+        *,
+        strict: bool = True,
+        translate: Mapping[Any, Callable[[Any], Any]] | None = None,
     ) -> Any:
         """Return the recipe, or the views, of a torchvision pipeline; see `gpu_aug.convert.from_torchvision`.
 

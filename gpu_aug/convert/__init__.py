@@ -24,9 +24,7 @@ __all__ = [
 ]
 
 
-def convert(
-    source: Any, *, strict: bool = True, translate: Translate | None = None
-) -> Conversion:
+def convert(source: Any, *, strict: bool = True, translate: Translate | None = None) -> Conversion:
     """Import a pipeline of Albumentations or torchvision, with a report on each step; ``print`` shows it as a table.
 
     Args:
@@ -44,5 +42,6 @@ def convert(
     of_albumentations = isinstance(source, str | PathLike | Mapping) or comes_from(
         "albumentations", source
     )
-    library = albumentations if of_albumentations and not is_policy else torchvision
-    return library.convert(source, strict=strict, translate=translate)
+    if of_albumentations and not is_policy:
+        return albumentations.convert(source, strict=strict, translate=translate)
+    return torchvision.convert(source, strict=strict, translate=translate)

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any, Literal, NamedTuple
 
 from gpu_aug.convert.registry import Changed, Refused
-from gpu_aug.convert.translate import Translations
+from gpu_aug.convert.translate import FORM, Translations
 from gpu_aug.errors import RecipeError
 from gpu_aug.image_kind import problem_of_range
 from gpu_aug.ops.operation import Operation
@@ -87,7 +87,7 @@ def _other_probability(operation: Operation, step: Any) -> str:
     ours, theirs = getattr(operation, "p", None), getattr(step, "p", None)
     if ours == theirs or not (isinstance(ours, float) and isinstance(theirs, int | float)):
         return ""
-    return f"; its p is {ours:g}, and that of the step {theirs:g}"
+    return f"its p is {ours:g}, and that of the step {theirs:g}"
 
 
 def _wrapped(cells: tuple[str, ...]) -> list[str]:
@@ -208,11 +208,14 @@ class Walk:
                 self.add(path, repr(step), "nothing to do", "by translate")
             for one in replaced:
                 if not isinstance(one, Operation):
-                    operations += convert(one, f"{path} > {type(one).__name__}")
+                    if callable(one):
+                        operations += convert(one, f"{path} > {type(one).__name__}")
+                    else:
+                        self.refuse(path, repr(step), f"translate returned {one!r}", FORM)
                     continue
                 made = replace(one, p=1.0) if forced and hasattr(one, "p") else one  # type: ignore[call-arg]
                 note = "" if forced else _other_probability(made, step)
-                changed = Changed(made, f"by translate{note}", "translated")
+                changed = Changed(made, note, "translated")
                 if (operation := self.leaf(path, repr(step), lambda it=changed: it)) is not None:  # type: ignore[misc]
                     operations.append(operation)
         return operations
@@ -255,7 +258,7 @@ class Walk:
         self.add(path, source, "refused", str(error))
 
     def finish(self, library: str) -> None:
-        """Warn of the steps that are called unchanged on the CPU.
+        """Warn of the steps that are called unchanged on the CPU because ``strict`` is off.
 
         Raises:
             RecipeError: Steps are refused; the error lists them all.
@@ -266,7 +269,7 @@ class Walk:
             listed = "".join(f"\n  {line.path}: {line.note}" for line in refused)
             raise RecipeError(f"{steps} of the {library} pipeline cannot be imported:{listed}")
         foreign = [line for line in self.lines if line.outcome == "foreign"]
-        if foreign:
+        if foreign and not self.strict:
             listed = "".join(f"\n  {line.path}: {line.note}" for line in foreign)
             warnings.warn(
                 f"steps of the {library} pipeline are kept as they are and run on the CPU:{listed}",

@@ -11,6 +11,12 @@ from gpu_aug.ops.operation import Operation
 Translate = Mapping[Any, Callable[[Any], Any]]
 """Class of a step, or function that a step is or holds -> a function that takes the step and returns what replaces it."""
 
+FORM = (
+    "write {Class or function: lambda step: operation}, where the right side takes the step and returns an operation, "
+    "a step of the library, a list of these, or None for nothing"
+)
+"""What `translate` takes, for errors."""
+
 # Part of a name in lower case -> what a step of such a name probably does; the first match counts.
 _GUESSES = {
     "255": "gpu_aug.Normalize(0.0, 1 / 255)",
@@ -46,6 +52,8 @@ _GUESSES = {
 }
 # What makes a tensor of an image; in torchvision it also says where values begin to be [0, 1].
 _TO_TENSOR = {"torchvision": "torchvision.transforms.ToTensor()", "Albumentations": "None"}
+# Parts of names of classes that return several views of an image.
+_SEVERAL = ("two", "twice", "multi", "views", "crops")
 _CONTAINERS = ("Compose", "RandomApply", "RandomChoice", "RandomOrder", "Sequential")
 
 
@@ -63,14 +71,14 @@ class Translations:
 
     def __init__(self, given: Translate | None, library: str) -> None:
         if not isinstance(given, Mapping | None):
-            raise RecipeError(f"translate must be a dictionary, got {given!r}: {_FORM}")
+            raise RecipeError(f"translate must be a dictionary, got {given!r}: {FORM}")
         self.library = library
         self._given = dict(given or {})
         self._met: set[Any] = set()
         self._active: list[Any] = []
         for key, replace in self._given.items():
             if not (callable(key) and callable(replace)):
-                raise RecipeError(f"translate cannot use {key!r}: {replace!r}: {_FORM}")
+                raise RecipeError(f"translate cannot use {key!r}: {replace!r}: {FORM}")
 
     def find(self, step: Any) -> Any:
         """Return the key for a step: a function that it is or holds, else its class; None if there is none."""
@@ -118,26 +126,20 @@ def suggestion(step: Any, library: str, meaning: str = "") -> str:
         meaning: What the step does, as a name; "" to guess from its own name.
     """
     function = functions_of(step)[0] if _is_lambda(step) and functions_of(step) else None
-    name = key = _short(step if function is None else function)
-    if name == "<lambda>":
-        key = {"torchvision": "torchvision.transforms.Lambda", "Albumentations": "A.Lambda"}[library]
-        if type(step).__module__.startswith("torchvision.transforms.v2"):
-            key = "torchvision.transforms.v2.Lambda"
-    inner = _pipelines(step) if function is None else []
-    if len(inner) == 1:
-        return f"translate={{{key}: lambda step: step.{inner[0]}}}"
-    if inner:
-        recipes = ", ".join(f"Recipe.from_{library.lower()}(step.{one})" for one in inner)
-        return f"Views([{recipes}]), with {key} as step"
-    meaning = meaning or getattr(step, "name", None) or name  # a Lambda of Albumentations has a name
+    name = _short(step if function is None else function)
+    key = _class_of_lambda(step, library) if name == "<lambda>" else name
+    recipes = [f"Recipe.from_torchvision(step.{one})" for one in _pipelines(step)]
+    if len(recipes) > 1:
+        return f"Views([{', '.join(recipes)}]), with {key} as step"
+    if recipes and any(part in name.lower() for part in _SEVERAL):
+        return f"Views([{recipes[0]}] * 2), with {key} as step"
+    if recipes:
+        return f"translate={{{key}: lambda step: step.{_pipelines(step)[0]}}}"
+    meaning = (
+        meaning or getattr(step, "name", None) or name
+    )  # a Lambda of Albumentations has a name
     has_p = library == "Albumentations"
     return f"translate={{{key}: lambda step: {_guess(meaning, library, has_p=has_p)}}}"
-
-
-_FORM = (
-    "write {Class or function: lambda step: operation}, where the right side takes the step and returns an operation, "
-    "a list of operations, or None for nothing"
-)
 
 
 def _guess(name: str, library: str, *, has_p: bool) -> str:
@@ -158,12 +160,23 @@ def _guess(name: str, library: str, *, has_p: bool) -> str:
 
 def _pipelines(step: Any) -> list[str]:
     """Return the names of a step's attributes that are pipelines or transforms of torchvision."""
-    held = {**vars(step), **vars(step).get("_modules", {})} if hasattr(step, "__dict__") else {}
+    held = dict(getattr(step, "__dict__", {}))
+    held |= held.get("_modules", {})  # of a torch module
     return [
         name
         for name, value in held.items()
         if name.isidentifier() and type(value).__name__ in _CONTAINERS
     ]
+
+
+def _class_of_lambda(step: Any, library: str) -> str:
+    """Return the key for a lambda expression, which has no name: the class that holds it."""
+    if library == "Albumentations":
+        return "A.Lambda"
+    if type(step).__name__ != "Lambda":
+        return "types.FunctionType"
+    version = ".v2" if type(step).__module__.startswith("torchvision.transforms.v2") else ""
+    return f"torchvision.transforms{version}.Lambda"
 
 
 def _is_lambda(step: Any) -> bool:

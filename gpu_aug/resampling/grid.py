@@ -119,7 +119,12 @@ def take_bicubic(images: Tensor, x: Tensor, y: Tensor, fill: tuple[float, ...]) 
     for step in range(-1, 3):
         start = (row.long() + step).clamp(0, height - 1) * width
         taps = [
-            flat.gather(2, (start + (column.long() + tap).clamp(0, width - 1)).view(num, 1, -1).expand(-1, channels, -1))
+            flat.gather(
+                2,
+                (start + (column.long() + tap).clamp(0, width - 1))
+                .view(num, 1, -1)
+                .expand(-1, channels, -1),
+            )
             for tap in range(-1, 3)
         ]
         lines.append(_cubic([tap.view(num, channels, *x.shape[1:]) for tap in taps], along))

@@ -46,7 +46,7 @@ def from_albumentations(
         source: A Compose or any transform, the dictionary that its ``to_dict()`` returned, or the path of a JSON or YAML file
             that ``A.save`` wrote.
         strict: Whether transforms without an equivalent raise an error. If False, they are called unchanged on the CPU, and a
-            warning names them.
+            warning names them. Some that keep the size of images, such as RandomRain, always are.
         translate: What replaces steps of your own: a class or function -> a function that takes the step and returns an operation, a
             transform of Albumentations, a list of these, or None for nothing. A function is looked up in plain functions and
             Lambdas, before the class of a step; classes of Albumentations can be replaced as well.
@@ -63,9 +63,7 @@ def from_albumentations(
     return recipe
 
 
-def convert(
-    source: Any, *, strict: bool = True, translate: Translate | None = None
-) -> Conversion:
+def convert(source: Any, *, strict: bool = True, translate: Translate | None = None) -> Conversion:
     """Import a pipeline as from_albumentations does; return the recipe, or None if a step is refused, and the report."""
     walk = Walk(strict, Translations(translate, "Albumentations"))
     recipe = _build(source, walk)

@@ -167,9 +167,7 @@ class _Composer:
         converter = ALBUMENTATIONS.get(node.name)
         if converter is None and node.transform is not None:
             name = type(node.transform).__name__
-            raise Refused(
-                f"{name} is unknown here", suggestion(node.transform, "Albumentations")
-            )
+            raise Refused(f"{name} is unknown here", suggestion(node.transform, "Albumentations"))
         if node.fault or converter is None:
             raise Refused(node.fault or f"{node.name} is unknown here")
         if node.name == "Sharpen" and args.get("method") == "gaussian" and self.walk.unit == 255:

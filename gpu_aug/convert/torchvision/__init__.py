@@ -26,7 +26,7 @@ def from_torchvision(
     Args:
         source: A Compose, a list, an nn.Sequential or a single transform.
         strict: Whether transforms without an equivalent raise an error. If False, they are called unchanged on the CPU, and a
-            warning names them.
+            warning names them. Bicubic warps of Pillow images always are.
         translate: What replaces steps of your own: a class or function -> a function that takes the step and returns an operation, a
             transform of torchvision, a list of these, or None for nothing. A function is looked up in plain functions and
             Lambdas, before the class of a step; classes of torchvision can be replaced as well.
@@ -52,9 +52,7 @@ def from_torchvision(
     return result
 
 
-def convert(
-    source: Any, *, strict: bool = True, translate: Translate | None = None
-) -> Conversion:
+def convert(source: Any, *, strict: bool = True, translate: Translate | None = None) -> Conversion:
     """Import a pipeline as from_torchvision does; return the recipe, or None if a step is refused, and the report."""
     walk = Walk(strict, Translations(translate, "torchvision"))
     result = build(source, walk)

@@ -194,7 +194,6 @@ class _Composer:
             raise Refused(
                 "its colours have other rules on floats, and policies work in 8 bits here",
                 f"{name} before the conversion to floats",
-                runs=True,
             )
         return converter(transform if self.state != "float" else _with_white_255(transform))
 

@@ -5,14 +5,16 @@ from typing import Any
 
 from torch import Tensor
 
-from gpu_aug.convert.registry import Refused
-from gpu_aug.ops.color.normalize import ToDtype
+from gpu_aug.convert.registry import Changed, Refused
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
+from gpu_aug.ops.color.normalize import ToDtype
 from gpu_aug.ops.operation import Operation
 from gpu_aug.output import GRAY, UNSCALED
 
 # Types that a recipe, which computes in float32, can return.
 _FLOATS = ("float32", "float64")
+# Types in which a recipe returns images, but does not compute.
+_HALVES = ("float16", "bfloat16")
 
 
 def follow(transform: Any, name: str, state: str, kind: str) -> str:
@@ -41,7 +43,7 @@ def follow(transform: Any, name: str, state: str, kind: str) -> str:
     return state
 
 
-def _to_dtype(transform: Any, state: str, kind: str) -> Operation | None:
+def _to_dtype(transform: Any, state: str, kind: str) -> Operation | Changed | None:
     dtype = _dtype_of(transform, kind)
     if dtype is None or (dtype == "uint8" and state in ("pil", "uint8")):
         return None
@@ -54,6 +56,9 @@ def _to_dtype(transform: Any, state: str, kind: str) -> Operation | None:
             )
         # Without scaling the floats in 0..255 are whole: such a state allows nothing but Normalize.
         return ToDtype("uint8", "scaled_floor") if scale else None
+    if dtype in _HALVES:
+        note = f"what follows computes in float32, and the result is {dtype}"
+        return Changed(ToDtype(dtype), note)  # type: ignore[arg-type]
     if dtype not in _FLOATS:
         raise Refused(
             f"recipes compute in float32, and it computes on in {dtype}",
@@ -74,7 +79,7 @@ def _nothing(_transform: Any, _state: str, _kind: str) -> None:
     """Accept a conversion, because it does not change pixels."""
 
 
-CONVERSIONS: dict[str, Callable[[Any, str, str], Operation | None]] = {
+CONVERSIONS: dict[str, Callable[[Any, str, str], Operation | Changed | None]] = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ToImage", "ToPureTensor", "RGB"), _nothing),
     **dict.fromkeys(("ToDtype", "ConvertImageDtype"), _to_dtype),
     "ToPILImage": _to_pil,
@@ -92,7 +97,7 @@ def output_words(transform: Any, name: str) -> list[str]:
         return [
             dtype + (f" of {kind}s" * bool(kind)) + ("" if scales or dtype == "uint8" else UNSCALED)
             for kind, dtype in by_kind.items()
-            if dtype is not None
+            if dtype in ("uint8", *_FLOATS, *_HALVES)  # others are refused
         ]
     if name == "Grayscale" and transform.num_output_channels == 1:
         return [GRAY]

@@ -88,7 +88,7 @@ class ToDtype(Operation):
 
     @property
     def floor(self) -> tuple[float, float] | None:
-        """(a, b) if values are rounded down, to floor(255 (a v) + b) / 255; None if they are rounded to nearest."""
+        """Factor of values and summand of levels, value * 255, before they are rounded down; None for "nearest"."""
         return {"nearest": None, "scaled_floor": (255.999 / 255, 0.0), "floor": (1.0, 0.0005)}[
             self.rounding
         ]
