@@ -88,13 +88,13 @@ class Translations:
             except TypeError:  # an object that cannot be a key
                 continue
             if known and key not in self._active:
+                self._met.add(key)
                 return key
         return None
 
     @contextmanager
     def replacing(self, key: Any, step: Any) -> Iterator[list[Any]]:
         """Enter what replaces a step; inside, the key has no effect, so that a step may stand in its own replacement."""
-        self._met.add(key)
         made = self._given[key](step)
         self._active.append(key)
         try:
