@@ -55,7 +55,7 @@ class Line:
         note = self.note.removeprefix(words).removeprefix(": ")
         if self.outcome != "kept" or self.operation is None:
             return f"{self.outcome}: {note}" if note else self.outcome
-        tolerance = max(leaf.tolerance for leaf in self.operation.leaves)
+        tolerance = max((leaf.tolerance for leaf in self.operation.leaves), default=0.0)
         return f"within {tolerance:g}/255" if tolerance else "exact"
 
 
@@ -92,7 +92,10 @@ def _other_probability(operation: Operation, step: Any) -> str:
 
 def _wrapped(cells: tuple[str, ...]) -> list[str]:
     """Return the lines of one row of the table."""
-    columns = [wrap(cell, width) or [""] for cell, width in zip(cells, _WIDTHS, strict=True)]
+    columns = [
+        wrap(cell, width, break_on_hyphens=False) or [""]  # a minus is no hyphen
+        for cell, width in zip(cells, _WIDTHS, strict=True)
+    ]
     return [
         " | ".join(part.ljust(width) for part, width in zip(parts, _WIDTHS, strict=True)).rstrip()
         for parts in zip_longest(*columns, fillvalue="")

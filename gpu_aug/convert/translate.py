@@ -20,6 +20,7 @@ FORM = (
 # Part of a name in lower case -> what a step of such a name probably does; the first match counts.
 _GUESSES = {
     "255": "gpu_aug.Normalize(0.0, 1 / 255)",
+    "rgbshift": "gpu_aug.RGBShift(...)",
     "bgr": "gpu_aug.BatchFunction(lambda images: images.flip(1), spatial=False)",
     **dict.fromkeys(("rgb", "identity", "noop", "stack"), "None"),
     "motion": "gpu_aug.MotionBlur(...)",
@@ -63,16 +64,14 @@ class Translations:
     Args:
         given: Class or function -> function that takes the step and returns an operation, a step of the library, a list of
             these, or None for nothing.
-        library: Name of the library of the pipeline.
 
     Raises:
         RecipeError: ``given`` is no mapping, or one of its keys or values cannot be called.
     """
 
-    def __init__(self, given: Translate | None, library: str) -> None:
+    def __init__(self, given: Translate | None) -> None:
         if not isinstance(given, Mapping | None):
             raise RecipeError(f"translate must be a dictionary, got {given!r}: {FORM}")
-        self.library = library
         self._given = dict(given or {})
         self._met: set[Any] = set()
         self._active: list[Any] = []
@@ -135,10 +134,8 @@ def suggestion(step: Any, library: str, meaning: str = "") -> str:
         return f"Views([{recipes[0]}] * 2), with {key} as step"
     if recipes:
         return f"translate={{{key}: lambda step: step.{_pipelines(step)[0]}}}"
-    meaning = (
-        meaning or getattr(step, "name", None) or name
-    )  # a Lambda of Albumentations has a name
-    has_p = library == "Albumentations"
+    meaning = meaning or getattr(step, "name", "") or name  # Albumentations' Lambda has a name
+    has_p = isinstance(getattr(step, "p", None), int | float)
     return f"translate={{{key}: lambda step: {_guess(meaning, library, has_p=has_p)}}}"
 
 
@@ -152,8 +149,7 @@ def _guess(name: str, library: str, *, has_p: bool) -> str:
         found = f"gpu_aug.{near}(...)" if near else "gpu_aug.BatchFunction(function)"
     if not has_p or found == "None":
         return found
-    cls = Operation._classes.get(found.partition("(")[0].removeprefix("gpu_aug."))
-    if hasattr(cls, "p"):
+    if hasattr(Operation._classes.get(found.partition("(")[0].removeprefix("gpu_aug.")), "p"):
         return found.replace("...)", "..., p=step.p)")
     return f"gpu_aug.RandomApply([{found.strip('[]')}], step.p)"
 

@@ -56,7 +56,7 @@ def from_albumentations(
         RecipeError: Transforms have no equivalent; the error gives for each its place, the reason and the nearest alternative. Or a
             key of ``translate`` met no step.
     """
-    walk = Walk(strict, Translations(translate, "Albumentations"))
+    walk = Walk(strict, Translations(translate))
     recipe = _build(source, walk)
     walk.finish("Albumentations")
     assert recipe is not None
@@ -65,7 +65,7 @@ def from_albumentations(
 
 def convert(source: Any, *, strict: bool = True, translate: Translate | None = None) -> Conversion:
     """Import a pipeline as from_albumentations does; return the recipe, or None if a step is refused, and the report."""
-    walk = Walk(strict, Translations(translate, "Albumentations"))
+    walk = Walk(strict, Translations(translate))
     recipe = _build(source, walk)
     if recipe is not None:
         walk.finish("Albumentations")

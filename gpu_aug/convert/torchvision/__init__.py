@@ -45,7 +45,7 @@ def from_torchvision(
         >>> from_torchvision([MocoBlur((0.1, 2.0))], translate={MocoBlur: lambda step: GaussianBlur(23, step.sigma)})
         Recipe([GaussianBlur(kernel_size=23)])
     """
-    walk = Walk(strict, Translations(translate, "torchvision"))
+    walk = Walk(strict, Translations(translate))
     result = build(source, walk)
     walk.finish("torchvision")
     assert result is not None
@@ -54,7 +54,7 @@ def from_torchvision(
 
 def convert(source: Any, *, strict: bool = True, translate: Translate | None = None) -> Conversion:
     """Import a pipeline as from_torchvision does; return the recipe, or None if a step is refused, and the report."""
-    walk = Walk(strict, Translations(translate, "torchvision"))
+    walk = Walk(strict, Translations(translate))
     result = build(source, walk)
     if result is not None:
         walk.finish("torchvision")

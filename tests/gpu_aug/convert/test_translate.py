@@ -211,6 +211,7 @@ FLIP = v1.Compose([v1.RandomHorizontalFlip()])
 SUGGESTED: dict[str, tuple[Any, str]] = {
     "blur": (MocoBlur(), "translate={MocoBlur: lambda step: gpu_aug.GaussianBlur(...)}"),
     "solarize": (made("Solarization"), "{Solarization: lambda step: gpu_aug.Solarize(...)}"),
+    "probability": (made("MaybeInvert", p=0.2), "lambda step: gpu_aug.Invert(..., p=step.p)}"),
     "tensor": (made("MaybeToTensor"), "lambda step: torchvision.transforms.ToTensor()}"),
     "RGB": (made("EnsureRGB"), "translate={EnsureRGB: lambda step: None}"),
     "similar name": (made("PlasmaShadows"), "lambda step: gpu_aug.PlasmaShadow(...)}"),
