@@ -38,7 +38,7 @@ class _Conversion(NamedTuple):
 
 
 # Floating-point types of results.
-_FLOATS = ("float32", "float64")
+_FLOATS = ("float32", "float64", "float16", "bfloat16")
 _CONVERSIONS = {
     "ToTensor": _Conversion(frozenset({"array", "pillow"}), "tensor", {"uint8": "float32"}),
     "PILToTensor": _Conversion(frozenset({"pillow"}), "tensor"),

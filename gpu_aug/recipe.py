@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -373,7 +373,12 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         return from_dict(cls, saved)
 
     @staticmethod
-    def from_albumentations(source: Any, *, strict: bool = True) -> "Recipe":
+    def from_albumentations(
+        source: Any,
+        *,
+        strict: bool = True,
+        translate: Mapping[Any, Callable[[Any], Any]] | None = None,
+    ) -> "Recipe":
         """Return the recipe of an Albumentations pipeline; see `gpu_aug.convert.from_albumentations`.
 
         Raises:
@@ -381,10 +386,15 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         """
         from gpu_aug.convert import from_albumentations
 
-        return from_albumentations(source, strict=strict)
+        return from_albumentations(source, strict=strict, translate=translate)
 
     @staticmethod
-    def from_torchvision(source: Any, *, strict: bool = True) -> Any:
+    def from_torchvision(
+        source: Any,
+        *,
+        strict: bool = True,
+        translate: Mapping[Any, Callable[[Any], Any]] | None = None,
+    ) -> Any:
         """Return the recipe, or the views, of a torchvision pipeline; see `gpu_aug.convert.from_torchvision`.
 
         Raises:
@@ -392,7 +402,7 @@ class Recipe(metaclass=FriendlyArgumentErrors):
         """
         from gpu_aug.convert import from_torchvision
 
-        return from_torchvision(source, strict=strict)
+        return from_torchvision(source, strict=strict, translate=translate)
 
     def to_albumentations(self) -> Any:
         """Return an ``A.Compose`` with the recipe's distributions and, on float32 images, its pixels.

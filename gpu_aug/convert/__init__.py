@@ -7,14 +7,14 @@ from typing import Any
 from gpu_aug.convert import albumentations, torchvision
 from gpu_aug.convert.albumentations import from_albumentations, to_albumentations
 from gpu_aug.convert.kornia import to_kornia
-from gpu_aug.convert.report import Line
+from gpu_aug.convert.report import Conversion, Line
 from gpu_aug.convert.torchvision import from_torchvision
+from gpu_aug.convert.translate import Translate
 from gpu_aug.names import policy_reason
 from gpu_aug.ops.foreign.foreign import comes_from
-from gpu_aug.recipe import Recipe
-from gpu_aug.views import Views
 
 __all__ = [
+    "Conversion",
     "Line",
     "convert",
     "from_albumentations",
@@ -24,12 +24,13 @@ __all__ = [
 ]
 
 
-def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | Views | None, list[Line]]:
-    """Import a pipeline of Albumentations or torchvision, with a report on each step.
+def convert(source: Any, *, strict: bool = True, translate: Translate | None = None) -> Conversion:
+    """Import a pipeline of Albumentations or torchvision, with a report on each step; ``print`` shows it as a table.
 
     Args:
         source: The pipeline, in any form that ``from_albumentations`` or ``from_torchvision`` accepts.
         strict: Whether steps without an equivalent are refused; if False, they are called unchanged on the CPU.
+        translate: What replaces steps of your own classes and functions; see ``from_albumentations`` and ``from_torchvision``.
 
     Returns:
         The recipe, or None if a step is refused; and a Line for each step.
@@ -37,8 +38,10 @@ def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | Views | None,
     Raises:
         RecipeError: ``source`` is not a pipeline of these libraries.
     """
-    if isinstance(source, str) and policy_reason(source):
-        return torchvision.convert(source, strict=strict)
-    if isinstance(source, str | PathLike | Mapping) or comes_from("albumentations", source):
-        return albumentations.convert(source, strict=strict)
-    return torchvision.convert(source, strict=strict)
+    is_policy = isinstance(source, str) and policy_reason(source)
+    of_albumentations = isinstance(source, str | PathLike | Mapping) or comes_from(
+        "albumentations", source
+    )
+    if of_albumentations and not is_policy:
+        return albumentations.convert(source, strict=strict, translate=translate)
+    return torchvision.convert(source, strict=strict, translate=translate)

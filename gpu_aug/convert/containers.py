@@ -73,7 +73,8 @@ def within_8_bits(operation: Operation) -> list[Operation]:
     edge leave [0, 1].
     """
     overshoots = any(
-        getattr(leaf, "interpolation", None) == "bicubic" and not leaf.leaves_unit_range
+        getattr(leaf, "interpolation", None) == "bicubic"
+        and not (leaf.leaves_unit_range or leaf.rounds_to_8_bits)
         for leaf in operation.leaves
     )
     if not overshoots:

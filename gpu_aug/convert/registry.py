@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import REFUSED
@@ -15,6 +15,7 @@ class Changed:
 
     operation: Operation
     note: str
+    outcome: Literal["changed", "translated"] = "changed"
 
 
 THREE_EQUAL = "images keep three channels, which are equal: take images[:, :1] for a model of one"
@@ -42,11 +43,12 @@ class Refused(RecipeError):  # noqa: N818 - a verdict more than an error
     Attributes:
         reason: The end of the sentence "NAME cannot be imported: ...".
         nearest: The nearest alternative, an expression or a sentence; "" if there is none.
+        runs: Whether the transform is called unchanged on the CPU, even if steps without an equivalent are refused.
     """
 
-    def __init__(self, reason: str, nearest: str = "") -> None:
+    def __init__(self, reason: str, nearest: str = "", *, runs: bool = False) -> None:
         super().__init__(reason + (f"; nearest: {nearest}" if nearest else ""))
-        self.reason, self.nearest = reason, nearest
+        self.reason, self.nearest, self.runs = reason, nearest, runs
 
 
 def converts(table: dict[str, Converter], *names: str) -> Callable[[C], C]:
@@ -76,11 +78,16 @@ def ascending(value: Any) -> Any:
     return tuple(sorted(value)) if isinstance(value, list | tuple) else value
 
 
-def refuses(table: dict[str, Converter], reason: str, *names: str, nearest: str = "") -> None:
-    """Register classes that have no equivalent operation, by name, with the reason for refusing them."""
+def refuses(
+    table: dict[str, Converter], reason: str, *names: str, nearest: str = "", runs: bool = False
+) -> None:
+    """Register classes that have no equivalent operation, by name, with the reason for refusing them.
+
+    With ``runs`` their transforms are called unchanged on the CPU instead.
+    """
 
     def refuse(_: Any) -> Operation | Changed | None:
-        raise Refused(reason, nearest)
+        raise Refused(reason, nearest, runs=runs)
 
     for name in names:
         table[name] = refuse

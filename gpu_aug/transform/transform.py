@@ -62,7 +62,7 @@ class Transform:
       float32 (Pillow images then become tensors). `Recipe.output` adds the conversions of an imported pipeline, such as
       ToTensor.
     - ``transform({"image": ..., "boxes": ..., "mask": ...})``: a dictionary as for `gpu_aug.apply`, with all targets
-      moved alike.
+      moved alike. Further images of the sample, under ``images``, are returned as they are given, too.
     - ``transform(images)``, a list of images of any sizes: a batch, float32 [B, 3, H, W].
     - ``transform(batch)``, a tensor [B, 3, H, W], also on a GPU: a batch, float32 [B, 3, H, W], on that device.
     - ``transform(images, labels)``, a list or tensor of images and their class indices or soft labels, for recipes that
@@ -265,9 +265,19 @@ class Transform:
         cpu = torch.device("cpu")
         [result] = apply_drawn(self.recipe, [sample], [read], draws, self._engine(cpu), cpu)
         if "image" in result:
-            kind, dtype = self._form(*_given_form(sample["image"]))
-            result["image"] = as_given(result["image"], kind, dtype, gray=self._gray)
+            result["image"] = self._as_given(result["image"], sample["image"])
+        more, given = result.get("images"), sample.get("images")
+        if isinstance(more, Mapping) and isinstance(given, Mapping):
+            pairs = zip(more.items(), given.values(), strict=True)
+            result["images"] = {name: self._as_given(one, own) for (name, one), own in pairs}
+        elif more is not None and given is not None:
+            result["images"] = list(map(self._as_given, more, given))
         return result
+
+    def _as_given(self, image: Tensor, given: Any) -> Any:
+        """Return an augmented image as an image of the kind that was given."""
+        kind, dtype = self._form(*_given_form(given))
+        return as_given(image, kind, dtype, gray=self._gray)
 
     def _batch(self, images: Any, labels: Any, indices: Sequence[int] | None) -> tuple[Tensor, Any]:
         """Return a batch of augmented images, and its labels, which are mixed if images are mixed."""

@@ -12,7 +12,8 @@ from gpu_aug.convert.albumentations import color, erase, filters, geometry, warp
 from gpu_aug.convert.albumentations.compose import build_recipe
 from gpu_aug.convert.albumentations.export import to_albumentations
 from gpu_aug.convert.albumentations.node import as_node
-from gpu_aug.convert.report import Line, Walk
+from gpu_aug.convert.report import Conversion, Walk
+from gpu_aug.convert.translate import Translate, Translations
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.document import read_document
 from gpu_aug.files.limits import MAX_PIXELS
@@ -31,7 +32,9 @@ __all__ = [
 ]
 
 
-def from_albumentations(source: Any, *, strict: bool = True) -> Recipe:
+def from_albumentations(
+    source: Any, *, strict: bool = True, translate: Translate | None = None
+) -> Recipe:
     """Return the recipe with the distributions and pixels of a pipeline of Albumentations 2.0.7 or 2.0.8.
 
     Pixels are those of Albumentations on float32 images in [0, 1]: on uint8 images Albumentations rounds after each
@@ -43,25 +46,30 @@ def from_albumentations(source: Any, *, strict: bool = True) -> Recipe:
         source: A Compose or any transform, the dictionary that its ``to_dict()`` returned, or the path of a JSON or YAML file
             that ``A.save`` wrote.
         strict: Whether transforms without an equivalent raise an error. If False, they are called unchanged on the CPU, and a
-            warning names them.
+            warning names them. Some that keep the size of images, such as RandomRain, always are.
+        translate: What replaces steps of your own: a class or function -> a function that takes the step and returns an operation, a
+            transform of Albumentations, a list of these, or None for nothing. A function is looked up in plain functions and
+            Lambdas, before the class of a step; classes of Albumentations can be replaced as well.
+            The replacement contains the probability, ``p=step.p``, which counts as 1 inside OneOf, as there.
 
     Raises:
-        RecipeError: Transforms have no equivalent; the error gives for each its place, the reason and the nearest alternative.
+        RecipeError: Transforms have no equivalent; the error gives for each its place, the reason and the nearest alternative. Or a
+            key of ``translate`` met no step.
     """
-    walk = Walk(strict)
+    walk = Walk(strict, Translations(translate))
     recipe = _build(source, walk)
     walk.finish("Albumentations")
     assert recipe is not None
     return recipe
 
 
-def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | None, list[Line]]:
+def convert(source: Any, *, strict: bool = True, translate: Translate | None = None) -> Conversion:
     """Import a pipeline as from_albumentations does; return the recipe, or None if a step is refused, and the report."""
-    walk = Walk(strict)
+    walk = Walk(strict, Translations(translate))
     recipe = _build(source, walk)
     if recipe is not None:
         walk.finish("Albumentations")
-    return recipe, walk.lines
+    return Conversion(recipe, walk.lines)
 
 
 def _build(source: Any, walk: Walk) -> Recipe | None:

@@ -214,6 +214,7 @@ def _stain(args: Args) -> Operation | None:
         raise Refused(
             f"with method={method!r} it fits the stains to each image step by step",
             "HEStain(method='random_preset')",
+            runs=True,
         )
     return HEStain(
         args["preset"] or "standard" if method == "preset" else None,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from gpu_aug.convert.albumentations.node import Node
+from gpu_aug.convert.albumentations.node import Node, as_node
 from gpu_aug.convert.albumentations.processors import read_processors
 from gpu_aug.convert.containers import (
     as_one,
@@ -17,9 +17,9 @@ from gpu_aug.convert.containers import (
 )
 from gpu_aug.convert.registry import ALBUMENTATIONS, Changed, Refused
 from gpu_aug.convert.report import Walk
+from gpu_aug.convert.translate import suggestion
 from gpu_aug.engines.seeded import albumentations_function
 from gpu_aug.errors import RecipeError
-from gpu_aug.names import closest
 from gpu_aug.ops.combine import OneOf, RandomOrder, SomeOf, SomeOfRepeated
 from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
 from gpu_aug.ops.geometric.flips import Identity
@@ -51,6 +51,7 @@ def build_recipe(root: Node, walk: Walk) -> Recipe | None:
     targets = read_processors(root, walk)
     composer = _Composer(walk, targets, root)
     operations = composer.step(root, root.name, forced=False)
+    walk.refuse_unused(root.name)
     if any(line.outcome == "refused" for line in walk.lines):
         return None
     try:
@@ -82,6 +83,8 @@ class _Composer:
 
     def step(self, node: Node, path: str, *, forced: bool) -> list[Operation]:
         """Return the operations that do what a node does, in order."""
+        if (key := self.walk.translations.find(node.transform)) is not None:
+            return self._translated(key, node, path, forced)
         if node.children is None:
             in_8_bits = self.walk.unit == 255
             operation = self._leaf(node, path, forced)
@@ -98,6 +101,21 @@ class _Composer:
         if node.name in _SEQUENCES and (forced or node.args["p"] == 1):
             return convert(node, path, forced)
         return self._sometimes(convert, node, path, forced)
+
+    def _translated(self, key: Any, node: Node, path: str, forced: bool) -> list[Operation]:
+        """Return what replaces a step by ``translate``; in a choice that has chosen it, its probability is 1."""
+        if node.transform.p == 0 and not forced:
+            self.walk.add(path, node.source, "nothing to do", "p is 0")
+            return []
+
+        def convert(step: Any, path: str) -> list[Operation]:
+            try:
+                return self.step(as_node(step), path, forced=forced)
+            except RecipeError as error:
+                self.walk.refuse(path, node.source, str(error))
+                return []
+
+        return self.walk.translated(key, path, node.transform, convert, forced=forced)
 
     def _sometimes(
         self, convert: Callable[..., list[Operation]], node: Node, path: str, forced: bool
@@ -143,15 +161,15 @@ class _Composer:
             raise Refused("it works on volumes, and recipes on images", "ToTensorV2")
         if node.name == "Lambda":
             raise Refused(
-                "it holds functions, which a recipe cannot look into", "BatchFunction(function)"
+                "it holds functions, which a recipe cannot look into",
+                suggestion(node.transform, "Albumentations"),
             )
-        if node.fault:
-            raise Refused(node.fault)
         converter = ALBUMENTATIONS.get(node.name)
-        if converter is None:
-            raise Refused(
-                f"{node.name} is unknown here", closest(node.name, Operation._classes) or ""
-            )
+        if converter is None and node.transform is not None:
+            name = type(node.transform).__name__
+            raise Refused(f"{name} is unknown here", suggestion(node.transform, "Albumentations"))
+        if node.fault or converter is None:
+            raise Refused(node.fault or f"{node.name} is unknown here")
         if node.name == "Sharpen" and args.get("method") == "gaussian" and self.walk.unit == 255:
             raise Refused(
                 "with method='gaussian' its difference of 8-bit images wraps around at 0, and whatever "

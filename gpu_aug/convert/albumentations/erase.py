@@ -15,7 +15,9 @@ def filling(args: dict[str, Any]) -> dict[str, Any]:
     """Return the fill and the probability of a transform as keyword arguments of Dropout."""
     fill = args["fill"]
     if isinstance(fill, str) and fill not in ("random", "random_uniform"):
-        raise Refused(f"fill={fill!r} paints from the surroundings", "fill='random_uniform'")
+        raise Refused(
+            f"fill={fill!r} paints from the surroundings", "fill='random_uniform'", runs=True
+        )
     return {
         "fill": fill if isinstance(fill, str) else unit_fill(fill),
         "fill_mask": None if args["fill_mask"] is None else mask_fill(args["fill_mask"]),

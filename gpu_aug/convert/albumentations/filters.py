@@ -76,6 +76,7 @@ def _defocus(args: Args) -> Operation | None:
         raise Refused(
             "alias_blur=0 lets OpenCV choose a blur by the size of its kernel",
             "A.Defocus(alias_blur=(0.8, 0.8))",
+            runs=True,
         )
     return Defocus(_pair(args["radius"]), alias_blur, p=args["p"])
 
@@ -87,6 +88,7 @@ def _zoom(args: Args) -> Operation | None:
         raise Refused(
             f"a step_factor from {step[0]} needs a number of zooms without bound",
             f"A.ZoomBlur(step_factor=(0.001, {max(step[1], 0.001)}))",
+            runs=True,
         )
     return ZoomBlur(_pair(args["max_factor"]), step, p=args["p"])
 
@@ -136,11 +138,13 @@ def _additive_noise(args: Args) -> Operation | None:
         raise Refused(
             "the quantiles of the beta distribution have no formula that devices share",
             "A.AdditiveNoise(noise_type='uniform')",
+            runs=True,
         )
     if kind == "gaussian" and mode == "constant":
         raise Refused(
             "OpenCV's generator is seeded with 16 bits there, and gives the first channel no noise",
             "A.AdditiveNoise('uniform', 'constant') or A.RGBShift()",
+            runs=True,
         )
     values = dict(args["noise_params"] or _NOISE_PARAMS[kind])
     if kind == "uniform":
@@ -171,6 +175,7 @@ def _shot_noise(args: Args) -> Operation | None:
             f"a scale_range from {scale[0]} counts more than 500 photons, "
             "whose number is drawn by adding up probabilities",
             f"A.ShotNoise(scale_range=(0.002, {max(scale[1], 0.002)}))",
+            runs=True,
         )
     return ShotNoise(scale, p=args["p"])
 
@@ -226,6 +231,7 @@ refuses(
     "it changes masks and boxes by the same morphology, and here masks and boxes follow geometry alone",
     "Morphological",
     nearest="A.MedianBlur(), which changes images alone",
+    runs=True,
 )
 # The reason for refusing drawings of weather.
 _UNLIKE = "it paints {} with lines, discs and polygons in 8 bits, which no operation here does"
@@ -234,36 +240,42 @@ refuses(
     _UNLIKE.format("rain"),
     "RandomRain",
     nearest="A.Spatter(mode='rain') or A.MotionBlur()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     _UNLIKE.format("fog"),
     "RandomFog",
     nearest="A.RandomBrightnessContrast() or A.GaussianBlur()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     "its snow is made of the lightness in 8-bit HLS, which no operation here does",
     "RandomSnow",
     nearest="A.RandomBrightnessContrast() or A.SaltAndPepper()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     _UNLIKE.format("the sun and its flares"),
     "RandomSunFlare",
     nearest="A.RandomBrightnessContrast()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     _UNLIKE.format("shadows"),
     "RandomShadow",
     nearest="A.RandomBrightnessContrast() or A.CoarseDropout()",
+    runs=True,
 )
 refuses(
     ALBUMENTATIONS,
     _UNLIKE.format("gravel"),
     "RandomGravel",
     nearest="A.SaltAndPepper() or A.Spatter(mode='mud')",
+    runs=True,
 )
 
 

@@ -9,6 +9,12 @@ from gpu_aug.targets.targets import BOX_ALIASES, BoxParams, KeypointParams
 
 # Targets of a recipe -> the key of their labels in a sample.
 _LABELS = {"boxes": "box_labels", "keypoints": "keypoint_labels"}
+# Kind of an additional target -> where a sample has it, with its name as {}. All images of a sample get equal draws.
+_ADDITIONAL = {
+    "image": "images[{!r}] of a sample of gpu_aug.apply or Recipe.transform; a Loader reads one image per sample",
+    "mask": "a layer of masks",
+    "masks": "layers of masks",
+}
 # Arguments of BboxParams that drop or cut boxes.
 _FILTERS = (
     "min_area",
@@ -50,15 +56,15 @@ def read_processors(root: Node, walk: Walk) -> dict[str, Any]:
 
 def _read_settings(root: Node, walk: Walk) -> None:
     for name, kind in dict(root.args.get("additional_targets") or {}).items():
-        path = f"{root.name} additional_targets"
-        if kind == "mask":
-            walk.add(path, f"{name}: {kind}", "changed", f"give {name!r} as a layer of masks")
+        path, source = f"{root.name} additional_targets", f"{name}: {kind}"
+        if kind in _ADDITIONAL:
+            walk.add(path, source, "changed", f"give {name!r} as {_ADDITIONAL[kind].format(name)}")
         else:
             walk.refuse(
                 path,
-                f"{name}: {kind}",
-                f"a sample has one set of each target here, and {name!r} would be a second {kind}",
-                "a recipe with views, or a sample for each",
+                source,
+                f"a sample has one set of {kind} here, and {name!r} would be a second",
+                f"all {kind} in one set, told apart by a column of labels",
             )
     if root.args.get("seed") is not None:
         note = "the recipe draws from the seed of the loader or of apply"

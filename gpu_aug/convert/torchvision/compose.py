@@ -9,6 +9,7 @@ from gpu_aug.convert.registry import TORCHVISION, Changed, Refused
 from gpu_aug.convert.report import Walk
 from gpu_aug.convert.torchvision.compound import expand
 from gpu_aug.convert.torchvision.types import CONVERSIONS, TARGETS, follow, output_words
+from gpu_aug.convert.translate import suggestion
 from gpu_aug.engines.seeded import torchvision_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest, policy_reason
@@ -53,6 +54,7 @@ def build(source: Any, walk: Walk) -> Recipe | Views | None:
         unscaled = Normalize((0.0,) * 3, (1 / 255,) * 3)
         walk.add(f"{_name(source)} result", "floats in 0..255", "kept", repr(unscaled))
         operations.append(unscaled)
+    walk.refuse_unused(_name(source))
     if any(line.outcome == "refused" for line in walk.lines):
         return None
     try:
@@ -112,6 +114,8 @@ class _Composer:
 
     def step(self, transform: Any, path: str) -> list[Operation]:
         """Return the operations that do what a transform does, in order."""
+        if (key := self.walk.translations.find(transform)) is not None:
+            return self.walk.translated(key, path, transform, self.step)
         name, in_8_bits = _name(transform), self.state in ("pil", "uint8")
         self._moves_targets |= type(transform).__module__.startswith("torchvision.transforms.v2")
         if _is_own(transform) and name in self.containers:
@@ -159,18 +163,12 @@ class _Composer:
             return []
 
     def _convert(self, transform: Any, name: str) -> Operation | Changed | None:
-        if not _is_own(transform):
-            raise Refused(
-                f"{name} is not torchvision's, and a recipe cannot look into it",
-                "Recipe.from_albumentations(pipeline)"
-                if type(transform).__module__.startswith("albumentations.")
-                else "BatchFunction(function)",
-            )
+        if not _is_own(transform) or name == "Lambda":
+            self._refuse_code(transform, name)
         if name in CONVERSIONS:
-            CONVERSIONS[name](transform, self.state, self._kind)
             if self._depth and output_words(transform, name):
                 raise Refused("it changes the type of some images only", "it outside")
-            return None
+            return CONVERSIONS[name](transform, self.state, self._kind)
         if name in _NOTHING:
             return None
         if name == "ConvertBoundingBoxFormat":
@@ -203,6 +201,21 @@ class _Composer:
                 f"{name} before the conversion to floats",
             )
         return converter(transform if self.state != "float" else _with_white_255(transform))
+
+    def _refuse_code(self, transform: Any, name: str) -> None:
+        """Refuse a step that holds code of the user, or is of another library."""
+        reason = f"{name} is not torchvision's, and a recipe cannot look into it"
+        if type(transform).__module__.startswith("albumentations."):
+            raise Refused(reason, "Recipe.from_albumentations(pipeline)")
+        if name != "Lambda":
+            raise Refused(reason, suggestion(transform, "torchvision"))
+        reason = "it holds a function, which a recipe cannot look into"
+        if self.crops:
+            raise Refused(
+                f"{reason}; crops become views, which are not stacked",
+                f"ToTensor() in its place: {suggestion(transform, 'torchvision', 'ToTensor')}",
+            )
+        raise Refused(reason, suggestion(transform, "torchvision"))
 
     def _convert_boxes(self, transform: Any) -> None:
         """Record the format that a ConvertBoundingBoxFormat sets.

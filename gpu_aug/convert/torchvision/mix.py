@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from gpu_aug.convert.containers import unit_fill
 from gpu_aug.convert.registry import TORCHVISION, Changed, Refused, converts
-from gpu_aug.convert.torchvision.warps import warping
+from gpu_aug.convert.torchvision.warps import interpolation_name, warping
 from gpu_aug.ops.mix import CutMix, MixUp
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.policy.policy import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
@@ -72,4 +73,6 @@ def _look(transform: Any) -> dict[str, Any]:
     """Return interpolation and fill of a policy, which works on uint8 images, as keyword arguments."""
     if isinstance(transform.fill, dict):
         raise Refused("its fill depends on the type of the input", "a number, or three")
+    if interpolation_name(transform) == "bicubic":
+        return {"interpolation": "bicubic", "fill": unit_fill(transform.fill)}
     return warping(transform, transform.fill)

@@ -5,13 +5,16 @@ from typing import Any
 
 from torch import Tensor
 
-from gpu_aug.convert.registry import Refused
+from gpu_aug.convert.registry import Changed, Refused
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
+from gpu_aug.ops.color.normalize import ToDtype
 from gpu_aug.ops.operation import Operation
 from gpu_aug.output import GRAY, UNSCALED
 
 # Types that a recipe, which computes in float32, can return.
 _FLOATS = ("float32", "float64")
+# Types in which a recipe returns images, but does not compute.
+_HALVES = ("float16", "bfloat16")
 
 
 def follow(transform: Any, name: str, state: str, kind: str) -> str:
@@ -34,42 +37,54 @@ def follow(transform: Any, name: str, state: str, kind: str) -> str:
         if dtype is None:
             return state
         if dtype == "uint8":
-            return "uint8" if state == "pil" else state
+            return "uint8"
         scale = getattr(transform, "scale", True)
         return "float" if scale or state == "float" else "float255"
     return state
 
 
-def _to_dtype(transform: Any, state: str, kind: str) -> None:
+def _to_dtype(transform: Any, state: str, kind: str) -> Operation | Changed | None:
     dtype = _dtype_of(transform, kind)
     if dtype is None or (dtype == "uint8" and state in ("pil", "uint8")):
-        return
+        return None
     if dtype == "uint8":
-        raise Refused("it rounds to 8 bits in the middle of a pipeline", "dtype of the loader")
+        scale = getattr(transform, "scale", True)
+        if scale == (state == "float255"):
+            raise Refused(
+                f"it makes 8 bits of floats in 0..{255 if scale else 1} with scale={scale}",
+                f"ToDtype(torch.uint8, scale={not scale})",
+            )
+        # Without scaling the floats in 0..255 are whole: such a state allows nothing but Normalize.
+        return ToDtype("uint8", "scaled_floor") if scale else None
+    if dtype in _HALVES:
+        note = f"what follows computes in float32, and the result is {dtype}"
+        return Changed(ToDtype(dtype), note)  # type: ignore[arg-type]
     if dtype not in _FLOATS:
         raise Refused(
             f"recipes compute in float32, and it computes on in {dtype}",
             "ToDtype(torch.float32, scale=True), and dtype of the loader",
         )
+    return None
 
 
-def _to_pil(transform: Any, state: str, _kind: str) -> None:
+def _to_pil(transform: Any, state: str, _kind: str) -> Operation | None:
     if getattr(transform, "mode", None) not in (None, "RGB"):
         raise Refused(f"images are RGB here, and its mode is {transform.mode!r}", "RGB")
-    if state not in ("pil", "uint8"):
-        raise Refused("it rounds to 8 bits in the middle of a pipeline", "dtype of the loader")
+    if state == "float255":
+        raise Refused("it takes floats in 0..255 for [0, 1]", "ToDtype(torch.float32, scale=True)")
+    return ToDtype("uint8", "floor") if state == "float" else None
 
 
 def _nothing(_transform: Any, _state: str, _kind: str) -> None:
     """Accept a conversion, because it does not change pixels."""
 
 
-CONVERSIONS: dict[str, Callable[[Any, str, str], None]] = {
+CONVERSIONS: dict[str, Callable[[Any, str, str], Operation | Changed | None]] = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ToImage", "ToPureTensor", "RGB"), _nothing),
     **dict.fromkeys(("ToDtype", "ConvertImageDtype"), _to_dtype),
     "ToPILImage": _to_pil,
 }
-"""Class name -> a function that raises Refused if the conversion would change the picture."""
+"""Class name -> a function that returns the rounding that the conversion makes, or None if it keeps the picture."""
 
 
 def output_words(transform: Any, name: str) -> list[str]:
@@ -82,7 +97,7 @@ def output_words(transform: Any, name: str) -> list[str]:
         return [
             dtype + (f" of {kind}s" * bool(kind)) + ("" if scales or dtype == "uint8" else UNSCALED)
             for kind, dtype in by_kind.items()
-            if dtype is not None
+            if dtype in ("uint8", *_FLOATS, *_HALVES)  # others are refused
         ]
     if name == "Grayscale" and transform.num_output_channels == 1:
         return [GRAY]
@@ -158,9 +173,6 @@ TARGETS: dict[str, Callable[[Any], Operation | None]] = {
     "UniformTemporalSubsample": _refuse(
         "which frames of a video are read is said to the loader",
         "the clip's number of frames and their stride in the loader",
-    ),
-    "Lambda": _refuse(
-        "it holds a function, which a recipe cannot look into", "BatchFunction(function)"
     ),
 }
 """Class name -> its converter, for images of any type."""

@@ -59,6 +59,12 @@ def _border(transform: Any) -> dict[str, Any]:
     return warping(transform, image) | {"fill_mask": mask}
 
 
+def interpolation_name(transform: Any) -> Any:
+    """Return the interpolation of a transform in torchvision's words, also if it was given as a number of Pillow."""
+    mode = transform.interpolation
+    return _PILLOW.get(mode, getattr(mode, "value", mode))
+
+
 def warping(transform: Any, fill: Any) -> dict[str, Any]:
     """Return how a warp interpolates images and fills their border, as keyword arguments of WarpWithBorder.
 
@@ -66,12 +72,12 @@ def warping(transform: Any, fill: Any) -> dict[str, Any]:
         transform: The transform, for its interpolation.
         fill: Its fill of images, in the units of uint8 images.
     """
-    mode = transform.interpolation
-    name = _PILLOW.get(mode, getattr(mode, "value", mode))
+    name = interpolation_name(transform)
     if name not in ("nearest", "bilinear"):
         raise Refused(
             f"its interpolation {name!r} exists for Pillow images only, and not for tensors",
             "interpolation=InterpolationMode.BILINEAR",
+            runs=True,
         )
     blends_twice = name == "bilinear" and fill is not None
     return {

@@ -223,14 +223,22 @@ def _sharpness_numpy(_: Sharpness, image: Image, params: Params, row: int) -> Im
 def _to_dtype_torch(operation: ToDtype, x: Tensor, _params: Params) -> Tensor:
     if x.dtype == torch.uint8 or operation.dtype != "uint8":
         return x
-    return to_unit_(to_levels(x))
+    if operation.floor is None:
+        return to_unit_(to_levels(x))
+    factor, summand = operation.floor
+    return to_unit_(x.mul(factor).mul_(255).add_(summand).floor_().clamp_(0, 255))
 
 
 @numpy_step
 def _to_dtype_numpy(operation: ToDtype, image: Image, _params: Params, _row: int) -> Image:
     if image.dtype == np.uint8 or operation.dtype != "uint8":
         return image
-    rounded: Image = (np.clip(np.rint(image * 255), 0, 255) / 255).astype(np.float32)
+    if operation.floor is None:
+        levels = np.rint(image * 255)
+    else:
+        factor, summand = map(np.float32, operation.floor)
+        levels = np.floor(image * factor * np.float32(255) + summand)
+    rounded: Image = (np.clip(levels, 0, 255) / 255).astype(np.float32)
     return rounded
 
 

@@ -5,6 +5,7 @@ Products and sums are rounded as in torchvision, so that rounding down at the en
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import cv2
@@ -13,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
 from gpu_aug.engines.backends.step import (
     Image,
@@ -26,6 +28,7 @@ from gpu_aug.engines.layout import to_levels, to_unit_
 from gpu_aug.ops.geometric.spatial import Warp
 from gpu_aug.ops.policy.policy import AugMix
 from gpu_aug.ops.policy.space import BLENDS, ROUND_UP, PolicyBlend, PolicyWarp
+from gpu_aug.resampling.grid import channel_fill, sources, take_bicubic
 from gpu_aug.upload import upload
 
 Function = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -37,6 +40,8 @@ Floats = NDArray[np.float32]
 
 @prepare_torch.register
 def _policy_warp_torch(operation: PolicyWarp, device: torch.device) -> TorchStep:
+    if operation.interpolation == "bicubic":
+        return lambda x, params: _bicubic(operation, x, params)
     warp: TorchStep = prepare_torch.dispatch(Warp)(operation, device)
     if operation.interpolation == "nearest":
         return warp
@@ -47,6 +52,8 @@ def _policy_warp_torch(operation: PolicyWarp, device: torch.device) -> TorchStep
 
 @prepare_numpy.register
 def _policy_warp_numpy(operation: PolicyWarp) -> NumpyStep:
+    if operation.interpolation == "bicubic":
+        return partial(_bicubic_numpy, operation)
     warp: NumpyStep = prepare_numpy.dispatch(Warp)(operation)
     if operation.interpolation == "nearest":
         return warp
@@ -57,6 +64,19 @@ def _policy_warp_numpy(operation: PolicyWarp) -> NumpyStep:
         return clipped
 
     return rounded
+
+
+def _bicubic(operation: PolicyWarp, x: Tensor, params: Params) -> Tensor:
+    size = (x.shape[2], x.shape[3])
+    forward = operation.forward(params, np.broadcast_to(np.array(size), (len(x), 2)))
+    fill = channel_fill(operation.fill, torch.uint8)
+    return to_unit_(take_bicubic(to_levels(x), *sources(forward, size, x.device), fill))
+
+
+def _bicubic_numpy(operation: PolicyWarp, image: Image, params: Params, row: int) -> Image:
+    x = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None]
+    warped = _bicubic(operation, x, row_of(params, row))[0]
+    return np.ascontiguousarray(warped.permute(1, 2, 0).numpy())
 
 
 @prepare_torch.register

@@ -66,17 +66,32 @@ class ToDtype(Operation):
     Args:
         dtype: "uint8" rounds values to multiples of 1/255. The floating-point dtypes change nothing: values stay in [0, 1],
             and the loader decides about the dtype of a batch.
+        rounding: How "uint8" rounds a value v in [0, 1]: "nearest" to rint(255 v) / 255; "scaled_floor" to floor(255.999 v) / 255,
+            which gives each level an equal share of [0, 1]; "floor" to floor(255 v + 0.0005) / 255.
 
-    Source: torchvision v2 ToDtype with scale=True, which rounds down whereas this rounds to nearest.
+    Source: "nearest" is Albumentations' FromFloat; "scaled_floor" torchvision's ToDtype with scale=True and ConvertImageDtype;
+    "floor" torchvision's ToPILImage, without the 0.0005, which makes up for the float32 noise of values that were levels before.
     """
 
-    tolerance: ClassVar[float] = 0.001  # Measured 0.
     any_channels: ClassVar[bool] = True
 
     moves_pixels_only: ClassVar[bool] = True
     """8-bit values stay 8-bit values."""
 
     dtype: Literal["uint8", "float32", "float16", "bfloat16"] = "float32"
+    rounding: Literal["nearest", "scaled_floor", "floor"] = "nearest"
+
+    @property
+    def tolerance(self) -> float:  # type: ignore[override]
+        """0.001; 1.001 for the other roundings, whose steps engines may take at neighbouring float32 values."""
+        return 0.001 if self.rounding == "nearest" else 1.001  # Measured 0 for "nearest".
+
+    @property
+    def floor(self) -> tuple[float, float] | None:
+        """Factor of values and summand of levels, value * 255, before they are rounded down; None for "nearest"."""
+        return {"nearest": None, "scaled_floor": (255.999 / 255, 0.0), "floor": (1.0, 0.0005)}[
+            self.rounding
+        ]
 
     @property
     def rounds_to_8_bits(self) -> bool:  # type: ignore[override]

@@ -23,7 +23,7 @@ __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 _NUM_LEVELS = 10  # of AutoAugment and AugMix
 
 
-Interpolation = Literal["nearest", "bilinear"]
+Interpolation = Literal["nearest", "bilinear", "bicubic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,8 @@ class _Choosing(Operation, abstract=True):
     All colour operations work in 8 bits, as torchvision's do on uint8, with its rounding.
 
     Attributes:
-        interpolation: Interpolation of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations; "bicubic" is that of Pillow on 8-bit images: kernel
+            with a = -1, rounded down, repeated edges, and ``fill`` without a transition.
         fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
     """
@@ -94,7 +95,8 @@ class RandAugment(Policy):
         num_ops: Number of operations, drawn with replacement.
         magnitude: Index of the magnitude, below ``num_magnitude_bins``.
         num_magnitude_bins: Number of magnitudes.
-        interpolation: Interpolation of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations; "bicubic" is that of Pillow on 8-bit images: kernel
+            with a = -1, rounded down, repeated edges, and ``fill`` without a transition.
         fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
@@ -145,7 +147,8 @@ class TrivialAugmentWide(Policy):
 
     Args:
         num_magnitude_bins: Number of magnitudes.
-        interpolation: Interpolation of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations; "bicubic" is that of Pillow on 8-bit images: kernel
+            with a = -1, rounded down, repeated edges, and ``fill`` without a transition.
         fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
@@ -174,7 +177,8 @@ class AutoAugment(Policy):
 
     Args:
         policy: Dataset on which the pairs were learned.
-        interpolation: Interpolation of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations; "bicubic" is that of Pillow on 8-bit images: kernel
+            with a = -1, rounded down, repeated edges, and ``fill`` without a transition.
         fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
@@ -231,7 +235,8 @@ class AugMix(_Choosing):
         alpha: Parameter of the distributions of weights: the image's weight is drawn from Beta(alpha, alpha), and the rest
             is divided among the chains by a symmetric Dirichlet distribution.
         all_ops: Whether brightness, contrast, colour and sharpness are among the operations.
-        interpolation: Interpolation of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations; "bicubic" is that of Pillow on 8-bit images: kernel
+            with a = -1, rounded down, repeated edges, and ``fill`` without a transition.
         fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 

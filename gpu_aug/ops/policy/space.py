@@ -28,7 +28,10 @@ _WARPS = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 
 @dataclass(frozen=True)
 class PolicyWarp(Warp, abstract=True):
-    """The shear, translation or rotation of a policy; bilinear results are rounded to 8 bits."""
+    """The shear, translation or rotation of a policy; bilinear and bicubic results are rounded to 8 bits.
+
+    Bicubic is the interpolation of Pillow, and not that of Warp.
+    """
 
     rounds_to_8_bits: ClassVar[bool] = True
     may_mirror: ClassVar[bool] = False
@@ -39,7 +42,7 @@ class PolicyWarp(Warp, abstract=True):
 
     @property
     def tolerance(self) -> float:  # type: ignore[override]
-        """0.001 for nearest pixels; 1.001 for bilinear values, which engines may round to different neighbours."""
+        """0.001 for nearest pixels; 1.001 for other values, which engines may round to different neighbours."""
         # Measured 0 for nearest pixels. Of bilinear values 1 in 100 000 differs, by 1; what follows in
         # a policy can enlarge that (on 600 images by 2 at most, by 11 after two strong operations).
         return 0.001 if self.interpolation == "nearest" else 1.001

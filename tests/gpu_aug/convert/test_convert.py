@@ -292,7 +292,7 @@ def test_all_refusals_are_reported_together():
     lines = str(caught.value).splitlines()
     assert "2 steps" in lines[0]
     assert lines[1].startswith("  Compose > OneOf > Lambda: it holds functions")
-    assert "nearest: BatchFunction" in lines[1]
+    assert "nearest: translate={custom: lambda step: " in lines[1]
     assert lines[2].startswith("  Compose > SelectiveChannelTransform: ")
 
 
@@ -407,7 +407,10 @@ def test_boxes_are_dropped_after_each_step_of_the_pipeline(steps):
             "keypoint_params: keypoints are .* got format",
         ),
         ({"bbox_params": A.BboxParams("coco", min_area=1), "p": 0.5}, "with p below 1 boxes are"),
-        ({"additional_targets": {"image2": "image"}}, "'image2' would be a second image"),
+        (
+            {"bbox_params": A.BboxParams("coco"), "additional_targets": {"boxes2": "bboxes"}},
+            "'boxes2' would be a second",
+        ),
     ],
 )
 def test_targets_that_cannot_be_kept_are_refused(more, message):

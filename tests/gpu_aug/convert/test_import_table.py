@@ -11,21 +11,63 @@ from tests.gpu_aug.convert.test_convert import build_albumentations, build_torch
 from tests.support.pipelines import ALBUMENTATIONS, TORCHVISION
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "imports.md"
-HEAD = """# What can be imported
+HEAD = """# Leave Albumentations or torchvision
 
-`Recipe.from_albumentations(pipeline)` and `Recipe.from_torchvision(pipeline)` make a recipe of a pipeline: the same laws of the
-draws, the same pixels. What cannot mean the same is refused by name, with the reason; `strict=False` keeps it as a
-step that runs in its own library on the CPU. This table has every class of Albumentations 2.0.7 and 2.0.8 and of torchvision v2 with
-arguments that its users give, and is written by the tests: `pytest tests/gpu_aug/convert/test_import_table.py --write-imports`.
-What stands as "changed" is an operation whose law differs in what is said beside it; `gpu_aug.convert.convert` tells it of a pipeline of
-your own. `weights.transforms()` of torchvision, and timm's crop, erasing and conversions, are read as the transforms they stand for.
-Where a library stops with an error because an image is smaller than a crop, the recipe pads it. torchvision's rules are
-those of its tensor kernels. `ToDtype(scale=False)` becomes the Normalize of its row only where no Normalize follows it.
-Boxes are those of Albumentations but for two transforms, of which its own lie beside its picture: after
-`SafeRotate` by half a pixel, after `Affine(fit_output=True)` by one. Those of a recipe lie on the picture.
-Containers (`Compose`, `OneOf`, `SomeOf`, `RandomOrder`, `Sequential`, `RandomApply`, `RandomChoice`) keep their nesting,
-probabilities and weights.
+Give the pipeline that you have to `Recipe.from_albumentations` or `Recipe.from_torchvision`. The recipe draws from the same
+distributions and gives the same pixels within [measured tolerances](agreement.md).
+
+```python
+import albumentations as A
+import cv2
+from gpu_aug import GaussianBlur, Recipe
+from gpu_aug.convert import convert
+
+class MocoBlur(A.ImageOnlyTransform):                                # your own code: a recipe cannot look into it
+    def apply(self, img, **params):
+        return cv2.GaussianBlur(img, (5, 5), 1.0)
+
+pipeline = A.Compose([A.RandomCrop(32, 32), MocoBlur(p=0.5), A.ToGray(p=0.1), A.Normalize()])
+replaced = {MocoBlur: lambda step: GaussianBlur(5, (0.1, 2.0), p=step.p)}
+print(convert(pipeline, translate=replaced))                         # a table: each step, its operation, what differs
+recipe = Recipe.from_albumentations(pipeline, translate=replaced)
+transform = recipe.transform(seed=0)                                 # callable, where the pipeline was called
+```
+
+What cannot mean the same is refused by name, with the reason and the nearest alternative. For a class or function of your own the
+error shows the line of `translate=` to write.
+
+| you have | here |
+| --- | --- |
+| `pipeline(image=image, mask=mask)` | `transform({"image": image, "mask": mask})`; images alone: `transform(image)` |
+| `Dataset`, `DataLoader` | [`Loader(dataset, recipe)`](integrations.md#from-torchvision-and-the-dataloader) |
+| a file that `A.save` wrote | the same call with its path, or `gpu-aug recipe convert pipeline.yaml -o recipe.yaml` |
+| `bbox_params=A.BboxParams("coco", label_fields=["category"], min_area=16)` | kept: formats and filters; give `category` as `box_labels` |
+| `keypoint_params=A.KeypointParams("xy")` | kept; give labels as `keypoint_labels`; other formats are refused |
+| `additional_targets={"other": "image", "mask2": "mask"}` | `{"image": ..., "images": {"other": ...}, "masks": [...]}` of `transform` and `gpu_aug.apply`, with equal draws; a `Loader` reads one image per sample |
+| your class, or a function in a `Lambda` | `translate={Class or function: lambda step: ...}`, which returns an operation, a step of the library, a list of these, or None for nothing; also inside `OneOf` or `RandomApply` |
+| `FiveCrop`, `TenCrop` and a `Lambda` that stacks | `Views`; `translate={transforms.Lambda: lambda step: transforms.ToTensor()}` |
+| `TwoCropsTransform(pipeline)` | `Views([Recipe.from_torchvision(pipeline)] * 2)` |
+| `Compose(seed=...)`, `ReplayCompose` | the seed of `transform` or the loader; draws are functions of seed, epoch and index |
+| `weights.transforms()`, timm's crop, erasing, conversions | read as the transforms they stand for; timm's policies are refused |
+| a step that shall run in its own library on the CPU | `strict=False` for all that are refused; rain, fog and others below marked "foreign" always do |
+| the pipeline back | `recipe.to_albumentations()`, `recipe.to_kornia()` |
+| AlbumentationsX | neither used nor read: its licence (AGPL) does not allow it here |
+
+What differs from the libraries:
+
+- On uint8 images they round after each transform; a recipe rounds where a transform works in 8 bits by definition, or the
+  pipeline says so (`ToDtype(torch.uint8, scale=True)`, `A.FromFloat()`). torchvision's rules are those of its tensor kernels, but for
+  bicubic policies, which are Pillow's.
+- Where a library stops because an image is smaller than a crop, the recipe pads it. Masks take the nearest pixel.
+- Boxes lie on the picture; Albumentations' own lie half a pixel beside it after `SafeRotate`, and one after
+  `Affine(fit_output=True)`.
+- Containers keep their nesting, probabilities and weights. What stands as "changed" below differs in what is said beside it.
+
+The tables have every class of Albumentations 2.0.7 and 2.0.8 and of torchvision v2 with usual arguments. They are written by
+`pytest tests/gpu_aug/convert/test_import_table.py --write-imports`.
 """
+# Characters of an operation in the table; of longer ones the arguments are left out.
+LONGEST = 70
 NEED_ONE_SIZE = ("CutMix", "MixUp")
 
 
@@ -50,7 +92,10 @@ def rows() -> list[tuple[str, str, str, str]]:
             words = ", ".join(
                 f"{key}={'function' if callable(value) else value}" for key, value in args.items()
             )
-            found.append((library, f"{name}({words})", own.outcome, own.note))
+            note = own.note
+            if own.outcome == "kept" and len(note) > LONGEST:
+                note = f"{note.partition('(')[0]}(...)"
+            found.append((library, f"{name}({words})", own.outcome, note))
     return found
 
 

@@ -283,7 +283,7 @@ FLIPS = [HorizontalFlip(1), VerticalFlip(1), Grayscale(1)]
         (lambda: AugMix(11), "severity"),
         (lambda: AugMix(alpha=0), "alpha"),
         (lambda: AugMix(chain_depth=0), "chain_depth"),
-        (lambda: RandAugment(interpolation="bicubic"), "interpolation"),
+        (lambda: RandAugment(interpolation="lanczos"), "interpolation"),
         (lambda: RandAugment(fill="red"), "fill"),
         (lambda: MixUp(0.0), "alpha must be a number above 0"),
         (lambda: CutMix(-1), "alpha"),

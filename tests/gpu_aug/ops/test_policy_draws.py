@@ -236,13 +236,14 @@ def test_torchvisions_policies_are_imported(library):
         (library.RandAugment(3, -1, 11, bilinear, [255, 0, 51]), RandAugment(3, 10, 11, **fill)),
         (library.TrivialAugmentWide(7), TrivialAugmentWide(7)),
         (library.AutoAugment(AutoAugmentPolicy.SVHN), AutoAugment("svhn")),
+        (library.RandAugment(interpolation=bicubic), RandAugment(interpolation="bicubic")),
         (library.AugMix(), AugMix()),
         (library.AugMix(2, 4, 0, 0.5, False), AugMix(2, 4, -1, 0.5, False)),
     ):
         assert convert(transform) == expected
     for fields, reason in (
         ({"magnitude": 31}, "magnitude 31"),
-        ({"interpolation": bicubic}, "bicubic"),
+        ({"interpolation": v1.InterpolationMode.LANCZOS}, "lanczos"),
     ):
         with pytest.raises(Refused, match=reason):
             convert(library.RandAugment(**fields))

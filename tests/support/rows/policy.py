@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 import torch
 from torchvision.transforms import InterpolationMode, v2
+from torchvision.transforms.autoaugment import _apply_op
+from torchvision.transforms.functional import pil_to_tensor, to_pil_image
 from torchvision.transforms.v2._utils import _setup_fill_arg
 
 from gpu_aug import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
 from gpu_aug.ops.policy.space import BLENDS
 from tests.support.rows.row import SIZE, Row
+
+WARPS = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 
 Chosen = tuple[str, float]
 """torchvision's name of an operation, and its magnitude."""
@@ -53,6 +57,9 @@ def carry_out(x: torch.Tensor, chosen: Chosen | None, mode: str, fill: float) ->
     """What torchvision's function makes of uint8."""
     if chosen is None:
         return x
+    if mode == "bicubic" and chosen[0] in WARPS:  # torchvision has it for Pillow images alone
+        image, color = to_pil_image(x), None if fill == 0 else [round(fill * 255)] * 3
+        return pil_to_tensor(_apply_op(image, *chosen, InterpolationMode.BICUBIC, color))
     policy = v2.RandAugment()
     values = _setup_fill_arg(None if fill == 0 else round(fill * 255))
     return policy._apply_image_or_video_transform(x, *chosen, InterpolationMode(mode), values)
@@ -110,6 +117,13 @@ ROWS = {
         RandAugment(2, 15, interpolation="bilinear", fill=0.2, blend="twice"),
         GATE,
         by_torchvision(6, "bilinear", 0.2),
+        1.001,
+        TIES,
+    ),
+    "bicubic randaugment": Row(
+        RandAugment(2, 15, interpolation="bicubic", fill=0.2),
+        GATE,
+        by_torchvision(6, "bicubic", 0.2),
         1.001,
         TIES,
     ),

@@ -216,9 +216,19 @@ def _solarize(_: Solarize) -> Stages:
 
 @stages.register
 def _to_dtype(operation: ToDtype) -> Stages:
-    if operation.dtype == "uint8":
+    if operation.dtype != "uint8":
+        return NO_STAGES
+    if operation.floor is None:
         return _plain(Stage.ROUND)
-    return NO_STAGES
+    factor, summand = operation.floor
+    scale = _fixed_matrix(factor * np.eye(3), np.zeros(3), limits=(-np.inf, np.inf))
+
+    def write(params: Params, columns: Columns) -> None:
+        scale.write(params, columns)
+        columns.codes[:, 1] = Stage.FLOOR
+        columns.values[:, 1, 0] = summand
+
+    return Stages(2, write)
 
 
 @stages.register
