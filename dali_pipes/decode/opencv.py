@@ -16,15 +16,18 @@ from readers.sample import Payload
 
 # OpenCV blends transparent pixels of these formats with black; for other formats it returns the stored colour, as Pillow does.
 _BLENDED = ("gif", "tiff")
+# First OpenCV with the pixels and the verdicts of OpenCV 5, measured on 490 files, cut and damaged ones among them (docs/versions.md).
+# 4.10 accepts JPEGs that are cut short and reads no animated WebP; 4.10 and 4.11 read no GIF.
+_FIRST_EXACT_OPENCV = {"jpeg": (4, 11), "webp": (4, 11), "gif": (4, 12)}
 _NUMBERS = "a NumPy array, which is read as stored: give the Loader images=ImageOptions(channels=..., depth=...), such as depth=16"
 
 
 def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     """Decode a full image to RGB and apply the orientation.
 
-    OpenCV 5 decodes if it is installed: it accepts the same files as DALI, and its pixels equal Pillow's (within 1 for
-    CMYK). Otherwise Pillow decodes, because OpenCV 4 returns truncated files half gray. For AVIF, HEIC, JPEG XL and JPEG
-    2000 see `dali_pipes.decode.boxed`.
+    OpenCV decodes if the installed version treats the format as OpenCV 5 does (see `opencv_for`): it then accepts the same files as
+    DALI, and its pixels equal Pillow's (within 1 for CMYK). Otherwise Pillow decodes. For AVIF, HEIC, JPEG XL and JPEG 2000 see
+    `dali_pipes.decode.boxed`.
 
     Args:
         data: The encoded bytes.
@@ -55,28 +58,35 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 
 def _rgb(data: Payload, header: Header) -> NDArray[np.uint8]:
-    cv2 = opencv_5()
-    if cv2 is None or (header.has_alpha and header.format in _BLENDED):
+    cv2 = opencv_for(header.format)
+    blends = header.has_alpha and header.format in _BLENDED
+    if blends or not hasattr(cv2, "IMREAD_COLOR_RGB"):  # which OpenCV 4.10 lacks
         return _decode_with_pillow(data)
+    assert cv2 is not None
     # OpenCV reads the orientation as two bytes, whatever its stored type; see readers.image.header.
     return imdecode(cv2, data, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
 
 
 @cache
-def opencv_5() -> ModuleType | None:
-    """Return the module cv2 if OpenCV 5 or newer is installed; else None."""
+def opencv_for(image_format: str) -> ModuleType | None:
+    """Return the module cv2 if the installed OpenCV decodes a format as OpenCV 5 does; else None.
+
+    Args:
+        image_format: See `readers.image.header.Header.format`.
+    """
     try:
         import cv2
     except ImportError:
         return None
-    return cv2 if int(cv2.__version__.split(".")[0]) >= 5 else None
+    installed = tuple(map(int, cv2.__version__.split(".")[:2]))
+    return cv2 if installed >= _FIRST_EXACT_OPENCV.get(image_format, (4, 10)) else None
 
 
 def imdecode(cv2: Any, data: Payload, flags: int) -> NDArray[Any]:
     """Decode an image with OpenCV.
 
     Args:
-        cv2: The module, see `opencv_5`.
+        cv2: The module, see `opencv_for`.
         data: The encoded bytes.
         flags: Flags of `cv2.imdecode`.
 

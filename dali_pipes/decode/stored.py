@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.decode import boxed
-from dali_pipes.decode.opencv import imdecode, opencv_5, upright
+from dali_pipes.decode.opencv import imdecode, opencv_for, upright
 from dali_pipes.decode.tiff import read_tiff
 from dali_pipes.errors import DecodeError, error_text
 from gpu_aug.image_kind import ImageKind
@@ -96,10 +96,11 @@ def _read_npy(data: Payload) -> NDArray[Any]:
 
 def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
     _require_plain(data, header)
-    cv2 = opencv_5()
+    cv2 = opencv_for(header.format)
     if cv2 is None:
         raise DecodeError(
-            "other images than RGB of 8 bits need OpenCV 5: pip install 'opencv-python-headless>=5'"
+            f"a {header.format} with the channels and the depth that it stores needs OpenCV 4.12 or newer: "
+            "pip install 'opencv-python-headless>=4.12'"
         )
     image = imdecode(cv2, data, cv2.IMREAD_UNCHANGED)
     if image.ndim == 3 and image.shape[2] >= 3:  # OpenCV's order is BGR

@@ -148,7 +148,8 @@ def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int | None:
         return None
     first = bad[0]
     sequence = np.random.SeedSequence(seed, spawn_key=(first.epoch, first.index, len(bad)))
-    return int(sequence.generate_state(1, np.uint64)[0] % length)
+    # Integers of Python: NumPy 1 would divide in float64, and choose another position.
+    return int(sequence.generate_state(1, np.uint64)[0]) % length
 
 
 def no_substitute(records: Sequence[BadRecord]) -> BadSampleError:

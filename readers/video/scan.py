@@ -20,6 +20,7 @@ from readers.video.containers.open import (
     SCAN_SECONDS,
     Deadline,
     VideoError,
+    field_order,
     find_stream,
     open_container,
     prepare_decoder,
@@ -87,7 +88,7 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         rate = Fraction(stream.average_rate or stream.guessed_rate or 25)
         kind = (described["codec"], described["extradata"], described["container"])
         found = _Packets(data, *kind, int(stream.id))
-        is_coded_interlaced = stream.codec_context.field_order > _PROGRESSIVE
+        is_coded_interlaced = field_order(stream) > _PROGRESSIVE
         first = _read(container, stream, found, deadline)
         found.end(
             stream.frames,
@@ -138,10 +139,15 @@ class _Packets:
     damage: str = ""
 
     def add(self, packet: Any) -> None:
-        is_set_up = self.sizes and packet.has_sidedata("new_extradata")
-        # Recordings may repeat the same setup.
-        if is_set_up and bytes(packet.get_sidedata("new_extradata")) != self.setup:
-            raise VideoError(f"its codec changes its setup at packet {len(self.sizes)}")
+        if self.sizes and packet.has_sidedata("new_extradata"):
+            setup = packet.get_sidedata("new_extradata")
+            if not hasattr(setup, "buffer_size"):
+                raise VideoError(
+                    f"its codec is set up again at packet {len(self.sizes)}, which PyAV before 18.1 cannot compare: "
+                    "pip install 'av>=18.1'"
+                )
+            if bytes(setup) != self.setup:  # recordings may repeat the same setup
+                raise VideoError(f"its codec changes its setup at packet {len(self.sizes)}")
         content = bytes(packet)
         self.positions.append(-1 if packet.pos is None else packet.pos)
         self.pts.append(packet.pts)
@@ -295,7 +301,7 @@ def _is_doubtful(container: Any, stream: Any, found: _Packets, first: Any) -> bo
     has_gaps = context.name == "mpeg4" and min(found.sizes) <= _NOT_CODED_BYTES
     is_reordered = shown != sorted(shown)
     is_other_order = is_reordered != bool(context.has_b_frames)
-    is_interlaced = context.field_order > _PROGRESSIVE or first.interlaced_frame
+    is_interlaced = field_order(stream) > _PROGRESSIVE or first.interlaced_frame
     claims_too_much = all(found.keys) and len(found.keys) > 1
     starts_late = not found.keys[0] or min(shown) < (found.pts[0] or 0)
     is_trusted = container.format.name in _TRUSTED

@@ -76,10 +76,9 @@ def turned(data: bytes, orientation: int) -> bytes:
     return data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:]
 
 
-def opencv(data: bytes, flag: int = cv2.IMREAD_COLOR_RGB) -> Pixels:
-    """What OpenCV decodes (its other flags give BGR)."""
-    image = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
-    return np.asarray(image if flag == cv2.IMREAD_COLOR_RGB else image[..., ::-1])
+def opencv(data: bytes, flag: int = cv2.IMREAD_COLOR) -> Pixels:
+    """What OpenCV decodes, as RGB: OpenCV 4.10 has no flag for that order."""
+    return np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), flag)[..., ::-1])
 
 
 def pillow(data: bytes) -> Pixels:

@@ -251,10 +251,9 @@ def _on_hub(url: str) -> Repository:
         )
         if commit and root.name != commit:
             raise SourceError(f"{url} has changed just now: open it again")
-        try:
-            options["revision"] = root.name
-            files = [one.path for one in hub.get_cached_repo_tree(address.repository, **options)]
-        except hub.errors.CachedRepoTreeNotFoundError:
+        options["revision"] = root.name
+        files = _cached_files(hub, address.repository, options)
+        if files is None:
             is_all = not offline
             files = (
                 hub.HfApi().list_repo_files(address.repository, **options)
@@ -266,6 +265,19 @@ def _on_hub(url: str) -> Repository:
     except Exception as error:  # noqa: BLE001, errors of several libraries
         raise SourceError(f"{url} cannot be opened: {_describe_error(error)}") from None
     return Repository(url, root, address.repository, root.name, address.path, files, is_all=is_all)
+
+
+def _cached_files(hub: Any, name: str, options: dict[str, Any]) -> list[str] | None:
+    """Return the names of a repository's files as the cache lists them, or None without a list.
+
+    huggingface_hub stores such lists since version 2.
+    """
+    if not hasattr(hub, "get_cached_repo_tree"):
+        return None
+    try:
+        return [one.path for one in hub.get_cached_repo_tree(name, **options)]
+    except hub.errors.CachedRepoTreeNotFoundError:
+        return None
 
 
 def _hub() -> ModuleType:

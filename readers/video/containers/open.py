@@ -15,6 +15,8 @@ _BUFFER_BYTES = 1 << 18
 """Number of bytes that FFmpeg reads at a time through Python: fewer calls than with its default of 32 kB."""
 _COVERS = ("attached_pic", "timed_thumbnails")
 """FFmpeg's dispositions of streams that hold cover pictures or thumbnails."""
+_FIRST_SAFE_OPTIONS = (17, 1)
+"""The first PyAV whose options for a file may be used; see `open_container`."""
 MAX_PIXELS = 1 << 27
 """Largest number of pixels of a frame that is decoded for a scan: a header may claim any size."""
 
@@ -78,8 +80,10 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
         if reason := not_video(source.read(HEAD_BYTES)):
             raise VideoError(reason)
         source.seek(0)
-        # FFmpeg decodes some frames when it opens a file, so the limit is set here as well.
-        options = {"max_pixels": str(MAX_PIXELS)}
+        # FFmpeg decodes some frames when it opens a file, so the limit is set here as well. Not with older PyAV: FFmpeg then reads
+        # beyond its options where a file has more streams than its header names, which ends the process.
+        installed = tuple(map(int, av.__version__.split(".")[:2]))
+        options = {"max_pixels": str(MAX_PIXELS)} if installed >= _FIRST_SAFE_OPTIONS else {}
         with av.open(source, buffer_size=_BUFFER_BYTES, options=options) as container:
             yield container
     except av.FFmpegError as error:
@@ -119,6 +123,11 @@ def find_stream(container: Any) -> Any:
 def video_streams(container: Any) -> list[Any]:
     """Return the video streams of a container, without cover pictures."""
     return [stream for stream in container.streams.video if not _is_marked(stream, *_COVERS)]
+
+
+def field_order(stream: Any) -> int:
+    """Return FFmpeg's order of the fields of a stream: 0 if it is unknown, as with PyAV before 18.1, and 1 for progressive video."""
+    return int(getattr(stream.codec_context, "field_order", 0))
 
 
 def prepare_decoder(stream: Any) -> Any:

@@ -77,7 +77,7 @@ def test_decode_with_pillow_where_opencv_is_old(
     data = photos[0].read_bytes()
     size = pillow(data).shape[:2]
     with_opencv = opencv.decode(data, size)
-    monkeypatch.setattr(opencv, "opencv_5", lambda: None)
+    monkeypatch.setattr(opencv, "opencv_for", lambda _: None)
 
     assert np.array_equal(with_opencv, opencv.decode(data, size))
     with pytest.raises(DecodeError, match=r"Pillow: .*truncated"):
@@ -309,7 +309,7 @@ def test_orientations_of_any_type(
 ) -> None:
     """The picture is turned as Pillow turns it where the type is the usual one, by either decoder."""
     if decoder == "pillow":
-        monkeypatch.setattr(opencv, "opencv_5", lambda: None)
+        monkeypatch.setattr(opencv, "opencv_for", lambda _: None)
     mark = b"Exif\0\0" if form == "JPEG" else b""
     data, usual = (saved(RGB, form, exif=mark + exif(orientation, one, order)) for one in (kind, 3))
     header = read_header(data)

@@ -177,9 +177,9 @@ def test_an_array_is_not_taken_for_rgb_of_8_bits() -> None:
 
 
 def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenCV 5, tifffile."""
-    monkeypatch.setattr(stored, "opencv_5", lambda: None)
-    with pytest.raises(DecodeError, match="need OpenCV 5: pip install"):
+    """OpenCV, tifffile."""
+    monkeypatch.setattr(stored, "opencv_for", lambda _: None)
+    with pytest.raises(DecodeError, match=r"a png .* needs OpenCV 4\.12 or newer: pip install"):
         decode(by_opencv("png", GRAY), ONE)
     monkeypatch.setitem(__import__("sys").modules, "tifffile", None)
     with pytest.raises(DecodeError, match=r"pip install 'gpu-aug\[tiff\]'"):

@@ -152,7 +152,7 @@ def test_whatever_a_decoder_raises_is_its_images_verdict(
         raise error
 
     monkeypatch.setattr(Image.Image, "convert", fail)
-    monkeypatch.setattr(opencv, "opencv_5", lambda: None)
+    monkeypatch.setattr(opencv, "opencv_for", lambda _: None)
     with pytest.raises(DecodeError, match=f"Pillow: {type(error).__name__}"):
         opencv.decode(jpeg(40, 30), (30, 40))
 

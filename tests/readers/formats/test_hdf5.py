@@ -124,8 +124,8 @@ def test_pixels(path: Path, options: dict[str, Any], userblock: int) -> None:
     samples = dataset.fetch(wanted)
 
     for index, sample in zip(wanted, samples, strict=True):
-        decoded = cv2.imdecode(np.frombuffer(sample.image, np.uint8), cv2.IMREAD_COLOR_RGB)
-        assert np.array_equal(decoded, array[index])
+        decoded = cv2.imdecode(np.frombuffer(sample.image, np.uint8), cv2.IMREAD_COLOR)
+        assert np.array_equal(decoded[..., ::-1], array[index])
         assert (sample.index, sample.label, sample.size) == (index, index, (8, 8))
     assert list(samples[0].fields) == ["ppm", "labels"]
     assert dataset.column("height").tolist() == [8] * NUM_ROWS

@@ -16,6 +16,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("huggingface_hub")
 
 import huggingface_hub
+import huggingface_hub.constants  # older versions import it only then
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
