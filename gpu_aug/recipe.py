@@ -199,10 +199,10 @@ class Recipe(metaclass=FriendlyArgumentErrors):
     ) -> Draws:
         """Return the drawn parameters of every operation for a batch of B samples.
 
-        A sample's draw depends only on (seed, epoch, its index, its size, view), and with crops that look at boxes, such as
-        RandomIoUCrop, on its boxes; those after an operation that mixes images see the boxes of all images that are mixed. The only
-        other exception is the choice between operations that
-        mix images: it is drawn by position, once for all images that are mixed with each other, so that they all make one choice.
+        A sample's draw depends only on (seed, epoch, its index, its size, view), with two exceptions. The choice between operations
+        that mix images is drawn by position, once for all images that are mixed with each other, so that they all make one
+        choice. A crop that looks at boxes, such as RandomIoUCrop, depends on the sample's boxes too; after an operation that
+        mixes images, on those of all images that are mixed.
 
         Args:
             seed: Seed, not negative.

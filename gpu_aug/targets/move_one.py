@@ -127,9 +127,8 @@ def _(operation: RandomIoUCrop, one: Moved, params: Params, row: int) -> None:
     outside = ~((centers > start) & (centers < start + shape)).all(axis=1)
     move.dispatch(Crop)(operation, one, params, row)
     if one.boxes is not None:
-        one.boxes[outside] = (
-            0.0  # without area, as in torchvision; BoxParams says what becomes of such boxes
-        )
+        # Without area, as in torchvision; BoxParams says what becomes of such boxes.
+        one.boxes[outside] = 0.0
 
 
 @move.register

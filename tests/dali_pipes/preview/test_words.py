@@ -53,10 +53,10 @@ def gap(one: torch.Tensor, other: torch.Tensor) -> float:
 
 def test_every_operation_can_be_told() -> None:
     """Words begin with the operation's name, are short, and print no arrays."""
-    told = 0
+    told, boxes = 0, [[(4, 5, 20, 20)]] * 2
     for name, row in ROWS.items():
         recipe = Recipe([Resize(SIZE), row.operation])
-        drawn = recipe.draw(0, 0, np.arange(2), np.tile(SIZES, (2, 1)))
+        drawn = recipe.draw(0, 0, np.arange(2), np.tile(SIZES, (2, 1)), boxes=boxes)
         words = draw_words(recipe, drawn, 0, keys=["a.jpg", "b.jpg"])
         assert words[0].startswith("Resize: "), name
         for text in words[1:]:
