@@ -103,10 +103,10 @@ class Batch:
         return {name: self.images[:, columns] for name, columns in self.camera_columns.items()}
 
     def bounding_boxes(self) -> list[Any] | None:
-        """Return `boxes` as `torchvision.tv_tensors.BoundingBoxes`, one [Ni, 4], [Ni, 5] or [Ni, 8] per sample; None without boxes.
+        """Return `boxes` as `torchvision.tv_tensors.BoundingBoxes`, one per sample; None without boxes.
 
-        They are on the device of `boxes`, in pixels (shares of the image are multiplied by its size), in the format of the
-        recipe's BoxParams, and their ``canvas_size`` is the height and width of `images`.
+        They have the shapes of `boxes`, are on their device, in pixels (shares of the image are multiplied by its size) and in the
+        format of the recipe's BoxParams. Their ``canvas_size`` is the height and width of `images`.
 
         Example:
             >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)

@@ -191,7 +191,8 @@ def _scaled(
 ) -> Targets:
     """Return targets in pixels of the displayed image, so that lines have the same width on every picture.
 
-    Boxes become corners (two, or four of oriented ones), and keypoints continuous coordinates, whatever formats the recipe has; `size` is that of the picture.
+    Boxes become corners (two, or four of oriented ones), and keypoints continuous coordinates, whatever formats the recipe has;
+    `size` is that of the picture.
     """
     boxes, points, masks = targets.boxes, targets.keypoints, targets.masks
     if boxes is not None:
