@@ -152,6 +152,17 @@ def test_the_first_frame_of_an_animation(name: str) -> None:
     assert difference(rgb(data), frames[0]) <= SMOOTH
 
 
+@pytest.mark.filterwarnings("ignore:.*said once")
+def test_a_sequence_of_10_bits_is_refused() -> None:
+    """Pillow, which decodes sequences, drops the lower bits; nothing else is taken for numbers of 10 bits."""
+    frames = np.stack([smooth(3, 10), smooth(3, 10)])
+    data = bytes(imagecodecs.avif_encode(frames, bitspersample=10))
+
+    assert data[8:12] == b"avis"
+    with pytest.raises(DecodeError, match="avif that decodes to uint8, but its header says 10"):
+        rgb(data)
+
+
 def test_floats_of_jpeg_xl_keep_their_values() -> None:
     """They need depth="float32"; RGB of 8 bits names it."""
     pixels = (smooth(3) / np.float32(255)).astype(np.float32)

@@ -5,28 +5,30 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from readers import open_dataset
 from readers.detect.registry import FORMATS
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FrameFolderDataset
 from readers.video.scan import scan_video
+from tests.support.kinds import by_pillow
 from tests.support.loss import Cell, NotApplicable
 from tests.support.one_other import jpeg, reason_of, reasons, write_and_open, write_stream
 from tests.support.opening import open_with_warning
 from tests.support.tars import write_samples
 
-WANTED = "HEIF, which is not read: convert it to JPEG, PNG or WebP"
+WANTED = "DDS, which is not read: convert it to JPEG, PNG or WebP"
 
 
-def heif() -> bytes:
-    """Of a kind that is not read, and begins like an MP4."""
-    return b"\0\0\0\x14ftypmif1\0\0\0\0miaf" + bytes(40)
+def dds() -> bytes:
+    """Of a kind that Pillow reads, and this package does not."""
+    return by_pillow("DDS", Image.new("RGB", (16, 16)))
 
 
 def one_is_named(format_name: str, folder: Path) -> None:
     """Whatever it is called, the reason says what it is; the other samples are sound."""
-    found = [reason for reason in reasons(write_and_open(format_name, folder, heif())) if reason]
+    found = [reason for reason in reasons(write_and_open(format_name, folder, dds())) if reason]
 
     assert len(found) == 1
     assert WANTED in found[0]
@@ -36,7 +38,7 @@ def one_is_named(format_name: str, folder: Path) -> None:
 def by_other_names(format_name: str, folder: Path) -> None:
     """A field of that kind alone, and images that are named like a video, whose reasons say so; also for clips."""
     named = "named like a video: name it by what it is"
-    fields = {"hif": (heif(), WANTED), "mp4": (heif(), named), "mov": (jpeg(0), named)}
+    fields = {"dds": (dds(), WANTED), "mp4": (dds(), named), "mov": (jpeg(0), named)}
     samples = {f"{number}": {name: data} for number, (name, (data, _)) in enumerate(fields.items())}
     write_samples(folder / "a.tar", samples)
     dataset = open_dataset(folder / "a.tar", format=format_name)  # type: ignore[call-overload]
@@ -57,7 +59,7 @@ def tar(folder: Path) -> None:
 
 def stream(folder: Path) -> None:
     by_other_names("stream", folder)
-    found = [reason_of(one) for one in open_dataset(write_stream(folder, heif()), format="stream")]
+    found = [reason_of(one) for one in open_dataset(write_stream(folder, dds()), format="stream")]
 
     assert [reason for reason in found if reason] == [WANTED]
 
@@ -66,7 +68,7 @@ def frames(folder: Path) -> None:
     """A video whose first frame is one says so."""
     for name in ("a", "b"):
         (folder / name).mkdir()
-        (folder / name / "img_0000.jpg").write_bytes(heif() if name == "b" else jpeg(0))
+        (folder / name / "img_0000.jpg").write_bytes(dds() if name == "b" else jpeg(0))
     dataset = FrameFolderDataset(folder)
 
     assert WANTED in str(dataset.info(1))
