@@ -99,6 +99,13 @@ def reaches_outside(boxes: AnyBoxes, size: Size) -> NDArray[np.bool_]:
     return np.asarray((clip(boxes, size) != boxes).any(axis=1))
 
 
+def emptied(boxes: AnyBoxes, rows: NDArray[np.bool_]) -> AnyBoxes:
+    """Return boxes of which those of the mask ``rows``, bool [N], have no area."""
+    if not isinstance(boxes, np.ndarray):
+        return boxes.emptied(rows)
+    return np.where(rows[:, None], 0.0, boxes)
+
+
 def around_masks(boxes: AnyBoxes, masks: NDArray[Any]) -> AnyBoxes:
     """Return boxes around the pixels of each mask that are not 0, in the form of ``boxes``, which have a mask each."""
     if not isinstance(boxes, np.ndarray):

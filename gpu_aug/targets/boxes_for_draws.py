@@ -14,6 +14,7 @@ from gpu_aug.ops.distributions.uniform import Uniforms
 from gpu_aug.ops.geometric.box_crops import NumbersAndBoxes, RowBoxes
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
+from gpu_aug.targets import boxes as box_math
 from gpu_aug.targets.enter_recipe import enter
 from gpu_aug.targets.move_batch import check_recipe, move_through
 from gpu_aug.targets.move_one import Moved
@@ -88,6 +89,6 @@ def _slots_with_boxes(operation: Operation) -> list[bool]:
 
 
 def _joined(batch: Sequence[Moved]) -> RowBoxes:
-    boxes: list[Any] = [one.boxes for one in batch]
+    boxes = [box_math.around(one.boxes) for one in batch]
     rows = np.repeat(np.arange(len(boxes)), [len(own) for own in boxes])
     return np.column_stack([rows, np.concatenate([np.empty((0, 4)), *boxes])])

@@ -61,6 +61,12 @@ class OrientedBoxes:
         """Return axis-aligned boxes around what is shown, float64 [N, 4]."""
         return polygon_math.around(self.polygons)
 
+    def emptied(self, rows: NDArray[np.bool_]) -> "OrientedBoxes":
+        """Return the boxes, of which those of the mask ``rows``, bool [N], are a point."""
+        return OrientedBoxes(
+            *(np.where(rows[:, None, None], 0.0, one) for one in (self.corners, self.polygons))
+        )
+
     def around_masks(self, masks: NDArray[np.generic]) -> "OrientedBoxes":
         """Return boxes that show the pixels of a mask each that are not 0; a box without such pixels is empty."""
         shown = [_pixel_hull(np.argwhere(mask)[:, ::-1] + 0.5) for mask in masks]
