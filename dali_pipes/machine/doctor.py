@@ -143,15 +143,15 @@ def judge_pair(torch_cuda: int, dali_cuda: int, driver: object) -> Finding:
 
 
 def _cpu_decoder() -> Finding:
-    from dali_pipes.decode.opencv import opencv_5
+    from dali_pipes.decode.opencv import opencv_for
 
-    cv2, subject = opencv_5(), "decoder cpu"
+    cv2, subject = opencv_for("gif"), "decoder cpu"
     if cv2 is not None:
         return Finding(subject, f"our own for JPEGs, OpenCV {cv2.__version__} for the rest")
     return Finding(
         subject,
-        "our own for JPEGs, Pillow for the rest; OpenCV is missing, or older than 5 and accepts files that are cut short",
-        "for the faster decoder of the rest: pip install 'opencv-python-headless>=5'",
+        "our own for JPEGs, Pillow for GIF, and for other formats if OpenCV is missing or older than 4.11",
+        "for the faster decoder of the rest: pip install 'opencv-python-headless>=4.12'",
     )
 
 

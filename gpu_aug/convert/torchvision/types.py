@@ -141,9 +141,10 @@ def _sanitize_boxes(transform: Any) -> Operation:
 
 
 def _clamp_boxes(transform: Any) -> Operation:
-    if transform.clamping_mode not in ("auto", "soft", "hard", None):
-        raise Refused(f"its clamping_mode is {transform.clamping_mode!r}")
-    if transform.clamping_mode is None:
+    mode = getattr(transform, "clamping_mode", "hard")  # torchvision 0.21 has no other
+    if mode not in ("auto", "soft", "hard", None):
+        raise Refused(f"its clamping_mode is {mode!r}")
+    if mode is None:
         raise Refused("with clamping_mode=None it leaves boxes beyond the image", "no transform")
     return ClampBoundingBoxes()
 
