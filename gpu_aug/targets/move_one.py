@@ -124,7 +124,7 @@ def _(operation: RandomIoUCrop, one: Moved, params: Params, row: int) -> None:
     start, shape = params["start"][row, ::-1], params["shape"][row, ::-1]  # (x, y)
     corners = np.empty((0, 4)) if one.boxes is None else box_math.around(one.boxes)
     centers = (corners[:, :2] + corners[:, 2:]) / 2
-    outside = ~((centers > start) & (centers < start + shape)).all(axis=1)
+    outside = np.asarray(~((centers > start) & (centers < start + shape)).all(axis=1))
     move.dispatch(Crop)(operation, one, params, row)
     if one.boxes is not None:
         # Without area, as in torchvision; BoxParams says what becomes of such boxes.

@@ -69,7 +69,7 @@ class OrientedBoxes:
 
     def around_masks(self, masks: NDArray[np.generic]) -> "OrientedBoxes":
         """Return boxes that show the pixels of a mask each that are not 0; a box without such pixels is empty."""
-        shown = [_pixel_hull(np.argwhere(mask)[:, ::-1] + 0.5) for mask in masks]
+        shown = [_pixel_hull(np.argwhere(mask)[:, ::-1].astype(np.float64) + 0.5) for mask in masks]
         empty = np.full((1, 2), _EMPTY)
         return OrientedBoxes(
             self.corners, polygon_math.stacked([one if len(one) else empty for one in shown])
