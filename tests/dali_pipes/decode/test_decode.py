@@ -84,6 +84,43 @@ def test_decode_with_pillow_where_opencv_is_old(
         opencv.decode(data[: len(data) // 2], size)
 
 
+@pytest.mark.parametrize(
+    ("version", "kinds"),
+    [
+        ("4.9.0", set()),
+        ("4.10.0", {"png", "bmp", "ppm"}),
+        ("4.11.0", {"png", "bmp", "ppm", "jpeg", "webp"}),
+        ("4.12.0-dev", {"png", "bmp", "ppm", "jpeg", "webp", "gif"}),
+        ("5.0.0", {"png", "bmp", "ppm", "jpeg", "webp", "gif"}),
+    ],
+)
+def test_opencv_decodes_what_it_decodes_as_opencv_5_does(
+    version: str, kinds: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything else is left to Pillow, or refused."""
+    monkeypatch.setattr(cv2, "__version__", version)
+    find = opencv.opencv_for.__wrapped__  # without its cache
+
+    assert {kind for kind in ("png", "bmp", "ppm", "jpeg", "webp", "gif") if find(kind)} == kinds
+
+
+@pytest.mark.filterwarnings("ignore:a .* alpha channel")
+def test_opencv_4_10_decodes_to_the_same_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no flag for RGB, so Pillow decodes."""
+    images = {name: make() for name, make in OPAQUE.items() if name != "tiff"}
+    images["png of a palette in degrees"] = TRANSPARENT["png of a palette in degrees"]()
+    usual = {name: opencv.decode(data, (24, 40)) for name, data in images.items()}
+    monkeypatch.setattr(cv2, "__version__", "4.10.0")
+    monkeypatch.delattr(cv2, "IMREAD_COLOR_RGB", raising=False)
+    monkeypatch.setattr(opencv, "opencv_for", opencv.opencv_for.__wrapped__)
+    calls: list[int] = []
+    monkeypatch.setattr(cv2, "imdecode", lambda *_: calls.append(1))
+
+    for name, data in images.items():
+        np.testing.assert_array_equal(opencv.decode(data, (24, 40)), usual[name], err_msg=name)
+    assert calls == []
+
+
 def test_decode_refuses_another_size(jpeg: Callable[..., bytes]) -> None:
     """A picture that is not as large as its header promised is an error, not a surprise later."""
     with pytest.raises(DecodeError, match="decodes to 20x30, but its header says 30x20"):

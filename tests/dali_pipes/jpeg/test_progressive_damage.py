@@ -33,7 +33,7 @@ from tests.support.jpegs import (
 from tests.support.scan_scripts import Script, draw_parts, draw_scripts, write_scans
 
 pytestmark = pytest.mark.skipif(
-    int(cv2.__version__.split(".")[0]) < 5, reason="OpenCV 4 returns damaged files half gray"
+    cv2.__version__.startswith("4.10."), reason="OpenCV 4.10 returns damaged files half gray"
 )
 
 GRAY = [(1, 1)]
