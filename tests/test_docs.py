@@ -54,7 +54,9 @@ def run_python(page: Page) -> None:
             exec(compile(block.text, name, "exec"), namespace)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:the weights"
+)
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if any(block.language == "python" for block in page.blocks)],

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpu_aug.errors import RecipeError
-from gpu_aug.names import closest
 from gpu_aug.ops.operation import Operation
 
 Translate = Mapping[Any, Callable[[Any], Any]]
@@ -145,8 +144,10 @@ def _guess(name: str, library: str, *, has_p: bool) -> str:
         return _TO_TENSOR[library]
     found = next((guess for part, guess in _GUESSES.items() if part in lower), "")
     if not found:
-        near = closest(name, Operation._classes)
-        found = f"gpu_aug.{near}(...)" if near else "gpu_aug.BatchFunction(function)"
+        named = max(
+            (one for one in Operation._classes if one.lower() in lower), key=len, default=""
+        )
+        found = f"gpu_aug.{named}(...)" if named else "gpu_aug.BatchFunction(function)"
     if not has_p or found == "None":
         return found
     if hasattr(Operation._classes.get(found.partition("(")[0].removeprefix("gpu_aug.")), "p"):

@@ -32,6 +32,7 @@ from gpu_aug import (
     Gamma,
     GaussianBlur,
     HorizontalFlip,
+    KeypointParams,
     MixUp,
     Mosaic,
     Normalize,
@@ -66,7 +67,8 @@ OVER_THE_HOST = (
 def run(engine: Any, recipe: Recipe, dtype: torch.dtype = torch.bfloat16) -> None:
     """Carry out the batch stage on a GPU that is not there."""
     sizes = np.full((NUM, 2), (240, 320) if recipe.decode_operations else SIZE)
-    draws = recipe.draw(1, 0, np.arange(NUM), sizes)
+    boxes = [[[5, 6, 20, 30]]] * NUM if recipe.needs_boxes else None
+    draws = recipe.draw(1, 0, np.arange(NUM), sizes, boxes=boxes)
     results = recipe.result_sizes(draws).tolist()
     alike = recipe.size is not None
     groups = [slice(0, NUM)] if alike else [slice(row, row + 1) for row in range(NUM)]
@@ -187,9 +189,10 @@ def photographs(tmp_path_factory: pytest.TempPathFactory, jpeg: Any) -> Dataset:
     return dataset.with_labels([row % 3 for row in range(len(dataset))])
 
 
+NO_SIDES = KeypointParams(flip_pairs=())
 LOADED: dict[str, Any] = {
-    "plain": Recipe([RandomResizedCrop(32), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()]),
-    "several sizes": Recipe([Resize(40), HorizontalFlip(), RandomResizedCrop(32)]),
+    "plain": Recipe([RandomResizedCrop(32), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()], keypoints=NO_SIDES),
+    "several sizes": Recipe([Resize(40), HorizontalFlip(), RandomResizedCrop(32)], keypoints=NO_SIDES),
     "views": Views([Recipe([RandomResizedCrop(32)]), Recipe([HorizontalFlip(), Resize((24, 24))])]),
     "mixed": Recipe([RandomResizedCrop(32), CutMix(num_classes=3), MixUp(num_classes=3)]),
 }  # fmt: skip

@@ -412,7 +412,6 @@ def test_a_threshold_of_torchvision_is_in_the_units_of_its_images():
         (A.ToFloat(max_value=100), "divides"),
         (A.FromFloat(dtype="uint16"), "uint16"),
         (A.Normalize(p=0.5), "some images"),
-        (A.HEStain(method="macenko"), "stains"),
         (A.OverlayElements(), "beside each image"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,

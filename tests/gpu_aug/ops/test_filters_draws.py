@@ -1,5 +1,6 @@
 """What blurs, noises and compressions draw, against Albumentations' and torchvision's own samplers."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torchvision.transforms import v2
 
 from gpu_aug import RecipeError
-from gpu_aug.convert import from_albumentations
+from gpu_aug.convert import convert, from_albumentations
 from gpu_aug.ops.operation import Operation
 from tests.support.laws import albumentations_draws, apart, draw, imported
 
@@ -296,12 +297,17 @@ def test_torchvisions_kernel_size_is_width_and_height():
         (A.RandomSunFlare(), "sun"),
         (A.RandomShadow(), "shadows"),
         (A.RandomGravel(), "gravel"),
-        (A.GaussianBlur(sigma_limit=(0, 0)), "sigma_limit=0"),
         (A.Defocus(alias_blur=(0, 0)), "alias_blur=0"),
     ],
 )
-def test_what_has_no_equal_is_refused_by_name(transform, words):
-    """The error names the class, the reason and what comes nearest."""
-    name = type(transform).__name__
-    with pytest.raises(RecipeError, match=f"{name}: .*{words}.*|{name}: .*{words}.*nearest"):
-        from_albumentations(A.Compose([transform]))
+def test_what_has_no_equal_runs_as_it_is(transform, words):
+    """The report says so, and why."""
+    [line] = convert(A.Compose([transform])).lines
+    assert line.outcome == "foreign"
+    assert re.search(f"runs as it is on the CPU, since .*{words}", line.note)
+
+
+def test_a_blur_without_width_is_refused():
+    """The error names the class and the argument."""
+    with pytest.raises(RecipeError, match=r"GaussianBlur: .*sigma_limit=0"):
+        from_albumentations(A.Compose([A.GaussianBlur(sigma_limit=(0, 0))]))

@@ -228,8 +228,6 @@ REFUSED = [
     (lambda: A.Affine(mask_interpolation=cv2.INTER_LINEAR), "mask_interpolation"),
     (lambda: A.Affine(fill_mask=0.5), "fill_mask"),
     (lambda: A.Perspective(interpolation=2, border_mode=cv2.BORDER_REFLECT), "bicubic"),
-    (lambda: A.GridElasticDeform((4, 4), 5), "ThinPlateSpline"),
-    (lambda: v2.RandomAffine(3, interpolation=v2.InterpolationMode.BICUBIC), "bicubic"),
     (lambda: v2.RandomRotation(3, fill=[1, 2]), "fill"),
 ]
 

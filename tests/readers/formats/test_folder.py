@@ -24,7 +24,7 @@ TREE = (
     "äpfel/with space.tif",
     "äpfel/x.jpg.jpg",
 )
-NO_IMAGES_FOUND = r"holds no images: .* \.jpg, \.jpeg, .*\.pgm; or videos"
+NO_IMAGES_FOUND = r"holds no images: .* \.jpg, \.jpeg, .*\.jpx; or videos"
 NO_IMAGES = ("cat/notes.txt", "Dog/jpg", "readme.md")
 
 

@@ -295,7 +295,9 @@ class TestHub:
         [file] = cache.glob(f"datasets--*/snapshots/{COMMIT}/data/{PARTS[1]}.parquet")
         file.unlink()
         match = r"1 of 2 files \(data/train-00001.*\) are not in the cache .*unset HF_HUB_OFFLINE"
-        if not hasattr(huggingface_hub, "get_cached_repo_tree"):  # version 2 lists all files of a repository
+        if not hasattr(
+            huggingface_hub, "get_cached_repo_tree"
+        ):  # version 2 lists all files of a repository
             match = r"holds 1 of the 2 files data/train-\*.*: download the others"
         with pytest.raises(SourceError, match=match):
             fingerprint(offline=True)

@@ -37,7 +37,7 @@ FINISHED = re.compile(
     r"|cache/blocks/(lock|total|CACHEDIR\.TAG)"
 )
 GOLDEN = {
-    "sizes sizes/fc4edc7ff0da97b564a7663f5a7c8e87.npy": "aa14616300b29c89",
+    "sizes sizes/027734b69c3c1b024046136ae7799e6d.npy": "aa14616300b29c89",
     "videos ffffffffffffffffffffffffffffffff.gpuaug-videos": "4d99bb1ae22638bf",
     "seek_points checkpoints/9703b7ac6b45ea58d865682a8e90a573.gpuaug-checkpoints": "002dd10854b4216d",
     "blocks blocks/3b/3b1d8dd9b22676f1dc88feccab959b87": "5370dd082da89fb1",
