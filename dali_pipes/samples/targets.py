@@ -112,7 +112,25 @@ class TargetReader:
         found = self._read_targets(fields, size)
         return replace(found, maps=self.maps.read(fields, size)) if self.maps else found
 
-    def _read_targets(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> SampleTargets:
+    def read_boxes(
+        self, fields: Mapping[str, Payload], size: tuple[int, int]
+    ) -> NDArray[np.float64]:
+        """Return the boxes of a sample in the format of the recipe; none if they cannot be read, which `read` reports.
+
+        Args:
+            fields: Encoded bytes by field name.
+            size: Height and width of the upright image.
+        """
+        reader = replace(self, kinds=frozenset({"boxes"}))
+        try:
+            boxes = reader._read_targets(fields, size, only_boxes=True).targets.boxes
+        except TargetsError:
+            boxes = None
+        return np.empty((0, 4)) if boxes is None else boxes
+
+    def _read_targets(
+        self, fields: Mapping[str, Payload], size: tuple[int, int], *, only_boxes: bool = False
+    ) -> SampleTargets:
         read: dict[str, Any] = {}
         if "json" in fields:
             read = read_field(fields, "json", partial(self._read_json, size))
@@ -126,7 +144,7 @@ class TargetReader:
         if form is not None and targets.boxes is not None:
             boxes = in_format(targets.boxes, form, self.recipe.boxes, size)
             targets = replace(targets, boxes=boxes)
-        check_targets(self.recipe, targets, size)
+        check_targets(self.recipe, targets, size, only_boxes=only_boxes)
         return SampleTargets(targets, numbered=bool(names) and mask_number(names[0]) != -1)
 
     def _read_json(self, size: tuple[int, int], data: Payload) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The first stage: turn positions in an epoch into encoded samples with their draws, and replace bad samples."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
 from dali_pipes.monitoring.work import Rows
-from dali_pipes.samples.maps import MapReader
 from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.data import NO_TARGETS, Fetched, no_frames
 from dali_pipes.stages.encoded_rows import (
@@ -211,15 +209,12 @@ class Fetcher(SampleReader):
         """
         if not self.variants.views[fetched.plan.variant].needs_boxes:
             return None
-        reader = replace(self.targets, kinds=frozenset({"boxes"}), maps=MapReader())
         boxes = [np.empty((0, 4))] * len(fetched)
         for row in self.rows_with_targets(fetched, range(len(fetched))):
             sample = fetched.samples[row]
             assert sample is not None
             height, width = sizes[row].tolist()
-            with suppress(TargetsError):
-                found = reader.read(sample.fields, (height, width)).targets.boxes
-                boxes[row] = boxes[row] if found is None else found
+            boxes[row] = self.targets.read_boxes(sample.fields, (height, width))
         return boxes
 
     def identities(

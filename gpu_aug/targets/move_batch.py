@@ -133,18 +133,21 @@ def check_recipe(recipe: Recipe, kinds: Collection[str]) -> None:
                 )
 
 
-def check_targets(recipe: Recipe, targets: Targets, size: tuple[int, int]) -> None:
+def check_targets(
+    recipe: Recipe, targets: Targets, size: tuple[int, int], *, only_boxes: bool = False
+) -> None:
     """Check that the targets of one image are valid for a recipe.
 
     Args:
         recipe: One recipe.
         targets: Targets, with boxes in the format of ``recipe.boxes``.
         size: Height and width of the source image.
+        only_boxes: Whether only the positions of boxes matter; see `gpu_aug.targets.enter_recipe.enter`.
 
     Raises:
         TargetsError: The targets do not fit the image, or are invalid.
     """
-    enter(recipe, targets, size, None)
+    enter(recipe, targets, size, None, only_boxes=only_boxes)
 
 
 def _refusal(leaf: Operation, kind: str) -> str | None:

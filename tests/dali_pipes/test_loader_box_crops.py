@@ -202,3 +202,33 @@ def test_what_cannot_be_read_is_refused(
     """A loader that does not read the boxes is refused when it is made."""
     with pytest.raises(LoaderError, match=said):
         load(dataset, recipe, **options)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [BoxParams("xyxyxyxy"), BoxParams(boxes_from_masks=True), BoxParams(flip_pairs=[(0, 1)])],
+    ids=["oriented", "from masks", "exchanged labels"],
+)
+def test_draws_do_not_depend_on_what_becomes_of_boxes(tmp_path: Path, params: BoxParams) -> None:
+    """The crop is that of plain boxes, whatever form the boxes of a batch have."""
+    pictures = []
+    for number in range(3):
+        left, top, right, bottom = 5 + number, 6, 30, 40
+        corners = [left, top, right, top, right, bottom, left, bottom]
+        put(tmp_path, number, {"boxes": [corners], "box_format": "xyxyxyxy", "labels": [0]})
+        if not params.is_oriented:
+            put(tmp_path, number, {"boxes": [[left, top, right, bottom]], "labels": [0]})
+        mask = np.zeros(picture(number).shape[:2], np.uint8)
+        mask[top:bottom, left:right] = 1
+        Image.fromarray(mask).save(tmp_path / f"{number}.mask.0.png")
+        pictures.append({"image": picture(number), "boxes": [[left, top, right, bottom]]})
+    operations = [HorizontalFlip(1.0), RandomSizedBBoxSafeCrop((24, 24))]
+
+    got = rows_of(load(open_dataset(tmp_path), Recipe(operations, boxes=params)))
+
+    wanted = apply(Recipe(operations), pictures, engine="fused", seed=3, indices=range(3))
+    unseen = [one | {"boxes": []} for one in pictures]
+    other = apply(Recipe(operations), unseen, engine="fused", seed=3, indices=range(3))
+    for number in range(3):
+        assert torch.equal(got[number][0], wanted[number]["image"])
+        assert not torch.equal(got[number][0], other[number]["image"])
