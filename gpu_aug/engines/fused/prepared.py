@@ -162,6 +162,10 @@ def _moves(program: Program) -> list[Move | None]:
     inside = (np.where(transposed[:, None], size[:, ::-1], size) == view[:, 2:]).all(axis=1)
     columns = np.where(transposed, back[:, 0, 1], back[:, 0, 0]) < 0
     rows = np.where(transposed, back[:, 1, 0], back[:, 1, 1]) < 0
+    # A crop that reaches over the border has the size of the view, but does not begin at its corner.
+    mirrored = np.stack([columns, rows], axis=1)
+    starts = np.where(mirrored, view[:, [3, 2]], 0)
+    inside &= (back[:, :2, 2] == starts).all(axis=1)
     moves = map(Move, view.tolist(), rows.tolist(), columns.tolist(), transposed.tolist())
     plain = (only & inside).tolist()
     return [move if is_plain else None for move, is_plain in zip(moves, plain, strict=True)]

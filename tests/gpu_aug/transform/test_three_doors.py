@@ -33,6 +33,7 @@ SIZES = [(36, 48), (50, 41), (36, 48), (64, 33), (40, 40), (33, 70), (48, 36), (
 RECIPES = {
     "moves": Recipe([RandomCrop((20, 24)), HorizontalFlip()]),
     "pads": Recipe([RandomCrop((34, 46), padding=4), HorizontalFlip()]),
+    "shifts": Recipe([RandomCrop((36, 48), padding=4, padding_mode="reflect"), HorizontalFlip()]),
     "resizes": Recipe([Resize((30, 26)), RandomErasing(1.0)]),
     "warps": Recipe([RandomResizedCrop(24), Affine(rotate=(-20, 20)), Perspective()]),
     "jitters": Recipe([RandomResizedCrop(24), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4, 0.1)]),
