@@ -50,6 +50,7 @@ from dali_pipes.state import (
     RunIdentity,
     check_state,
     describe_dataset,
+    describe_draws,
     describe_recipe,
     identity_of,
 )
@@ -204,8 +205,12 @@ class Loader:
         self._audit.require_own_file(process)
         warn_of_training(options.dataset, fetcher.variants, order, steps, stacklevel=4)
         warn_of_small_buckets(steps, stacklevel=4)
-        data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
-        self._watch = Watch(as_heartbeat(monitoring.heartbeat), recorder, data)
+        self._watch = Watch(
+            as_heartbeat(monitoring.heartbeat),
+            recorder,
+            f"{len(order)} samples, {batch_size}, {shuffle}",
+            describe_draws(options.dataset, fetcher.seed),
+        )
         self._meter = meter = LoopMeter(recorder, setup.threads_of_all)
         self._production = Production(setup, steps)
         self._epochs = epochs = Epochs()
@@ -476,7 +481,10 @@ class Loader:
         """
         lengths = self.steps.order.lengths if isinstance(self.steps, BucketSteps) else ()
         saved = setup_of_state(self._setup, state)
-        epoch, consumed = check_state(state, {**self.state_dict(), **identity_of(saved)}, lengths)
+        # Described with the saved weights: other weights are no reason for an error, which names what else differs.
+        about = {**self._about, "dataset": describe_dataset(saved.options.dataset)}
+        own = {**self.state_dict(), **identity_of(saved), "about": about}
+        epoch, consumed = check_state(state, own, lengths)
         self._use(continued(saved, self._setup, epoch, total(consumed)))
         self._audit.attempts.latest = state.get("attempt", "")
         over = isinstance(self.steps, StreamSteps) and self.steps.load(state)

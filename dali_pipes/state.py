@@ -16,7 +16,7 @@ from dali_pipes.runs.attempt import is_attempt
 from dali_pipes.steps.schedule import MAX_EPOCH, Consumed
 from dali_pipes.steps.variants import Variants
 from gpu_aug import Recipe
-from readers import Dataset
+from readers import Dataset, Mixture
 from readers.order.shuffle import AnyOrder
 from readers.plural import counted
 
@@ -226,15 +226,21 @@ def _shown(value: Any) -> str:
 
 def _describe_difference(name: str, state: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     theirs, ours = state[name], own[name]
-    if name == "dataset" and "weights" in own and "weights" not in state:
-        words = (
-            "the state was saved without the weights of its mixture, by an earlier version: to change them, load it with the "
-            "weights that it was saved with, and save it again"
-        )
-    elif name == "order":
+    if name == "order":
         words = "they follow from length, seed, shuffle with its blocks, weights of a mixture, and version"
     else:
         words = explain_difference(name, state.get("about"), own["about"])
+    # Other datasets have no weights either: one with another shuffle is no mixture with weights, and needs no advice.
+    if (
+        name == "dataset"
+        and "weights" in own
+        and "weights" not in state
+        and state["shuffle"] == own["shuffle"]
+    ):
+        words += "; " * bool(words) + (
+            "the state holds no weights of a mixture; if an earlier version saved it from this mixture with other weights, "
+            "load it with those weights and save it again"
+        )
     if name in ("dataset", "recipe", "order"):  # these entries are hashes
         theirs, ours = str(theirs)[:_HASH_IN_ERROR], str(ours)[:_HASH_IN_ERROR]
     plain = f"{name} is {_shown(theirs)} in the state and {_shown(ours)} here"
@@ -264,6 +270,12 @@ def describe_dataset(dataset: Dataset) -> str:
     if type(dataset).__repr__ is not object.__repr__:
         return _cut(repr(dataset), _DATASET)
     return f"{type(dataset).__name__} of {counted(len(dataset), 'sample')}"
+
+
+def describe_draws(dataset: Dataset, seed: int) -> str:
+    """Return a text with the seed, and for a mixture its weights by epoch; all ranks of a run must have the same one."""
+    weights = dict(dataset.epoch_weights) if isinstance(dataset, Mixture) else {}
+    return _cut(f"seed={seed}" + f", weights={weights}" * bool(weights), _DATASET)
 
 
 def describe_recipe(variants: Variants) -> list[str]:

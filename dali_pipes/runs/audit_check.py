@@ -60,12 +60,14 @@ class EpochCheck:
 
     Attributes:
         epoch: The epoch, counted from 0.
-        once: Whether each sample came exactly once, up to the end of the run.
+        once: Whether each position came exactly once, up to the end of the run, and in a complete epoch each sample.
+        is_complete: Whether no position is missing; only the hashes of a complete epoch show whether samples came again.
         line: The result as text.
     """
 
     epoch: int
     once: bool
+    is_complete: bool
     line: str
 
 
@@ -83,12 +85,14 @@ class AuditCheck:
 
     @property
     def once(self) -> bool:
-        """Whether each sample of each epoch came exactly once, up to the end of the run."""
+        """Whether each position of each epoch came exactly once, up to the end of the run, and in complete epochs each sample."""
         return all(epoch.once for epoch in self.epochs)
 
     def lines(self) -> list[str]:
         """Return the report, line by line."""
         verdict = "each sample exactly once" if self.once else "NOT each sample exactly once"
+        if self.once and not all(epoch.is_complete for epoch in self.epochs):
+            verdict = "each position exactly once; whether a sample came again shows in complete epochs only"
         return [summarize("A", self.history), *(epoch.line for epoch in self.epochs), verdict]
 
 
@@ -136,12 +140,14 @@ def _check_epoch(epoch: int, history: History, expected_hash: int) -> EpochCheck
             'weights or with on_bad_sample="replace"'
         )
     elif once:
-        words = [f"{sum(step.count for step in steps)} samples, each exactly once"]
+        words = [
+            f"{sum(step.count for step in steps)} {'positions' if faults.missing else 'samples'}, each exactly once"
+        ]
         if faults.is_dropped:
             words.append('but for what last_batch="drop" leaves out')
         elif faults.missing:
             words.append("so far: the run ends within it")
-    return EpochCheck(epoch, once, f"epoch {epoch}: {', '.join(words)}")
+    return EpochCheck(epoch, once, not faults.missing, f"epoch {epoch}: {', '.join(words)}")
 
 
 def _hash_all_samples(length: int) -> int:

@@ -1,7 +1,7 @@
 """Continue the run of a mixture with other weights: which weights the run has had, and from which position on."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,9 @@ from readers.plural import counted
 WeightHistory = tuple[WeightChange, ...]
 """All weights that a run has had, ascending, beginning with epoch 0, position 0."""
 
-# Numbers of a list of weights in a text.
-_MOST_SHOWN = 8
+# Digits of a weight and numbers of a list of weights in a text: more only if texts of different weights would be equal.
+# 17 digits tell all floats apart.
+_PRECISIONS = ((6, 8), (9, 8), (17, 8), (17, 1 << 20))
 # What a damaged list of weights can lead to, before the digest of the order would show the damage.
 _FAULTS = (SelectionError, msgspec.ValidationError, ArithmeticError, IndexError, ValueError)
 
@@ -91,7 +92,7 @@ def continued(saved: Setup, own: Setup, epoch: int, consumed: int) -> Setup:
     start = (epoch + 1, 0) if consumed == len(saved.fetcher.order) else (epoch, consumed)
     warnings.warn(
         f"the weights of the mixture changed in epoch {start[0]} after {counted(start[1], 'sample')}: "
-        f"{_describe(history[-1].weights)} -> {_describe(new)}; each dataset continues with its next sample",
+        f"{' -> '.join(_describe([history[-1].weights, new]))}; each dataset continues with its next sample",
         stacklevel=3,
     )
     # If the epoch of the saved run was set back, it had planned changes that no longer take place.
@@ -103,9 +104,12 @@ def continued(saved: Setup, own: Setup, epoch: int, consumed: int) -> Setup:
 
 def describe_history(setup: Setup) -> str:
     """Return a text with all weights of a run, and the samples after which they hold."""
+    history = history_of(setup)
     return "; ".join(
-        f"{_describe(change.weights)} from epoch {change.epoch} after {counted(change.position, 'sample')}"
-        for change in history_of(setup)
+        f"{weights} from epoch {change.epoch} after {counted(change.position, 'sample')}"
+        for weights, change in zip(
+            _describe([change.weights for change in history]), history, strict=True
+        )
     )
 
 
@@ -123,9 +127,18 @@ def _with_history(setup: Setup, history: WeightHistory) -> Setup:
     return replace(setup, options=replace(setup.options, dataset=mixtures[-1]), fetcher=fetcher)
 
 
-def _describe(weights: EpochWeights) -> str:
+def _describe(all_weights: Sequence[EpochWeights]) -> list[str]:
+    """Return each of several weights as text, with enough digits and numbers that different weights have different texts."""
+    attempts = (
+        [_describe_one(weights, digits, most) for weights in all_weights]
+        for digits, most in _PRECISIONS
+    )
+    return max(attempts, key=lambda texts: len({*texts}))  # the first of equal ones, which is short
+
+
+def _describe_one(weights: EpochWeights, digits: int, most: int) -> str:
     """Return weights as text: of epoch 0, and of the epochs from which others hold."""
     return " and ".join(
-        f"{f'from epoch {epoch} on ' * (epoch > 0)}{few_of([f'{weight:.6g}' for weight in shares], _MOST_SHOWN)}"
+        f"{f'from epoch {epoch} on ' * (epoch > 0)}{few_of([f'{weight:.{digits}g}' for weight in shares], most)}"
         for epoch, shares in weights
     )

@@ -96,7 +96,9 @@ class Mixture(IndexedDataset):
         if self.later_weights:
             epochs = ", ".join(str(epoch) for epoch, _ in self.later_weights)
             said += f" and others from epoch {epochs}"
-        return f"Mixture({counted(len(self), 'sample')}: {', '.join(shown)}{said})"
+        # Before the datasets, because long texts are cut at their end.
+        labels = ', labels="offset"' * any(self._offsets)
+        return f"Mixture({counted(len(self), 'sample')}{labels}: {', '.join(shown)}{said})"
 
     @cached_property
     def fingerprint(self) -> str:

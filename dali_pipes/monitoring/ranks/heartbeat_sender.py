@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dali_pipes.monitoring.ranks.background import warn_visibly
 from dali_pipes.monitoring.ranks.board import Board, BoardError, StoreGoneError
 from dali_pipes.monitoring.ranks.rank_report import RankReport
-from dali_pipes.monitoring.ranks.rank_table import find_late
+from dali_pipes.monitoring.ranks.rank_table import find_late, find_other_draws
 from gpu_aug.compiled.clock import clock
 
 _REPEAT_SECONDS = 600.0
@@ -19,7 +19,7 @@ _TIMES_LATE = 2
 a rank late only once."""
 
 Warned = dict[tuple[int, str], float]
-"""Time of the last warning for each rank and stage."""
+"""Time of the last warning for each rank and stage; own rank and "draws": for seeds and weights that differ, once."""
 
 _reporting: dict[tuple[str, int], list["HeartbeatSender"]] = {}
 """The running loops for each board and rank of this process; the last one sends the reports."""
@@ -81,9 +81,11 @@ class HeartbeatSender:
         self._peers.read(range(self._world_size), now)
         reports = self._peers.live(now)
         self._warn_of_silent(reports)
-        self._warn_of_late(
-            [one for one in reports if not (self._is_silent(one) or one.state == "over")], now
-        )
+        running = [one for one in reports if not (self._is_silent(one) or one.state == "over")]
+        self._warn_of_late(running, now)
+        if (text := find_other_draws(running)) and (self._rank, "draws") not in self._warned:
+            self._warned[self._rank, "draws"] = now
+            warn_visibly(text)
 
     def _is_first(self, now: float) -> bool:
         """Return whether this is the first live rank: all lower ranks have been silent for long enough."""

@@ -24,6 +24,8 @@ class RankReport:
         number: Count of the reports that the rank has written; a rank whose count does not change is silent.
         at: Time at which the report was written, in seconds since 1970 by the clock of the rank's machine.
         loop: A text that identifies the data of the loop; only reports with equal texts are compared.
+        draws: A text with the seed and the weights of a mixture, which all ranks of a loop must share; "" if the loop has
+            no other ranks.
         epoch: The epoch of the rank's loop.
         steps: Count of steps of that epoch that were handed over.
         state: What the process waits for: "loader" for a batch, "training loop" for anything else (also a collective),
@@ -47,6 +49,7 @@ class RankReport:
     number: int = 0
     at: float = 0.0
     loop: str = ""
+    draws: str = ""
     epoch: int = 0
     steps: int = 0
     state: State = "training loop"

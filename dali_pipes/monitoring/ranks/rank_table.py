@@ -55,7 +55,9 @@ class RankTable(Sequence[RankReport]):
 
     def __repr__(self) -> str:
         lines = align_columns([_HEAD, *map(_row, self._reports)], left=range(len(_HEAD)))
-        return "\n".join([*lines, *self.late, *filter(None, [self._missing])])
+        return "\n".join(
+            [*lines, *self.late, *filter(None, [find_other_draws(self._reports), self._missing])]
+        )
 
 
 def _row(report: RankReport) -> tuple[str, ...]:
@@ -106,6 +108,24 @@ def find_late(reports: Sequence[RankReport]) -> list[LateRank]:
             name = f"rank {report.rank} ({report.host})" if report.host else f"rank {report.rank}"
             late.append(LateRank(report.rank, stage, f"{name} is late: {symptom}; {cause}"))
     return late
+
+
+def find_other_draws(reports: Sequence[RankReport]) -> str:
+    """Return a sentence about ranks whose seed or mixture weights are not those of the first rank; "" if there are none."""
+    running = [report for report in reports if report.draws and report.state != "over"]
+    others = [
+        report
+        for report in running
+        if report.loop == running[0].loop and report.draws != running[0].draws
+    ]
+    if not others:
+        return ""
+    examples = ", ".join(f"rank {one.rank} has {one.draws}" for one in (running[0], others[0]))
+    return (
+        f"{len(others)} of {len(reports)} ranks have another seed or other mixture weights than rank {running[0].rank}: "
+        f"{examples}; so some samples come on several ranks and others on none, or their augmentation depends on the "
+        "rank; give all ranks the same seed and weights"
+    )
 
 
 def _symptom(report: RankReport, others: Sequence[RankReport]) -> str:

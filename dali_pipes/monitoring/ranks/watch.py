@@ -45,17 +45,20 @@ class Watch:
         heartbeat: Intervals of reports and stall reports; None switches both off.
         recorder: Records the work of the stages.
         data: A text that identifies the data: it is equal on all ranks that load the same data.
+        draws: A text that must be equal on all of these ranks; see `RankReport`.
     """
 
-    def __init__(self, heartbeat: Heartbeat | None, recorder: Recorder, data: str) -> None:
-        self._heartbeat, self._recorder, self._data = heartbeat, recorder, data
+    def __init__(
+        self, heartbeat: Heartbeat | None, recorder: Recorder, data: str, draws: str
+    ) -> None:
+        self._heartbeat, self._recorder, self._data, self._draws = heartbeat, recorder, data, draws
         self._loop = f"{zlib.crc32(data.encode('utf-8', 'surrogateescape')):08x}"
         self._warned: Warned = {}
         self._latest: LoopWatch | None = None
 
-    def __reduce__(self) -> tuple[type["Watch"], tuple[Heartbeat | None, Recorder, str]]:
+    def __reduce__(self) -> tuple[type["Watch"], tuple[Heartbeat | None, Recorder, str, str]]:
         """Pickle without loops, which stay in their process."""
-        return Watch, (self._heartbeat, self._recorder, self._data)
+        return Watch, (self._heartbeat, self._recorder, self._data, self._draws)
 
     def begin(self, process: Process, epoch: int, ending: ExitStack) -> Pulse:
         """Start monitoring a loop, and return the Pulse to which the loop reports its progress.
@@ -69,7 +72,13 @@ class Watch:
         if self._heartbeat is not None:
             membership, rank, _ = _find_membership(self._heartbeat, process)
             self._latest = LoopWatch(
-                self._heartbeat, pulse, self._recorder, self._loop, (membership, rank), self._warned
+                self._heartbeat,
+                pulse,
+                self._recorder,
+                # A rank that goes through all samples by itself may have a seed of its own.
+                (self._loop, self._draws if process.world_size > 1 else ""),
+                (membership, rank),
+                self._warned,
             )
             ending.callback(self._latest.end)
         return pulse
@@ -123,7 +132,7 @@ class LoopWatch:
         heartbeat: Intervals of reports and stall reports.
         pulse: The progress of the loop.
         recorder: Records the work of the loop's stages.
-        loop: A text that identifies the data of the loop; see `RankReport`.
+        loop: The texts `loop` and `draws` of `RankReport`.
         membership: The board with rank and world size, or None; and this rank.
         warned: Times of the warnings so far; see `HeartbeatSender`.
     """
@@ -133,12 +142,13 @@ class LoopWatch:
         heartbeat: Heartbeat,
         pulse: Pulse,
         recorder: Recorder,
-        loop: str,
+        loop: tuple[str, str],
         membership: tuple[Membership | None, int],
         warned: Warned,
     ) -> None:
         self.pulse, self._recorder, self._heartbeat = pulse, recorder, heartbeat
-        self._loop, self._warned = loop, warned
+        self._warned = warned
+        self._loop, self._draws = loop
         self._membership, self._rank = membership
         self._window = Window(pulse, recorder)
         self._waits_for = ""
@@ -170,6 +180,7 @@ class LoopWatch:
             number=self._number,
             at=time.time(),
             loop=self._loop,
+            draws=self._draws,
             epoch=pulse.epoch,
             steps=pulse.steps,
             state=pulse.state,

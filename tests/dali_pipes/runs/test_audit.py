@@ -17,7 +17,7 @@ from dali_pipes.runs.audit_check import check_audit
 from dali_pipes.runs.audit_compare import compare_audits
 from dali_pipes.runs.audit_history import read_history
 from gpu_aug import MixUp, RandomResizedCrop, Recipe
-from readers import Order
+from readers import Order, mix
 from tests.support.adapters import MemoryDataset
 from tests.support.loaders import loader_maker
 
@@ -610,7 +610,37 @@ def test_a_run_that_is_not_over(
     take(start(short_dataset, 1, tmp_path / "run.jsonl"), 3)
     with pytest.raises(SystemExit, match="0"):
         main(["audit", str(tmp_path / "run.jsonl")])
-    assert "36 samples, each exactly once, so far" in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert "36 positions, each exactly once, so far: the run ends within it" in said
+    assert said.endswith("whether a sample came again shows in complete epochs only")
+
+
+@pytest.mark.parametrize(
+    ("options", "stop", "expected"),
+    [
+        ({"batch_size": 5}, 10, (True, "50 positions, each exactly once, so far")),
+        ({"batch_size": 150, "last_batch": "drop"}, 1, (True, "150 positions, each exactly once")),
+        ({"batch_size": 50}, 4, (False, "each position came once, but not each sample")),
+    ],
+    ids=["unfinished", "dropped", "complete"],
+)
+def test_repeats_of_a_mixture(
+    jpeg: Callable[..., bytes], tmp_path: Path, options: Any, stop: int, expected: tuple[bool, str]
+) -> None:
+    """Samples of a mixture by weights come again: only positions are said to come once, also before its epoch is complete."""
+    members = [MemoryDataset([jpeg(12, 14)], size) for size in (25, 10)]
+    mixture = mix(members, weights=[0.1, 0.9], length=200)
+    ours = loader(mixture, monitoring=Monitoring(audit=tmp_path / "run.jsonl"), **options)
+    batches = list(itertools.islice(ours, stop))
+    indices = [index for batch in batches for index in batch.indices.tolist()]
+    check = check_audit(tmp_path / "run.jsonl")
+    said = "\n".join(check.lines())
+
+    assert len({*indices}) < len(indices)
+    assert check.once == expected[0]
+    assert expected[1] in said
+    assert "samples, each exactly once" not in said
+    assert not said.endswith("\neach sample exactly once")
 
 
 def test_numbers_rise_with_each_state(short_dataset: MemoryDataset, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -186,8 +187,56 @@ def test_a_state_without_weights(members: list[SmallDataset]) -> None:
     same = resume(mixed(members, OLD), old)
 
     assert are_equal(take([same])[0], take([resume(mixed(members, OLD), state)])[0])
-    with pytest.raises(StateMismatchError, match=r"without the weights.*save it again"):
+    with pytest.raises(StateMismatchError, match=r"if an earlier version saved it .*save it again"):
         load(mixed(members, NEW)).load_state_dict(old)
+
+
+@pytest.mark.parametrize("is_mixture", [True, False])
+def test_a_state_of_no_weights(members: list[SmallDataset], is_mixture: bool) -> None:
+    """A state of another kind of dataset is not taken for one of an earlier version."""
+    dataset = mix(members) if is_mixture else members[0]
+    _, state = take([load(dataset)], 2)
+
+    with pytest.raises(StateMismatchError, match="shuffle is 'global' in the state") as refused:
+        load(mixed(members, NEW)).load_state_dict(state)
+    assert "earlier version" not in str(refused.value)
+    assert f"- {dataset!r}; + " in str(refused.value)
+
+
+def test_what_else_differs_is_named(jpeg: Callable[..., bytes]) -> None:
+    """If more than the weights differs, the error shows the difference, and not the weights, which may change."""
+    named = [
+        SmallDataset([jpeg(40, 48)] * size, [0, 1] * size, ("a", "b"), name=f"of {size}")
+        for size in (11, 7)
+    ]
+    _, state = take([load(mix(named, OLD[:2], length=LENGTH))], 4)
+
+    with pytest.raises(StateMismatchError, match="dataset is") as refused:
+        load(mix(named, NEW[:2], length=LENGTH, labels="offset")).load_state_dict(state)
+    old, new = re.findall(r"[-+] (Mixture\(.*?\)), weights=([\d., ]+)\)", str(refused.value))
+    assert new == (old[0].replace("18 samples", '18 samples, labels="offset"'), old[1])
+
+
+@pytest.mark.parametrize("count", [2, 12], ids=["a late digit", "a late dataset"])
+def test_small_changes_are_shown(jpeg: Callable[..., bytes], count: int) -> None:
+    """The warning and `explain` show different weights as different texts."""
+    data = [make_small(jpeg, 2, 1, name=f"{number}") for number in range(count)]
+    old = [1.0] * (count - 1) + [0.25]
+    new = [1.0, 0.2500001] if count == 2 else [*old[:-2], 0.25, 1.0]
+    loader = load(mix(data, new, length=LENGTH))
+    _, state = take([load(mix(data, old, length=LENGTH))], 4)
+    with pytest.warns(UserWarning, match=CHANGED) as warned:
+        loader.load_state_dict(state)
+    [said] = [one for one in map(str, (one.message for one in warned)) if CHANGED in one]
+    texts = re.search(r"samples: (.*) -> (.*); each", said)
+    assert texts is not None
+
+    for text, weights in zip(texts.groups(), (old, new), strict=True):
+        np.testing.assert_allclose(
+            np.array(text.split(", "), float), np.divide(weights, sum(weights)), rtol=1e-8
+        )
+    assert texts[1] != texts[2]
+    assert f"{texts[1]} from epoch 0 after 0 samples; {texts[2]} from epoch 0" in loader.explain()
 
 
 @pytest.mark.parametrize(

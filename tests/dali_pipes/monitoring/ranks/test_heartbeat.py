@@ -27,7 +27,7 @@ from dali_pipes.monitoring.ranks.board import (
 from dali_pipes.monitoring.ranks.heartbeat_options import as_heartbeat
 from dali_pipes.monitoring.ranks.heartbeat_sender import PeerReports
 from dali_pipes.monitoring.ranks.rank_report import RankReport
-from dali_pipes.monitoring.ranks.rank_table import find_late
+from dali_pipes.monitoring.ranks.rank_table import find_late, find_other_draws
 
 NOTE = RankReport(
     rank=2, host="node1", pid=17, number=3, at=1.5, epoch=1, steps=40, stages={"read": 0.01}
@@ -275,6 +275,21 @@ def test_nobody_is_late() -> None:
         notes(wait_seconds=28, samples=0),  # who has no batch yet
     ):
         assert find_late(table) == []
+
+
+def test_other_draws() -> None:
+    """Ranks with another seed are named, unless they have other data, are between loops or have no other ranks."""
+    seeds = [
+        RankReport(rank=rank, loop="train", draws=f"seed={rank}", window_seconds=1)
+        for rank in range(3)
+    ]
+    said = find_other_draws(seeds)
+    assert said.startswith("2 of 3 ranks have another seed or other mixture weights than rank 0: ")
+    assert "rank 0 has seed=0, rank 1 has seed=1; so some samples come on several ranks" in said
+    assert said in repr(RankTable(seeds))
+    for changes in ({"draws": "seed=0"}, {"draws": ""}, {"loop": "test"}, {"state": "over"}):
+        usual: list[Any] = [seeds[0], *(replace(one, **changes) for one in seeds[1:])]
+        assert find_other_draws(usual) == ""
 
 
 def test_decoding() -> None:

@@ -21,7 +21,7 @@ from dali_pipes.monitoring.ranks.board import BoardError, FolderBoard, StoreGone
 from dali_pipes.monitoring.ranks.heartbeat_sender import HeartbeatSender
 from dali_pipes.monitoring.ranks.rank_report import RankReport
 from gpu_aug import RandomResizedCrop, Recipe
-from readers import Dataset, open_dataset
+from readers import Dataset, mix, open_dataset
 from tests.support.loaders import loader_maker
 from tests.support.slow_datasets import Repeated, slow_fetch
 
@@ -83,6 +83,49 @@ def test_healthy_ranks(dataset: Repeated, tmp_path: Path, hands: Any, said: Any)
     ]
     for loader in loaders:
         loader.close()
+
+
+@pytest.mark.parametrize(
+    ("seeds", "weights", "names"),
+    [
+        ((0, 1), None, ["rank 0 has seed=0, rank 1 has seed=1"]),
+        (
+            (7, 7),
+            ([1, 1], [1, 3]),
+            ["rank 0 has seed=7, weights={0: (0.5, 0.5)}, rank 1 has seed=7, weights={0: (0.25, "],
+        ),
+        ((7, 7), ([1, 1], [1, 1]), []),
+    ],
+    ids=["seeds", "weights", "equal"],
+)
+def test_other_seeds_and_weights(
+    dataset: Repeated, tmp_path: Path, hands: Any, said: Any, seeds: Any, weights: Any, names: Any
+) -> None:
+    """Ranks of a run with different seeds or weights are named once, by the first rank, in its first epoch."""
+    often = Monitoring(heartbeat=Heartbeat(folder=tmp_path, every_seconds=0.1, stall_seconds=60))
+    loaders = []
+    for rank, seed in enumerate(seeds):
+        data = mix([dataset, dataset], weights[rank], length=9000) if weights else dataset
+        loaders.append(load(data, rank=rank, world_size=2, seed=seed, monitoring=often))
+    loops = [iter(loader) for loader in loaders]
+    for _ in range(8):
+        for loop in loops:
+            next(loop)
+        hands.go_on(0.1)
+    texts = said()
+
+    assert len(texts) == len(names)
+    assert all(name in text for name, text in zip(names, texts, strict=True))
+    for loader in loaders:
+        loader.close()
+
+
+def test_a_rank_alone_has_any_seed(dataset: Repeated) -> None:
+    """Ranks that each go through all samples are not compared."""
+    alone, shared = (load(dataset, rank=0, world_size=size, seed=5) for size in (1, 2))
+    for loader in (alone, shared):
+        next(iter(loader))
+    assert [loader.ranks()[0].draws for loader in (alone, shared)] == ["", "seed=5"]
 
 
 @pytest.mark.long
