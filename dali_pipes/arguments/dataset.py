@@ -63,7 +63,8 @@ def require_no_videos(dataset: object) -> None:
     Raises:
         LoaderError: Samples are videos, or images that are named like videos; the message says what to do.
     """
-    for part in getattr(dataset, "datasets", (dataset,)):
+    parts: tuple[Any, ...] = getattr(dataset, "datasets", (dataset,))
+    for part in parts:
         if _has_videos(part):
             images = next(map(_named_like_video, probed_samples(part, 1)), "")
             raise LoaderError(
