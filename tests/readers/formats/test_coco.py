@@ -343,5 +343,5 @@ def test_layouts_of_the_json(folder: Path) -> None:
 def test_the_reason_of_a_damaged_mask_is_the_same_in_each_run() -> None:
     """Without the address of an object that Pillow names."""
     data = write_png(np.ones((4, 4), bool)).replace(b"IDAT", bytes(4))
-    with pytest.raises(ValueError, match="^mask cannot be decoded: cannot identify image file$"):
+    with pytest.raises(ValueError, match=r"^mask cannot be decoded: cannot identify image file$"):
         read_png(data, "mask", 1)
