@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from readers.describe import without_addresses
+
 
 class LoaderError(ValueError):
     """An invalid argument of the loader, or a loader that cannot continue.
@@ -70,8 +72,11 @@ class DecodeError(RuntimeError):
 
 
 def error_text(error: Exception) -> str:
-    """Return the text of another library's error, with the name of its class unless the text is a sentence."""
-    text = str(error)
+    """Return the text of another library's error, with the name of its class unless the text is a sentence.
+
+    The addresses of objects are left out, so that two runs give the same text.
+    """
+    text = without_addresses(str(error))
     is_sentence = isinstance(error, (OSError, ValueError, SyntaxError)) and text
     return text if is_sentence else f"{type(error).__name__}: {text}".removesuffix(": ")
 

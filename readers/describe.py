@@ -1,11 +1,19 @@
 """Describe values in a few words for error messages: the type and size of a value, or the first names of a list."""
 
 import os
+import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
 _MAX_SHOWN = 60
+# As Pillow writes a file in memory: <_io.BytesIO object at 0x7f0a>
+_OBJECT = re.compile(r" ?<[^<>]* at 0x[0-9a-fA-F]+>")
+
+
+def without_addresses(text: str) -> str:
+    """Return an error's text without objects that are named by their address, which differs between runs."""
+    return _OBJECT.sub("", text)
 
 
 def describe(value: Any) -> str:

@@ -26,7 +26,8 @@ PathLike = str | os.PathLike[str]
 
 IMAGE_FIELDS = (
     *("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "gif", "ppm", "pgm"),
-    *("avif", "heic", "heif", "jxl", "jp2", "j2k", "jpx"),
+    *("avif", "avifs", "heic", "heics", "heif", "hif"),
+    *("jxl", "jp2", "j2c", "j2k", "jpc", "jpf", "jpx"),
 )
 """File extensions, in lower case and without the dot, that say "this is an image"."""
 

@@ -18,7 +18,14 @@ NAMES = {
     "PyAV": "av",
     "huggingface hub": "huggingface-hub",
 }
-_EXTRAS = ("cuda12", "video", "hf")  # those whose packages the table names
+_EXTRAS = (
+    "cuda12",
+    "video",
+    "hf",
+    "arrow",
+    "images",
+    "heic",
+)  # those whose packages the table names
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +57,7 @@ def test_the_oldest_set_is_that_of_the_project(script: ModuleType) -> None:
     assert [line for line in oldest if "==" not in line] == list(script.TOOLS)
     assert "albumentations>=2.0.7,<=2.0.8" in script.requirements("newest")
     for name, oldest_version in bounds().items():
-        if name not in ("Python", "huggingface-hub", "pyarrow"):
+        if name not in ("Python", "huggingface-hub", "pillow-heif"):
             assert any(line.startswith(f"{name}=={oldest_version}.*") for line in oldest)
 
 
@@ -80,10 +87,19 @@ def test_an_outcome_is_told(script: ModuleType, capfd: pytest.CaptureFixture[str
 
 def test_the_table_says_what_the_project_asks_for() -> None:
     """The column of the oldest versions."""
-    rows = re.findall(r"^\| ([\w ]+) \| ([\d.]+) \| [\d.]+ \|", Page("docs/versions.md").text, re.M)
+    rows = re.findall(
+        r"^\| ([\w -]+) \| ([\d.]+) \| [\d.]+ \|", Page("docs/versions.md").text, re.M
+    )
     told = {NAMES.get(name, name): oldest for name, oldest in rows}
 
-    assert {"Python", "torch", "numpy", "nvidia-dali-cuda120"} <= told.keys()
+    assert {
+        "Python",
+        "torch",
+        "numpy",
+        "nvidia-dali-cuda120",
+        "pillow",
+        "pillow-heif",
+    } <= told.keys()
     assert told.items() <= bounds().items()
 
 

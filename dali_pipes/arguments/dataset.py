@@ -1,6 +1,7 @@
 """Check the dataset (its type, the contents of its first samples), and advise how to convert other objects."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from dali_pipes.errors import LoaderError
@@ -15,7 +16,9 @@ from readers.datasets.dataset import Balanced, Subset
 from readers.datasets.first_samples import probed_samples
 from readers.datasets.stream import is_stream
 from readers.describe import describe
+from readers.image.kinds import HEAD_BYTES, not_video
 from readers.sample import is_image_field, is_video_field
+from readers.storage.blob.mapped import copied
 from readers.storage.shards import ShardDataset
 from readers.video.files import ClipListDataset, VideoFolderDataset
 from readers.video.frame_folder import FrameFolderDataset
@@ -55,14 +58,18 @@ def require_fetch(dataset: Dataset) -> None:
 def require_no_videos(dataset: object) -> None:
     """Raise if the samples are videos that are not wrapped in Clips, judged by file names.
 
-    No sample is read, because storage may be slow or fail. Each dataset of a mixture is checked.
+    No sample is read unless an error is raised, because storage may be slow or fail. Each dataset of a mixture is checked.
 
     Raises:
-        LoaderError: Samples are videos; the message shows the call to write.
+        LoaderError: Samples are videos, or images that are named like videos; the message says what to do.
     """
-    for part in getattr(dataset, "datasets", (dataset,)):
+    parts: tuple[Any, ...] = getattr(dataset, "datasets", (dataset,))
+    for part in parts:
         if _has_videos(part):
-            raise LoaderError(f"dataset={describe(part)} holds videos; {VIDEOS_NEED_CLIPS}")
+            images = next(map(_named_like_video, probed_samples(part, 1)), "")
+            raise LoaderError(
+                f"dataset={describe(part)} holds {images or f'videos; {VIDEOS_NEED_CLIPS}'}"
+            )
 
 
 def require_there(
@@ -94,6 +101,17 @@ def _has_videos(dataset: object) -> bool:
         names = dataset.members
         return any(map(is_video_field, names)) and not any(map(is_image_field, names))
     return isinstance(dataset, FrameFolderDataset | VideoFolderDataset | ClipListDataset)
+
+
+def _named_like_video(sample: Sample) -> str:
+    """Return what is wrong with a sample's field that is named like a video and holds an image; "" for other samples."""
+    name = sample.video_field
+    if name is None or not is_video_field(name):  # a folder of frames
+        return ""
+    with suppress(OSError):  # a mapped file was truncated
+        reason = not_video(copied(sample.fields[name][:HEAD_BYTES]))
+        return reason and f"{reason} (the field {name} of {sample.key})"
+    return ""
 
 
 def _find_fault(sample: Sample, fields: FieldReader, images: ImageFields, maps: MapReader) -> str:

@@ -46,7 +46,7 @@ def decode_rgb(data: Payload, header: Header) -> NDArray[np.uint8]:
 
 
 def decode_stored(data: Payload, header: Header) -> NDArray[Any]:
-    """Decode an image with the bits as stored; of an animation the first frame.
+    """Decode an image with the bits as stored; of an animation the first frame, of an animated AVIF its still image.
 
     Args:
         data: The encoded bytes.
@@ -68,6 +68,8 @@ def decode_stored(data: Payload, header: Header) -> NDArray[Any]:
         raise DecodeError(
             f"{header.format} of {header.bits} bits needs the package {package}: pip install 'gpu-aug[{extra}]'"
         ) from error
+    except IndexError as error:  # pillow-heif, of a file in which it finds no image
+        raise DecodeError(f"{header.format}: truncated or damaged") from error
     except Exception as error:  # damaged bytes raise errors of any type
         raise DecodeError(f"{header.format}: {error_text(error).strip()}") from error
     if (array.dtype.itemsize > 1) != (header.bits > 8):
@@ -78,9 +80,10 @@ def decode_stored(data: Payload, header: Header) -> NDArray[Any]:
 
 
 def _decode_avif_or_jp2(data: Payload, header: Header) -> NDArray[Any]:
-    # imagecodecs 2026.3.6 writes outside its memory if one frame of a sequence is asked for; all may take any memory.
-    if data[8:12] == b"avis":
-        return _with_pillow(data)
+    if header.format == "avif":
+        # With this major brand libavif decodes the still image, which the header describes. With others it decodes the frames
+        # of an animation: imagecodecs 2026.3.6 all of them, into any memory, or outside its memory if one is asked for.
+        data = b"".join((data[:8], b"avif", data[12:]))
     try:
         import imagecodecs
     except ModuleNotFoundError:

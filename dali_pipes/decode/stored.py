@@ -59,9 +59,9 @@ def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
     header, array = _read_upright(data, channels)
     if array.ndim != 3 or array.shape[2] != channels:
         shape = "x".join(map(str, array.shape))
-        raise DecodeError(f"a {header.format} of {shape}, but {channels=} are asked for")
+        raise DecodeError(f"{header.format} of {shape}, but {channels=} are asked for")
     if array.dtype.kind not in "uif":
-        raise DecodeError(f"a {header.format} of {array.dtype.name}, which is not a numeric type")
+        raise DecodeError(f"{header.format} of {array.dtype.name}, which is not a numeric type")
     return array
 
 
@@ -99,7 +99,7 @@ def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
     cv2 = opencv_for(header.format)
     if cv2 is None:
         raise DecodeError(
-            f"a {header.format} with the channels and the depth that it stores needs OpenCV 4.12 or newer: "
+            f"{header.format} with the channels and the depth that it stores needs OpenCV 4.12 or newer: "
             "pip install 'opencv-python-headless>=4.12'"
         )
     image = imdecode(cv2, data, cv2.IMREAD_UNCHANGED)
@@ -113,11 +113,11 @@ def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
 def _require_plain(data: Payload, header: Header) -> None:
     """Raise if OpenCV would drop the image's transparency, or would not scale its values."""
     if header.format == "png" and header.has_alpha and data[25] == _GRAY:
-        raise DecodeError("a gray png with one transparent level: store an alpha channel, or none")
+        raise DecodeError("gray png with one transparent level: store an alpha channel, or none")
     found = _PNM_MAXIMUM.match(data) if header.format == "ppm" else None
     if found is not None and int(found[1]) not in _FULL_RANGES:
         raise DecodeError(
-            f"a ppm whose largest value is {int(found[1])}, but 255 and 65535 are supported: scale it"
+            f"ppm whose largest value is {int(found[1])}, but 255 and 65535 are supported: scale it"
         )
 
 
@@ -129,6 +129,6 @@ def _require_kind(array: NDArray[Any], header: Header, kind: ImageKind) -> None:
     shape = f"of the shape {list(array.shape)}" if channels is None else f"with channels={channels}"
     wanted = " or ".join(_TYPES[kind.depth])
     raise DecodeError(
-        f"a {header.format} {shape} of {array.dtype.name}, but channels={kind.channels} of {wanted} are asked for "
+        f"{header.format} {shape} of {array.dtype.name}, but channels={kind.channels} of {wanted} are asked for "
         f"(depth={kind.depth!r})"
     )

@@ -11,7 +11,7 @@ from dali_pipes.errors import DecodeError, error_text
 from readers.sample import Payload
 from readers.storage.limits import TooLargeError, check_bytes
 
-_INSTALL = "a tiff needs the package tifffile: pip install 'gpu-aug[tiff]'"
+_INSTALL = "tiff needs the package tifffile: pip install 'gpu-aug[tiff]'"
 _PHOTOMETRIC = ("MINISBLACK", "RGB")
 """Other interpretations, such as a palette or inverted gray, would need a conversion of the values."""
 
@@ -47,7 +47,7 @@ def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
     except Exception as error:  # tifffile raises errors of any type for damaged bytes
         if "imagecodecs" in str(error):
             raise DecodeError(
-                "a tiff of this compression needs the package imagecodecs: pip install 'gpu-aug[tiff]'"
+                "tiff of this compression needs the package imagecodecs: pip install 'gpu-aug[tiff]'"
             ) from error
         raise DecodeError(f"tifffile: {error_text(error)}") from error
 
@@ -59,7 +59,7 @@ def _read_pages(file: Any, channels: int) -> NDArray[Any]:
     pages: list[Any] = list(islice(full, channels + 1))
     if stack > max(len(pages), 1):
         raise DecodeError(
-            f"a tiff of ImageJ with {stack} images in one page; write a page for each, or one page of {stack} samples"
+            f"tiff of ImageJ with {stack} images in one page; write a page for each, or one page of {stack} samples"
         )
     if len(pages) == 1:
         return _read_page(file, pages[0])
@@ -67,13 +67,13 @@ def _read_pages(file: Any, channels: int) -> NDArray[Any]:
     if len(pages) != channels or samples != 1:
         count = f"more than {channels}" if len(pages) > channels else len(pages)
         raise DecodeError(
-            f"a tiff with {count} pages of samplesperpixel={samples}, but {channels=} takes one page, or as "
+            f"tiff with {count} pages of samplesperpixel={samples}, but {channels=} takes one page, or as "
             "many pages of one sample"
         )
     arrays = [_read_page(file, page) for page in pages]
     first = arrays[0]
     if any(one.shape != first.shape or one.dtype != first.dtype for one in arrays[1:]):
-        raise DecodeError("a tiff whose pages have different sizes or types")
+        raise DecodeError("tiff whose pages have different sizes or types")
     return np.stack(arrays, axis=-1)
 
 
@@ -82,16 +82,16 @@ def _read_page(file: Any, page: Any) -> NDArray[Any]:
     photometric = getattr(page.photometric, "name", str(page.photometric))
     if photometric not in _PHOTOMETRIC:
         raise DecodeError(
-            f"a tiff whose photometric interpretation is {photometric}, but {' and '.join(_PHOTOMETRIC)} are supported: "
+            f"tiff whose photometric interpretation is {photometric}, but {' and '.join(_PHOTOMETRIC)} are supported: "
             "convert it"
         )
     if page.axes not in ("YX", "YXS", "SYX") or page.dtype is None:
         raise DecodeError(
-            f"a tiff whose page has the axes {page.axes}, and is not an image of 8, 16 or 32 bits"
+            f"tiff whose page has the axes {page.axes}, and is not an image of 8, 16 or 32 bits"
         )
     if page.bitspersample != page.dtype.itemsize * 8:
         raise DecodeError(
-            f"a tiff of {page.bitspersample} bits, but 8, 16 and 32 are supported: convert it"
+            f"tiff of {page.bitspersample} bits, but 8, 16 and 32 are supported: convert it"
         )
     check_bytes(page.nbytes, "an image")
     size = file.filehandle.size
@@ -99,6 +99,6 @@ def _read_page(file: Any, page: Any) -> NDArray[Any]:
         count < 1 or offset < 1 or offset + count > size
         for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True)
     ):
-        raise DecodeError("a tiff that ends before its pixels: truncated or damaged")
+        raise DecodeError("tiff that ends before its pixels: truncated or damaged")
     array: NDArray[Any] = page.asarray()
     return np.moveaxis(array, 0, -1) if page.axes == "SYX" else array

@@ -2,7 +2,7 @@
 
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dali_pipes.machine.description import machine, versions
@@ -62,6 +62,7 @@ def examine() -> Iterator[Finding]:
     yield _dali()
     yield from _torch_and_dali()
     yield _cpu_decoder()
+    yield judge_image_packages(versions(("pillow", "imagecodecs", "pillow-heif")))
     yield _videos()
     yield from _videos_on_gpu()
     yield _formats()
@@ -153,6 +154,23 @@ def _cpu_decoder() -> Finding:
         "our own for JPEGs, Pillow for GIF, and for other formats if OpenCV is missing or older than 4.11",
         "for the faster decoder of the rest: pip install 'opencv-python-headless>=4.12'",
     )
+
+
+def judge_image_packages(installed: Mapping[str, str]) -> Finding:
+    """Return which of AVIF, HEIC, JPEG XL and JPEG 2000 can be read.
+
+    Args:
+        installed: The versions of pillow, imagecodecs and pillow-heif that are installed, by name.
+    """
+    rows = (
+        ("imagecodecs", "JPEG XL, AVIF and JPEG 2000 of all bits", "images"),
+        ("pillow-heif", "HEIC", "heic"),
+    )
+    # Pillow is always installed, and reads these where imagecodecs is missing.
+    small = () if "imagecodecs" in installed else (("pillow", "AVIF and JPEG 2000 of 8 bits", ""),)
+    found = [f"{reads} by {name} {installed[name]}" for name, reads, _ in (*small, *rows) if name in installed]  # fmt: skip
+    advice = [f"for {reads}: pip install 'gpu-aug[{extra}]'" for name, reads, extra in rows if name not in installed]  # fmt: skip
+    return Finding("images", "; ".join(found), "; ".join(advice))
 
 
 def _package(subject: str, package: str) -> Finding:

@@ -115,13 +115,13 @@ def warn_of_losses(header: Header) -> None:
         upper = header.bits - 8
         low, high = (300, 4000) if header.bits > 12 else (30, 1000)  # 10 bits end at 1023
         _warn_once(
-            f"a {header.format} has {header.bits} bits per channel, of which the upper 8 are kept: values below "
+            f"{header.format}: an image has {header.bits} bits per channel, of which the upper 8 are kept: values below "
             f"{1 << upper} become 0, and {low} and {high} become {low >> upper} and {high >> upper} of 255; if the numbers "
             "matter, give ImageOptions(depth=16) (and the images' channels=), or scale them to 8 bits beforehand",
         )
     if header.has_alpha:
         _warn_once(
-            f"a {header.format} has an alpha channel, which is left out: transparent pixels get the colour that is "
+            f"{header.format}: an image has an alpha channel, which is left out: transparent pixels get the colour that is "
             "stored for them; to have it as a channel, give ImageOptions(channels=4), and to have another background, put "
             "the images on it beforehand",
         )

@@ -10,7 +10,8 @@ from readers.storage.whole_files import read_head
 
 # Endings of pictures and videos: the first bytes of some of these formats identify nothing. Other files are opened.
 _MEDIA = (
-    *(".jfif", ".jpe", ".jp2", ".j2k", ".jpx", ".jxl", ".jxr", ".avif", ".heic", ".heif", ".tga", ".ico", ".pcx"),
+    *(".jfif", ".jpe", ".jp2", ".j2c", ".j2k", ".jpc", ".jpf", ".jpx", ".jxl", ".jxr", ".tga", ".ico", ".pcx"),
+    *(".avif", ".avifs", ".heic", ".heics", ".heif", ".hif"),
     *(".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".raf", ".rw2", ".raw", ".psd", ".dcm", ".dicom", ".exr", ".hdr"),
     *(".svg", ".pdf", ".eps", ".pnm", ".pbm", ".pfm", ".mpo", ".mp4", ".mkv", ".mov", ".avi", ".webm", ".wmv", ".mpg"),
     *(".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"),
@@ -74,9 +75,9 @@ class LeftOut:
             named.append(f"and files of {others} other {'kind' if others == 1 else 'kinds'}")
         total = sum(media.values())
         return (
-            f"{self._root} holds files of kinds that are left out ({', '.join(named)}): {total} of {total + num_read} files "
-            f"are no {what} that are read; convert them (pictures to JPEG, PNG or WebP), or give them the ending of their "
-            "format",
+            f"{self._root} holds files that are left out by their endings ({', '.join(named)}): {total} of {total + num_read} "
+            f"files are not read as {what}; give those of a format that is read its ending, and convert others (pictures to "
+            "JPEG, PNG or WebP)",
         )
 
     def _is_medium(self, name: str) -> bool:

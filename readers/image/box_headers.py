@@ -89,19 +89,24 @@ def read_jp2(data: Payload) -> Found:
     """Return what the size marker of a JPEG 2000 says, in a file of boxes or alone.
 
     Raises:
-        HeaderError: The image has a palette, is CMYK, or has other channels than 1 to 4 unsigned ones of 8 to 16 bits.
+        HeaderError: The image has a palette, is CMYK, has more than 4 channels, or channels that are signed, of other than 8 to
+            16 bits, or of several kinds.
     """
     at = 0 if data[:4] == _CODESTREAM else _find_codestream(data)
     if data[at : at + 4] != _CODESTREAM:
         raise HeaderError("jp2 whose codestream does not begin with its size")
     right, bottom, left, top = struct.unpack_from(">4I", data, at + 8)
     (channels,) = struct.unpack_from(">H", data, at + 40)
-    depths = {data[at + 42 + 3 * channel] for channel in range(min(channels, 5))}
-    bits = depths.pop() + 1 if len(depths) == 1 else 0  # a sign would add 128
-    if not (1 <= channels <= 4 and 8 <= bits <= 16):
-        raise HeaderError(
-            "jp2 with other channels than 1 to 4 unsigned ones of 8 to 16 bits, all alike: convert it"
-        )
+    depths = [data[at + 42 + 3 * channel] for channel in range(min(max(channels, 1), 5))]
+    bits = (depths[0] & 127) + 1  # the highest bit is the sign
+    faults = {
+        f"of {channels} channels, but 1 to 4": not 1 <= channels <= 4,
+        "whose channels differ in bits or sign, but only channels of one kind": len({*depths}) > 1,
+        "of signed numbers, but only unsigned ones": depths[0] >= 128,
+        f"of {bits} bits, but 8 to 16": not 8 <= bits <= 16,
+    }
+    if fault := next((fault for fault, is_there in faults.items() if is_there), ""):
+        raise HeaderError(f"jp2 {fault} are read: convert it")
     return bottom - top, right - left, 0, bits, channels in (2, 4)
 
 

@@ -48,10 +48,12 @@ def read_jxl(data: Payload) -> Found:
     num_extra = bits.number((0, 0), (1, 0), (2, 4), (1, 12))
     # A set bit stands for an alpha channel of 8 bits; 0 is the type of other alpha channels.
     has_other = num_extra == 1 and not bits.take() and bits.number((0, 0), (1, 0), (2, 4), (18, 6))
-    if has_other or num_extra > 1 or depth < 8:
+    if depth < 8:
+        raise HeaderError(f"jxl of {depth} bits, but 8 and more are read: convert it")
+    if has_other or num_extra > 1:
+        more = "one that is not alpha" if has_other else f"{num_extra}"
         raise HeaderError(
-            f"jxl of {depth} bits with {num_extra} extra channels, but at least 8 bits, and only an alpha channel, are "
-            "read: convert it"
+            f"jxl with extra channels ({more}), but only one, alpha, is read: convert it"
         )
     return height, width, orientation, depth, num_extra == 1
 

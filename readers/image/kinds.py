@@ -51,15 +51,24 @@ SIGNATURES = (
 """Pairs of first bytes and name of image formats that have a fixed signature. All RIFF files count as WebP here; its header is
 checked later."""
 
-# ISO base media files begin with a box of brands; with mif1 and msf1 the further brands tell the format.
+_MP4 = ByteKind("video", "MP4 or MOV")
+# ISO base media files begin with a box of brands (registered at mp4ra.org). These are those of images.
+_BRANDS = {
+    **dict.fromkeys((b"avif", b"avis"), ByteKind("image", "avif")),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"), ByteKind("image", "heic")),
+    **dict.fromkeys((b"mif1", b"mif2", b"mif3", b"msf1", b"miaf", b"MiHE", b"1pic", b"heif", b"unif"), ByteKind("picture", "HEIF")),
+    **dict.fromkeys((b"jpeg", b"jpgs", b"avci", b"avcs", b"vvic", b"vvis"), ByteKind("picture", "HEIF")),
+    b"crx ": ByteKind("picture", "a camera raw file (CR3)"),
+}  # fmt: skip
+# Major brands of video and sound. Such files may also list brands of images, as they may hold a cover.
+_VIDEO_BRAND = re.compile(
+    rb"iso[\dm]|mp\d\d|mmp4|qt  |M4[ABPV]|avc1|3g|f4|F4|dash|cm[f2]|MSNV|XAVC|msd"
+)
 _IMAGES = (
-    ("avif", rb"....ftyp(?:avi[fs]|(?:mif1|msf1|miaf)....(?:(?!hei|hev)....){0,8}?avi[fs])"),
-    ("heic", rb"....ftyp(?:hei[cxms]|hev[cxms]|(?:mif1|msf1|miaf)....(?:....){0,8}?(?:hei[cx]|hev[cx]))"),
     ("jxl", rb"\x00\x00\x00\x0cJXL \r\n\x87\n|\xff\x0a"),
     ("jp2", rb"\x00\x00\x00\x0cjP  \r\n\x87\n(?!.{8}mj)|\xff\x4f\xff\x51"),
 )  # fmt: skip
 _PICTURES = (
-    ("HEIF", rb"....ftyp(?:mif[12]|msf1|miaf|heif|jpe[gs]|avci|avcs)"),
     ("JPEG 2000 of an old kind", rb"\x00\x00\x00\x0cjP\x1a\x1a\r\n\x87\n"),
     ("JPEG-LS", rb"\xff\xd8\xff\xf7"),
     ("JPEG XR", rb"II\xbc"),
@@ -79,7 +88,6 @@ _PICTURES = (
     ("XCF", rb"gimp xcf"),
     ("MNG or JNG", rb"\x8a[ME]NG\r\n\x1a\n|\x8bJNG\r\n\x1a\n"),
     ("a camera raw file (CR2)", rb"II\*\x00.{4}CR\x02\x00"),
-    ("a camera raw file (CR3)", rb"....ftypcrx "),
     ("a camera raw file (CRW)", rb"II\x1a\x00\x00\x00HEAP"),
     ("a camera raw file (ORF)", rb"II(?:RO|RS)|MMOR"),
     ("a camera raw file (RAF)", rb"FUJIFILMCCD-RAW"),
@@ -89,7 +97,7 @@ _PICTURES = (
 # Containers of video, which may be named like images.
 _VIDEOS = (
     ("Motion JPEG 2000", rb"\x00\x00\x00\x0cjP  \r\n\x87\n.{8}mj"),
-    ("MP4 or MOV", rb"....ftyp|[\x00-\x1f]...(?:moov|mdat|wide|free|skip)"),
+    (_MP4.name, rb"[\x00-\x1f]...(?:moov|mdat|wide|free|skip)"),
     ("Matroska or WebM", rb"\x1aE\xdf\xa3"),
     ("AVI", rb"RIFF....AVI "),
     ("Ogg", rb"OggS"),
@@ -110,7 +118,6 @@ _OTHERS = (
     ("a ZIP archive", "unpack it", rb"PK\x03\x04"),
     ("a tar archive", "unpack it, or open it as a dataset", rb".{257}ustar"),
 )  # fmt: skip
-# Images first: HEIC and AVIF begin like MP4.
 _KINDS = (
     *((re.compile(form, re.DOTALL), ByteKind("image", name)) for name, form in _IMAGES),
     *((re.compile(form, re.DOTALL), ByteKind("picture", name)) for name, form in _PICTURES),
@@ -126,6 +133,8 @@ def kind_of(data: bytes | memoryview) -> ByteKind | None:
         data: The bytes of the file, or its first 512 bytes.
     """
     head = bytes(data[:HEAD_BYTES])
+    if head[4:8] == b"ftyp":
+        return _kind_by_brands(head)
     found = next((kind for form, kind in _KINDS if form.match(head)), None)
     if found is not None:
         return found
@@ -133,6 +142,17 @@ def kind_of(data: bytes | memoryview) -> ByteKind | None:
         if head.startswith(signature) and (name != "webp" or head[8:12] == b"WEBP"):
             return ByteKind("image", name)
     return None
+
+
+def _kind_by_brands(head: bytes) -> ByteKind:
+    """Return the kind of a file that begins with a box of brands: by the major one if it is of video, else by all."""
+    end = min(int.from_bytes(head[:4], "big"), len(head))
+    major, *others = (head[at : at + 4] for at in (8, *range(16, end, 4)))
+    if _VIDEO_BRAND.match(major):
+        return _MP4
+    kinds = (_BRANDS[brand] for brand in (major, *others) if brand in _BRANDS)
+    # Of the brands of images, only some name the codec: these decide.
+    return min(kinds, key=lambda kind: kind.family != "image", default=_MP4)
 
 
 def not_image(data: bytes | memoryview) -> str:

@@ -221,8 +221,8 @@ def test_images_of_another_kind_are_bad_samples(tmp_path: Path) -> None:
 
     assert batch.indices.tolist() == [0]
     assert [record.reason for record in made.bad_samples] == [
-        "a png with channels=3 of uint16, but channels=1 of uint16 are asked for (depth=16)",
-        "a png with channels=1 of uint8, but channels=1 of uint16 are asked for (depth=16)",
+        "png with channels=3 of uint16, but channels=1 of uint16 are asked for (depth=16)",
+        "png with channels=1 of uint8, but channels=1 of uint16 are asked for (depth=16)",
     ]
 
 

@@ -244,7 +244,7 @@ BAD = {
     ),
     "colours": (
         {"depth.png": PHOTO},
-        "the field 'depth.png': a png of 60x80x3, but channels=1 are asked for",
+        "the field 'depth.png': png of 60x80x3, but channels=1 are asked for",
     ),
     "damaged": ({"depth.png": b"nothing"}, "the field 'depth.png': not an image"),
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.describe import without_addresses
 from readers.detect.registry import require
 from readers.image.header import read_header
 from readers.sample import HeaderError, Payload
@@ -105,7 +106,7 @@ def read_png(data: Payload, where: str, pixel_bytes: int, mode: str = "") -> NDA
         with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:
             return np.asarray(opened.convert(mode) if mode else opened)
     except (HeaderError, OSError, SyntaxError) as error:
-        raise ValueError(f"{where} cannot be decoded: {error}") from None
+        raise ValueError(f"{where} cannot be decoded: {without_addresses(str(error))}") from None
 
 
 def _check_polygon(polygon: Any) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dali_pipes.machine.doctor import judge_pair
+from dali_pipes.machine.doctor import Finding, judge_image_packages, judge_pair
 from tests.support.commands import Run
 
 
@@ -14,6 +14,7 @@ def test_doctor_names_what_is_there(run: Run) -> None:
     for subject in (
         "decoder dali",
         "decoder cpu",
+        "HEIC",
         "engine kornia",
         "engine albumentations",
         "auto",
@@ -39,3 +40,23 @@ def test_doctor_judges_torch_and_dali(
     assert found in finding.found
     assert advice in finding.advice
     assert bool(finding.advice) == bool(advice)
+
+
+@pytest.mark.parametrize(
+    ("installed", "found", "advice"),
+    [
+        (
+            {"pillow": "13.0"},
+            "AVIF and JPEG 2000 of 8 bits by pillow 13.0",
+            "for JPEG XL, AVIF and JPEG 2000 of all bits: pip install 'gpu-aug[images]'; for HEIC: pip install 'gpu-aug[heic]'",
+        ),
+        (
+            {"pillow": "13.0", "imagecodecs": "2026.3", "pillow-heif": "1.8"},
+            "JPEG XL, AVIF and JPEG 2000 of all bits by imagecodecs 2026.3; HEIC by pillow-heif 1.8",
+            "",
+        ),
+    ],
+)
+def test_doctor_names_the_image_formats(installed: dict[str, str], found: str, advice: str) -> None:
+    """With the packages that read them, and the extras that are missing."""
+    assert judge_image_packages(installed) == Finding("images", found, advice)

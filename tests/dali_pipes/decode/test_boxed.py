@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes import DecodeError, ImageOptions, Loader
+from dali_pipes import DecodeError, ImageOptions, Loader, LoaderError
 from dali_pipes.decode import opencv
 from dali_pipes.decode.stored import decode_stored, read_numbers
 from dali_pipes.stages.encoded_image import image_of
@@ -152,15 +152,46 @@ def test_the_first_frame_of_an_animation(name: str) -> None:
     assert difference(rgb(data), frames[0]) <= SMOOTH
 
 
-@pytest.mark.filterwarnings("ignore:.*said once")
-def test_a_sequence_of_10_bits_is_refused() -> None:
-    """Pillow, which decodes sequences, drops the lower bits; nothing else is taken for numbers of 10 bits."""
-    frames = np.stack([smooth(3, 10), smooth(3, 10)])
-    data = bytes(imagecodecs.avif_encode(frames, bitspersample=10))
+@pytest.mark.parametrize("has_imagecodecs", [True, False])
+@pytest.mark.parametrize("bits", [8, 10])
+@pytest.mark.parametrize("brand", [b"avis", b"avif", b"msf1", b"mif1", b"MA1A"])
+def test_an_animated_avif_gives_one_frame_with_all_bits(
+    brand: bytes, bits: int, has_imagecodecs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under each major brand; imagecodecs alone decodes all frames of most, and Pillow reads some of them only."""
+    first = smooth(3, bits)
+    frames = np.stack([first, first[::-1], first[:, ::-1]])
+    data = bytes(imagecodecs.avif_encode(frames, level=100, speed=8, bitspersample=bits))
+    data = data[:8] + brand + data[12:]
+    if not has_imagecodecs:
+        monkeypatch.setitem(sys.modules, "imagecodecs", None)
 
-    assert data[8:12] == b"avis"
-    with pytest.raises(DecodeError, match="avif that decodes to uint8, but its header says 10"):
-        rgb(data)
+    if bits == 10 and not has_imagecodecs:
+        with pytest.raises(DecodeError, match="avif of 10 bits needs the package imagecodecs"):
+            read_numbers(data, 3)
+    else:
+        assert np.array_equal(read_numbers(data, 3), first)
+
+
+@pytest.mark.parametrize(
+    ("name", "box", "reason"),
+    [
+        ("avif", b"infe", "avif: cannot identify image file"),
+        ("jp2", b"ihdr", "jp2: cannot identify image file"),
+        ("heic", b"hvcC", "heic: truncated or damaged"),
+    ],
+)
+def test_reasons_are_the_same_in_each_run(
+    name: str, box: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the address of an object, as in the texts of Pillow, or an error inside of a library."""
+    data = encode(name, smooth(3))
+    assert box in data
+    monkeypatch.setitem(sys.modules, "imagecodecs", None)
+    with pytest.raises(DecodeError) as caught:
+        rgb(data.replace(box, b"free"))
+
+    assert str(caught.value) == reason
 
 
 def test_floats_of_jpeg_xl_keep_their_values() -> None:
@@ -174,6 +205,7 @@ def test_floats_of_jpeg_xl_keep_their_values() -> None:
 
 
 @pytest.mark.parametrize(("subsampling", "channels"), [("4:2:0", 3), ("4:2:2", 4), ("4:0:0", 3)])
+@pytest.mark.filterwarnings("ignore:.*said once")
 def test_pillow_gives_the_same_pixels_of_avif(
     subsampling: str, channels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,9 +278,9 @@ def test_a_loader_reads_a_folder_of_all_kinds(decoder: Any, tmp_path: Path) -> N
     """With endings of both cases, the same pixels with each decoder, and one bad sample for a damaged file."""
     endings = {
         "avif": ["avif", "AVIF"],
-        "heic": ["heic", "HEIF"],
+        "heic": ["heic", "HEIF", "hif"],
         "jxl": ["jxl"],
-        "jp2": ["JP2", "j2k", "jpx"],
+        "jp2": ["JP2", "j2k", "jpx", "j2c"],
     }
     for name, some in endings.items():
         for ending in some:
@@ -258,7 +290,7 @@ def test_a_loader_reads_a_folder_of_all_kinds(decoder: Any, tmp_path: Path) -> N
     loader = Loader(
         open_dataset(tmp_path),
         Recipe([CenterCrop(SIZE)]),
-        batch_size=9,
+        batch_size=11,
         device="cpu",
         decoder=decoder,
         dtype=torch.uint8,
@@ -269,7 +301,7 @@ def test_a_loader_reads_a_folder_of_all_kinds(decoder: Any, tmp_path: Path) -> N
     names = [key.rpartition("/")[2] for key in batch.keys]
     shown = batch.images.permute(0, 2, 3, 1).numpy()
 
-    assert len(names) == 8
+    assert len(names) == 10
     for name, pixels in zip(names, shown, strict=True):
         loss = 4 if name.startswith("heic") else 0
         assert difference(pixels, smooth(3)) <= loss
@@ -297,6 +329,20 @@ def test_a_loader_gives_all_bits_of_10(tmp_path: Path) -> None:
         loss = 8 / 1023 if name == "heic" else 1e-6
         assert np.abs(image - pixels / 1023).max() <= loss
     assert np.abs(shown[0] - (pixels >> 2) / 255).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["avif", "heic"])
+def test_images_that_are_named_like_videos_are_named(name: str, tmp_path: Path) -> None:
+    """A Loader does not ask for clips of them; videos under the same names are videos."""
+    images = open_dataset(write_tar(tmp_path / "a.tar", [{"mp4": encode(name, smooth(3))}]))
+    wanted = rf"holds an image \({name}\) that is named like a video: name it by what it is \(the field mp4 of a.tar/"
+    with pytest.raises(LoaderError, match=wanted):
+        Loader(images, Recipe([CenterCrop(SIZE)]), batch_size=1, device="cpu")
+
+    mp4 = b"\0\0\0\x18ftypisom\0\0\0\0heicavif" + bytes(50)
+    videos = open_dataset(write_tar(tmp_path / "b.tar", [{"mp4": mp4}]))
+    with pytest.raises(LoaderError, match="holds videos; videos need Clips"):
+        Loader(videos, Recipe([CenterCrop(SIZE)]), batch_size=1, device="cpu")
 
 
 def bomb(name: str) -> bytes:

@@ -121,11 +121,11 @@ def damaged_tiff(data: bytes) -> bytes:
 LARGE = noise(1, size=(64, 64))
 ONE, FOUR, GRAY_8 = ImageKind(1, 16), ImageKind(4, 16), ImageKind(1, 8)
 REFUSED = {
-    "other channels": (tiff(FIVE), FOUR, "a tiff with channels=5 of uint16, but channels=4 of uint16 are"),
-    "other depth": (by_opencv("png", noise(1, "uint8")), ONE, "a png with channels=1 of uint8, but.*depth=16"),
+    "other channels": (tiff(FIVE), FOUR, "tiff with channels=5 of uint16, but channels=4 of uint16 are"),
+    "other depth": (by_opencv("png", noise(1, "uint8")), ONE, "png with channels=1 of uint8, but.*depth=16"),
     "16 for 8": (by_opencv("png", GRAY), GRAY_8, "channels=1 of uint16, but channels=1 of uint8"),
-    "colours for gray": (by_opencv("jpg", noise(3, "uint8")), GRAY_8, "a jpeg with channels=3"),
-    "palette": (by_pillow("PNG", Image.new("P", (4, 4))), GRAY_8, "a png with channels=3"),
+    "colours for gray": (by_opencv("jpg", noise(3, "uint8")), GRAY_8, "jpeg with channels=3"),
+    "palette": (by_pillow("PNG", Image.new("P", (4, 4))), GRAY_8, "png with channels=3"),
     "transparent level": (
         by_pillow("PNG", Image.new("L", (4, 4)), transparency=0),
         GRAY_8,
@@ -137,7 +137,7 @@ REFUSED = {
     "more pages": (tiff(PAGES, planarconfig=None), ImageKind(3, 16), "tiff with more than 3 pages of samplesperpixel=1"),
     "fewer pages": (tiff(PAGES[:2], planarconfig=None), ImageKind(3, 16), "tiff with 2 pages of samplesperpixel=1"),
     "white is 0": (tiff(GRAY, photometric="miniswhite"), ONE, "interpretation is MINISWHITE"),
-    "one bit": (tiff(GRAY > 9), GRAY_8, "a tiff of 1 bits"),
+    "one bit": (tiff(GRAY > 9), GRAY_8, "tiff of 1 bits"),
     "cut tiff": (tiff(LARGE)[:5000], ONE, "ends before its pixels: truncated"),
     "cut tiff, zlib": (tiff(LARGE, compression="zlib")[:5000], ONE, "ends before its pixels"),
     "damaged tiff": (damaged_tiff(tiff(LARGE, compression="zlib")), ONE, "tifffile: "),
@@ -179,7 +179,7 @@ def test_an_array_is_not_taken_for_rgb_of_8_bits() -> None:
 def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenCV, tifffile."""
     monkeypatch.setattr(stored, "opencv_for", lambda _: None)
-    with pytest.raises(DecodeError, match=r"a png .* needs OpenCV 4\.12 or newer: pip install"):
+    with pytest.raises(DecodeError, match=r"png .* needs OpenCV 4\.12 or newer: pip install"):
         decode(by_opencv("png", GRAY), ONE)
     monkeypatch.setitem(__import__("sys").modules, "tifffile", None)
     with pytest.raises(DecodeError, match=r"pip install 'gpu-aug\[tiff\]'"):

@@ -14,7 +14,7 @@ from pycocotools import mask as api
 
 from readers import BadSample, SourceError
 from readers.formats.coco.dataset import CocoDataset
-from readers.formats.coco.masks import rasterise, write_png
+from readers.formats.coco.masks import rasterise, read_png, write_png
 from tests.support.annotated import put
 from tests.support.damage import overwrite
 from tests.support.entries import json_of
@@ -338,3 +338,10 @@ def test_layouts_of_the_json(folder: Path) -> None:
     assert (sample.key, sample.image) == ("instances_train2017.json/ä.jpg", b"image")
     assert json_of(sample)["labels"] == [9]
     assert dataset.class_names == ()
+
+
+def test_the_reason_of_a_damaged_mask_is_the_same_in_each_run() -> None:
+    """Without the address of an object that Pillow names."""
+    data = write_png(np.ones((4, 4), bool)).replace(b"IDAT", bytes(4))
+    with pytest.raises(ValueError, match=r"^mask cannot be decoded: cannot identify image file$"):
+        read_png(data, "mask", 1)

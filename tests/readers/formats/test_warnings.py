@@ -230,7 +230,10 @@ def test_counts_are_true(tmp_path: Path) -> None:
     found = remark(tmp_path)
 
     assert "(1230 of .jxr, 4 of .jfif, 3 of .exr, 2 of .tga, and files of 2 other kinds)" in found
-    assert "1241 of 2344 files are no images that are read" in found
+    assert (
+        "1241 of 2344 files are not read as images; give those of a format that is read its"
+        in found
+    )
 
 
 def test_content_decides(tmp_path: Path) -> None:

@@ -98,22 +98,29 @@ REFUSED = {
     "CMYK": (lambda: with_colours(12), "jp2 in CMYK: convert it to RGB"),
     "five channels": (
         lambda: bytes(imagecodecs.jpeg2k_encode(smooth(4)[..., [0, 1, 2, 3, 0]], level=0)),
-        "jp2 with other channels than 1 to 4",
+        "jp2 of 5 channels, but 1 to 4 are read",
     ),
     "signed": (
         lambda: bytes(imagecodecs.jpeg2k_encode(smooth(1).astype(np.int16), level=0)),
-        "jp2 with other channels than 1 to 4 unsigned",
+        "jp2 of signed numbers, but only unsigned ones are read",
     ),
     "4 bits of JPEG 2000": (
         lambda: bytes(imagecodecs.jpeg2k_encode(smooth(1) >> 4, level=0, bitspersample=4)),
-        "of 8 to 16 bits",
+        "jp2 of 4 bits, but 8 to 16 are read",
     ),
     "4 bits of JPEG XL": (
         lambda: bytes(imagecodecs.jpegxl_encode(smooth(1) >> 4, lossless=True, bitspersample=4)),
-        "jxl of 4 bits with 0 extra channels",
+        "jxl of 4 bits, but 8 and more are read",
     ),
-    "extra channels of JPEG XL": (lambda: planes_of_jpeg_xl(3), "jxl of 8 bits with 2 extra"),
-    "one that is not alpha": (lambda: planes_of_jpeg_xl(2), "jxl of 8 bits with 1 extra"),
+    "extra channels of JPEG XL": (lambda: planes_of_jpeg_xl(3), r"jxl with extra channels \(2\)"),
+    "one that is not alpha": (
+        lambda: planes_of_jpeg_xl(2),
+        r"jxl with extra channels \(one that is not alpha\), but only one, alpha, is read",
+    ),
+    "channels of several kinds": (
+        lambda: changed(encode("jp2", smooth(3)), b"\x07\1\1\x07\1\1\x07", b"\x07\1\1\x0b\1\1\x07"),
+        "jp2 whose channels differ in bits or sign",
+    ),
     "no size": (
         lambda: changed(encode("avif", smooth(3)), b"ispe", b"free"),
         "avif whose primary image has no size",
