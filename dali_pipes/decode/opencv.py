@@ -110,7 +110,8 @@ def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:
     try:
         with Image.open(io.BytesIO(data)) as opened:
             image: Image.Image = opened
-            image.info.pop("transparency", None)  # Pillow warns of it in a palette, whose colours stay
+            # Pillow warns of it in a palette, whose colours stay.
+            image.info.pop("transparency", None)
             if image.mode.startswith("I"):  # 16 bits: keep the upper 8; convert() would clip
                 image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             return np.array(image.convert("RGB"))  # a copy, because torch warns of read-only memory
