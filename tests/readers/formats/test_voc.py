@@ -406,4 +406,4 @@ def test_rotations_are_warned_about(tmp_path: Path) -> None:
     for number, value in enumerate(("0.0", "0", "left", "")):
         one = voc_xml(voc_object(more=rotation(value)))
         other = put(tmp_path / str(number), {"a.jpg": IMAGE, "a.xml": one})
-        assert not any("rotation" in text for text in warnings_of(other))
+        assert not any("attribute rotation" in text for text in warnings_of(other))
