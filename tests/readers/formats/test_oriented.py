@@ -240,7 +240,8 @@ def test_outlines_of_coco_are_boxes_when_asked_for(tmp_path: Path) -> None:
 def test_coco_warns_of_outlines_that_look_like_boxes(tmp_path: Path) -> None:
     path = coco(tmp_path / "a", OBJECT, OBJECT)
     dataset = open_with_warning(
-        "the outlines of 2 objects .* say oriented=True .* or oriented=False", path
+        "the outlines of 2 objects .* turned, and boxes are .* say oriented=True .* or oriented=False",
+        path,
     )
 
     assert dataset.fingerprint == open_dataset(path, oriented=False).fingerprint
@@ -278,6 +279,7 @@ def test_rotations_of_coco_that_are_not_used_are_warned_about(tmp_path: Path) ->
         assert json_of(open_dataset(path, oriented=True).fetch([0])[0])["boxes"] == [CORNERS]
     outlined = coco(tmp_path / "b", OBJECT | {"attributes": {"rotation": 30.0}})
     assert json_of(open_dataset(outlined, oriented=True).fetch([0])[0])["boxes"] == [TURNED]
+    assert not any("with a rotation" in text for text in warnings_of(outlined))
 
 
 def test_rotated_boxes_of_coco(tmp_path: Path) -> None:
